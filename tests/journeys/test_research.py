@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,7 +63,11 @@ def with_worker(command_env: ConfabServer) -> Iterator[ConfabServer]:
     command_env.kill("worker")
 
 
-def test_from_ratings_to_an_export(with_worker: ConfabServer) -> None:
+def test_from_ratings_to_an_export_and_a_job_of_ci(
+    with_worker: ConfabServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     server, folder = with_worker, with_worker.data_dir
     data = folder / "ratings.jsonl.gz"
     rated_conversations(data)
@@ -138,6 +143,30 @@ def test_from_ratings_to_an_export(with_worker: ConfabServer) -> None:
         str(messages),
     )
     assert parquet.read_table(messages).num_rows == 32 * 8
+    evaluated_by_the_documented_job(server, monkeypatch, capsys)
+
+
+def evaluated_by_the_documented_job(
+    server: ConfabServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run the job that docs/api.md shows, against the study that is here."""
+    server.shell(
+        "from django.contrib.auth import get_user_model;"
+        "get_user_model().objects.create_superuser('ci', password='a-long-password')"
+    )
+    asked = ("api_token", "make", "--user", "ci", "--name", "job", "--rights", "read,run")
+    server.start_web()
+    named = {"URL": server.url, "TOKEN": answer(server, *asked)["token"], "STUDY": "lab"}
+    for name, value in {**named, "BOT": "eliza"}.items():
+        monkeypatch.setenv(f"CONFAB_{name}", value)
+    [job] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)
+    with pytest.raises(SystemExit) as ended:
+        exec(compile(job.replace("conversations=30", "conversations=4"), "docs/api.md", "exec"), {})
+    said = capsys.readouterr().out
+    predicted, low, high = map(float, re.findall(r"-?\d+\.\d\d", said))
+    assert low <= predicted <= high, said
+    assert bool(ended.value.code) == (low < 4)
+    server.kill("web")
 
 
 def test_killed_worker_loses_nothing(with_worker: ConfabServer) -> None:
