@@ -14,6 +14,8 @@ from chatbots.registry import UnknownName
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
 from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.core.tokens import LONGEST_DAYS
 from webapp.quality.selectors import without_read
 from webapp.ratings.selectors import as_counted, study_dimensions
 from webapp.results.benchmark import BenchmarkMetric
@@ -140,6 +142,35 @@ class FitForm(forms.Form):
         self.fields["targets"].choices = targets  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
         self.fields["targets"].initial = list(whole)
+        _styled(self)
+
+
+class TokenForm(forms.Form):
+    """A new token of the API."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=100, help_text=_("What it is for: “CI of my bot”.")
+    )
+    rights = forms.MultipleChoiceField(
+        label=_("What it may do"), widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
+    )
+    days = forms.IntegerField(
+        label=_("Days until it expires"),
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        initial=90,
+        required=False,
+        help_text=_("Empty: it does not expire."),
+    )
+
+    def __init__(self, *args: Any, rights: Choices, **kwargs: Any) -> None:
+        """Make the form.
+
+        Args:
+            rights: those that the person has, as choices.
+        """
+        super().__init__(*args, **kwargs)
+        self.fields["rights"].choices = rights  # type: ignore[attr-defined]
         _styled(self)
 
 

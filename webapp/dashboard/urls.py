@@ -25,6 +25,7 @@ from webapp.dashboard.views import (
     reports,
     studies,
     study,
+    tokens,
     versions,
 )
 from webapp.dashboard.views.build import file, items, keeping, new, step
@@ -126,4 +127,6 @@ urlpatterns = [
     path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),
     path("metrics/", metrics.metrics, name="metrics"),
     path("imports/", imports.imports, name="imports"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<int:pk>/end/", tokens.token_end, name="token_end"),
 ]

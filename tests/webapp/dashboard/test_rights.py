@@ -67,6 +67,8 @@ TO_POST = {
     "study_datasheet": {Right.ADMINISTER},
     "study_report": set(),
     "imports": {Right.RUN},
+    "tokens": set(),
+    "token_end": set(),
     "study_statistics": {Right.RUN},
     "study_statistics_part": {Right.RUN},
     "study_hybrid": {Right.RUN},
