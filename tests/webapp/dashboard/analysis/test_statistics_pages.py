@@ -31,7 +31,7 @@ def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> N
 
 def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
     html = staff.get(address(study, "comparisons") + "?difference=0.5&power=0.9").content.decode()
-    assert "Raters per bot for a power of .90" in html
+    assert "Raters per bot, with one rating each, for a power of .90" in html
     html = staff.get(address(study, "comparisons") + "?difference=-1").content.decode()
     assert "greater than or equal to" in html
 
