@@ -84,6 +84,8 @@ def simulated(n_studies: int, n_ratings: int = 20, seed: int = 0, batch: int = 1
     coverages = {}
     for name, parts in found.items():
         held, width = np.concatenate(parts).T
+        if not len(held):
+            continue  # in few studies nothing is contradicted
         coverages[name] = Coverage(name, int(held.sum()), len(held), float(width.mean()))
     together, alone = np.concatenate(errors).transpose(1, 0, 2)  # (P, new) each
     gain = float((together**2).mean() / (alone**2).mean())
