@@ -10,6 +10,7 @@ let focused = address.searchParams.get("focus") ?? "";
 let frame = screen.querySelector("iframe");
 let coming = null;
 let asked = 0;
+let wanted = null; // a page that was not there when it was asked for; there may be one once something is saved
 
 const stepOf = (url) => url.pathname.split("/").at(-2);
 
@@ -41,12 +42,22 @@ function swap(next, keepsPlace) {
   frame = next;
   coming = null;
   watch();
+  focusTell(); // another field may have been chosen while this page came
+  wanted = address.pathname === frame.contentWindow.location.pathname ? null : address;
   inside();
+}
+
+// A page hears nothing before its script runs, which it has when it is loaded.
+function focusTell() {
+  if (focused) frame.contentWindow?.postMessage({ focus: focused }, location.origin);
 }
 
 // Whoever goes on inside the phone goes on in its tabs.
 function watch() {
-  frame.addEventListener("load", inside);
+  frame.addEventListener("load", () => {
+    wanted = null;
+    inside();
+  });
 }
 
 // What is shown may be another page than was asked for: a study without questions has no page of them.
@@ -131,7 +142,11 @@ document.addEventListener("focusin", ({ target }) => {
 });
 
 // The builder says when something was saved.
-document.addEventListener("build:saved", () => load(address, { still: true }));
+document.addEventListener("build:saved", () => {
+  const again = wanted;
+  load(again ?? address, { still: true });
+  if (again) tabsFollow();
+});
 
 // Phones: the whole window, until it is closed.
 const opener = document.querySelector("[data-preview-open]");
@@ -149,3 +164,4 @@ full.addEventListener("close", () => {
 panel.querySelector("[data-preview-close]").addEventListener("click", () => full.close());
 
 watch();
+frame.addEventListener("load", focusTell, { once: true });
