@@ -197,6 +197,14 @@ def read_conversation(
     )
 
 
+def numbers_beside(both: Sequence[Reading]) -> list[tuple[Value, list[Value | None]]]:
+    """Return the numbers of whole conversations that any of them has, each with its value in every one of them."""
+    named = [{value.name: value for value in one.conversation_values} for one in both]
+    every = {name: value for found in reversed(named) for name, value in found.items()}
+    order = dict.fromkeys(name for found in named for name in found)
+    return [(every[name], [found.get(name) for found in named]) for name in order]
+
+
 def _said_of(conversation: Conversation) -> dict[int, list[str]]:
     """Return what people reported and filters found of replies, in words by the turn's number, in two queries."""
     found: dict[int, list[str]] = {}

@@ -98,6 +98,11 @@ urlpatterns = [
     path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path(
+        "conversations/<uuid:conversation_id>/beside/<uuid:other_id>/",
+        conversations.side_by_side,
+        name="side_by_side",
+    ),
+    path(
         "conversations/<uuid:conversation_id>/note/",
         noting.conversation_note,
         name="conversation_note",

@@ -96,6 +96,7 @@ VALUES = {
     "fit_id": 0,
     "participant_id": uuid.UUID(int=0),
     "conversation_id": uuid.UUID(int=0),
+    "other_id": uuid.UUID(int=1),
     "model_id": "no-such-model",
     "bot_id": "no-such-bot",
     "run_id": 0,

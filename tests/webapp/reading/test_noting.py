@@ -126,6 +126,24 @@ def test_notes_are_exported_and_go_with_the_person(chat: Conversation) -> None:
     assert not Note.objects.exists()
 
 
+def test_two_conversations_stand_side_by_side(reader: Client, chat: Conversation) -> None:
+    assert chat.study is not None
+    other = chat.study.conversations.exclude(pk=chat.pk).get()
+    listed = reverse("dashboard:study_conversations", args=["noted"])
+    page = reader.get(listed, {"hold": str(other.pk), "q": "message sort:quality"})
+    both = reverse("dashboard:side_by_side", args=[other.pk, chat.pk])
+    assert f'href="{both}?q=message+sort:quality"' in page.content.decode()
+    answer = reader.get(both, {"q": "message"})
+    html = answer.content.decode()
+    assert [row.pk for row, _read in answer.context["sides"]] == [other.pk, chat.pk]
+    assert html.count("<mark>message</mark>") == 6
+    assert html.index(f"<code>{other.pk.hex[:4]}") < html.index(f"<code>{chat.pk.hex[:4]}")
+    nobody = reverse(
+        "dashboard:side_by_side", args=[other.pk, "0" * 8 + "-0000-0000-0000-" + "0" * 12]
+    )
+    assert reader.get(nobody).status_code == 404
+
+
 def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversation) -> None:
     where = reverse("dashboard:search_keep", args=["noted"])
     listed = reverse("dashboard:study_conversations", args=["noted"])

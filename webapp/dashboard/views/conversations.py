@@ -132,10 +132,10 @@ def bench_context(
         n_all: conversations that there are without the line.
     """
     listing = bench.listing(rows)
-    after = request.GET.get("after", "")
+    after, held = request.GET.get("after", ""), _uuid(request, "hold")
     is_all = not bench.narrows and not bench.without and bench.wrong is None
     found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
-    chat = _chat(request)
+    chat = _uuid(request, "chat")
     pane = None
     if found.rows or chat:
         first = chat or found.rows[0].conversation.pk
@@ -148,7 +148,7 @@ def bench_context(
             (
                 row,
                 slots.get(row.conversation.bot.bot_id),
-                bench.address(chat=str(row.conversation.pk), after=after),
+                _opens(bench, row.conversation.pk, held, after),
             )
             for row in found.rows
         ],
@@ -161,16 +161,25 @@ def bench_context(
         "first_page": bench.address() if after else "",
         "orders": workbench.orders(numbers),
         "order": order,
+        "held": held,
+        "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
         "wider": None if found.total else workbench.wider(bench, rows, numbers),
         "n_all": n_all,
     }
 
 
-def _chat(request: HttpRequest) -> UUID | None:
+def _uuid(request: HttpRequest, name: str) -> UUID | None:
     try:
-        return UUID(request.GET.get("chat", ""))
+        return UUID(request.GET.get(name, ""))
     except ValueError:
         return None
+
+
+def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
+    """Return what a row of the list opens: its conversation, or both where another one is held beside."""
+    if held is None or held == pk:
+        return bench.address(chat=str(pk), after=after)
+    return reverse("dashboard:side_by_side", args=[held, pk]) + bench.address()
 
 
 @require_safe
@@ -247,6 +256,33 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
         read=read,
         before=_address(place.before if place else None, bench, tracks),
         following=_address(place.following if place else None, bench, tracks),
+    )
+
+
+@require_safe
+@staff_only
+def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
+    """Show two conversations beside one another, with their ratings and the same numbers of both."""
+    both = [
+        get_object_or_404(reader.conversations_to_read(), pk=pk)
+        for pk in (conversation_id, other_id)
+    ]
+    dimensions = dimensions_of(both[0].study)
+    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=both[0].study)
+    words = bench.asked.words if bench.asked is not None else ()
+    names = [one.name for one in bench.columns]
+    sides = [(row, reader.read_conversation(row, words=words, first=names)) for row in both]
+    study = both[0].study
+    back = reverse("dashboard:study_conversations", args=[study.key]) if study else ""
+    return page(
+        request,
+        "side_by_side.html",
+        "studies" if study is not None else "runs",
+        study=study,
+        sides=sides,
+        numbers=reader.numbers_beside([read for _row, read in sides]),
+        back=f"{back}{bench.address()}" if back else "",
+        query=bench.query,
     )
 
 

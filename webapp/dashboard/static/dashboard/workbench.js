@@ -57,7 +57,7 @@ if (bench) {
   rove();
   bench.addEventListener("click", (event) => {
     const link = event.target.closest("[data-row], [data-next], [data-previous]");
-    if (!link || !wide.matches || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    if (!link || link.closest("[data-held]") || !wide.matches || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
     event.preventDefault();
     open(link.href);
   });
