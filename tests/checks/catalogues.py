@@ -43,6 +43,7 @@ OF_RESEARCHERS = (
     "*/flags/*",
     "*/migrations/*",
     "core/[!tv]*",
+    "core/tokens.py",
     "core/templates/core/forbidden.html",
     "core/templates/core/locked_out.html",
     "core/templates/core/login.html",
