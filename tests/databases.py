@@ -120,8 +120,8 @@ def worker_database_fill() -> sqlite3.Connection | None:
 def tables_emptied_by_deleting() -> None:
     """Have PostgreSQL's tables emptied row by row after a test that commits.
 
-    TRUNCATE makes the files of hundreds of tables and indexes anew: three seconds for a handful of rows, three
-    milliseconds by DELETE. Neither triggers nor foreign keys act meanwhile, as they do not by TRUNCATE; only a superuser
+    TRUNCATE makes the files of hundreds of tables and indexes anew: three seconds for a handful of rows, some
+    hundredths of one by DELETE. Neither triggers nor foreign keys act meanwhile, as they do not by TRUNCATE; only a superuser
     may switch them off, so that others truncate.
     """
     from django.db.backends.postgresql.operations import DatabaseOperations
