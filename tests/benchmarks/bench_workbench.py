@@ -4,7 +4,7 @@
 
 Makes the study in a SQLite database of its own, unless `DATABASE_URL` names another, and opens the list as staff with one
 line after another. The plain way reads the texts with LIKE and takes the mean of the ratings for every conversation. On
-PostgreSQL every page must be there within the limit, and none may ask more of a large study than of one of 100.
+PostgreSQL every page must be there within the limit, and none may ask more of a large study than of one of 1000.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def main() -> int:
         from webapp.studies.models import Study
 
         call_command("migrate", verbosity=0)
-        small = Study.objects.filter(key="small").first() or make("small", 100)
+        small = Study.objects.filter(key="small1000").first() or make("small1000", 1000)
         name = f"large{options.conversations}"
         large = Study.objects.filter(key=name).first() or make(name, options.conversations, True)
         with connection.cursor() as cursor:
@@ -229,7 +229,7 @@ def main() -> int:
                 f", {plain[line] / many_ms:.1f} times as fast as plainly" if line in plain else ""
             )
             print(
-                f"{many_ms:6.0f} ms, {len(many)} queries (in a study of 100: {few_ms:.0f} ms, {len(few)})"
+                f"{many_ms:6.0f} ms, {len(many)} queries (in a study of 1000: {few_ms:.0f} ms, {len(few)})"
                 f"  {line or '(all)'}{ratio}{'  TOO SLOW' if slow else ''}"
             )
         return int(is_bad)

@@ -40,8 +40,6 @@ from webapp.studies.models import Study
 _LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
-    "rated": lambda: Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")))),
-    "unrated": lambda: ~Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")))),
     "commented": lambda: Q(
         Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))
     ),
@@ -213,8 +211,11 @@ class _Reader:
         return Q(source=_known(value, sources, _("There is no source “{name}”."), "source:{}"))
 
     def _by_is(self, value: str) -> Q:
-        _known(value, _IS, _("Conversations cannot be “{name}”."), "is:{}")
-        return _IS[value]()
+        _known(value, ("rated", "unrated", *_IS), _("Conversations cannot be “{name}”."), "is:{}")
+        if value in _IS:
+            return _IS[value]()
+        rated = self._in_index(self.numbers.get("count.ratings"), {"gt": 0})
+        return rated if value == "rated" else ~rated
 
     def _by_flag(self, value: str) -> Q:
         _known(value, flag_kinds.names(), _("There is no flag “{name}”."), "flag:{}")
@@ -261,7 +262,11 @@ class _Reader:
             return self._any(term, number, bounds)
         if number.column:
             return Q(**{f"{number.column}__{sign}": value for sign, value in bounds.items()})
-        if number.series is None:
+        return self._in_index(number, bounds)
+
+    def _in_index(self, number: Number | None, bounds: dict[str, float]) -> Q:
+        """Return the condition that the index has a value of the number within the bounds."""
+        if number is None or number.series is None:
             return _NEVER
         of = Figure.objects.filter(
             **self.of_study,
