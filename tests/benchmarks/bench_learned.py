@@ -1,4 +1,4 @@
-"""Scoring single replies by GRADE-lite, PONE-lite and RADE-lite: in batches against one by one, and 10,000 pairs.
+"""Scoring single replies by the learned metrics' small forms: in batches against one by one, and 10,000 pairs.
 
 One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come in;
 network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and neighbours it
@@ -103,6 +103,33 @@ def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads:
         print(told, flush=True)
 
 
+def beside_each_other(metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int) -> None:
+    """Print the rates of all these metrics of the same replies, as `evaluate_metrics` computes them: texts encoded once."""
+    names = ", ".join(metric.name for metric in metrics)
+    for per_context in PER_CONTEXT:
+        some = replies(n, per_context=per_context)
+        some = [one._replace(reference=some[k - 1].response) for k, one in enumerate(some)]
+        few = some[:: max(1, n // n_single)]
+
+        def all_together(some: Sequence[ReplyInContext] = some) -> None:
+            shared = Shared()
+            for metric in metrics:
+                forgotten(metric)
+                item_scores(metric, some, shared)
+
+        def each_alone(few: Sequence[ReplyInContext] = few) -> None:
+            for metric in metrics:
+                alone(metric, few, keep=True)
+
+        ways = [(len(some), all_together), (len(few), each_alone)]
+        batched, single = best_rates(rounds, ways, time.perf_counter)
+        print(
+            f"{names}, {per_context} replies to a context: per second by the clock on {torch.get_num_threads()} cores "
+            f"{batched:.0f} by all of them in batches, {single:.1f} one by one ({batched / single:.1f} times)",
+            flush=True,
+        )
+
+
 def many(metric: ReplyMetric, n: int) -> None:
     """Print how long so many different pairs take, and how much memory they do."""
     process = psutil.Process()
@@ -163,9 +190,12 @@ def main() -> int:
     assert isinstance(pone, ReplyMetric)
     n_cores = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
-        for metric in (grade, pone, rade_lite(Path(folder))):
+        learned = (grade, pone, metric_get("entailment_lite"), rade_lite(Path(folder)))
+        assert all(isinstance(metric, ReplyMetric) for metric in learned)
+        for metric in learned:
             for n_threads in sorted({1, n_cores}):
-                compared(metric, options.pairs, options.single, options.rounds, n_threads)
+                compared(metric, options.pairs, options.single, options.rounds, n_threads)  # type: ignore[arg-type]
+        beside_each_other(learned, options.pairs, options.single, options.rounds)  # type: ignore[arg-type]
     if options.many:
         many(grade, options.many)
     return 0
