@@ -84,6 +84,7 @@ urlpatterns = [
     path("studies/<slug:key>/report.html", analysis.report_file, name="study_report_file"),
     path("studies/<slug:key>/hybrid/", hybrid.hybrid, name="study_hybrid"),
     path("studies/<slug:key>/hybrid/<int:fit_id>.json", hybrid.fit_download, name="fit_download"),
+    path("studies/<slug:key>/analyse/", study.analyse, name="study_analyse"),
     path("studies/<slug:key>/selfplay/", study.selfplay, name="study_selfplay"),
     path(
         "studies/<slug:key>/conversations/",

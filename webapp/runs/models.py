@@ -160,6 +160,12 @@ class SelfPlayRun(JobBase):
         help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities.")
     )
 
+    then = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What its chain does next, as `services/chain.py` has it."),
+    )
+
     kind = "selfplay"
 
     class Meta:
@@ -256,6 +262,12 @@ class MetricRun(JobBase):
         help_text=_(
             "{language: how many of its conversations read as that}, of jobs that left none out"
         ),
+    )
+
+    then = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What its chain does next, as `services/chain.py` has it."),
     )
 
     kind = "metrics"

@@ -47,6 +47,7 @@ TO_POST = {
     "study_archive": {Right.ADMINISTER},
     "study_delete": {Right.ADMINISTER},
     "study_rehearse": {Right.RUN},
+    "study_analyse": {Right.RUN},
     "study_items": {Right.ADMINISTER, Right.RUN},
     "study_gold": {Right.ADMINISTER},
     "study_build_step": {Right.ADMINISTER},

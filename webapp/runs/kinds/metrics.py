@@ -22,6 +22,7 @@ from webapp.runs.models import MetricRun
 from webapp.runs.selectors.languages import conversation_languages
 from webapp.runs.selectors.metrics import conversations_lacking, metrics_find, metrics_lacked
 from webapp.runs.selectors.selfplay import selfplay_alone
+from webapp.runs.services.chain import chain_follow
 from webapp.runs.services.metrics import (
     metric_left_out_store,
     metric_results_store,
@@ -110,6 +111,9 @@ class Metrics(Kind[MetricRun, MetricsAsked]):
                 metric_results_store(version=version, table=table, n_turns=n_turns)
                 work.beat()
             work.beat(min(start + BATCH, len(ids)), now=True)
+
+    def follow_up(self, job: MetricRun) -> None:
+        chain_follow(job)
 
 
 CHUNK = 5_000

@@ -27,6 +27,7 @@ from webapp.runs.selectors.selfplay import (
     selfplay_hopeless,
     selfplay_there,
 )
+from webapp.runs.services.chain import chain_follow
 from webapp.runs.services.metrics import metric_run_create
 from webapp.runs.services.selfplay import (
     conversation_seed,
@@ -122,6 +123,7 @@ class SelfPlay(Kind[SelfPlayRun, SelfPlayPlan]):
         names = job.plan.get("metrics") or []
         if names and not MetricRun.objects.filter(run=job).exists():
             metric_run_create(run=job, metrics=names, created_by=job.created_by)
+        chain_follow(job)
 
     def restarted(self, job: SelfPlayRun, *, had_failed: bool) -> None:
         # After a mere stop, a bot that did not answer is not asked, and paid, once more.

@@ -43,6 +43,7 @@ def metric_run_create(
     study: Study | None = None,
     run: SelfPlayRun | None = None,
     metrics: Sequence[str] = (),
+    then: Mapping[str, Any] | None = None,
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> MetricRun:
@@ -50,6 +51,7 @@ def metric_run_create(
 
     Args:
         metrics: names; none: those computed by default.
+        then: what its chain does next (`services/chain.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:
@@ -67,6 +69,7 @@ def metric_run_create(
             study=study,
             run=run,
             metrics=[metric.name for metric in chosen],
+            then=dict(then or {}),
             n_total=conversations_lacking_count(study=study, run=run, versions=versions),
             created_by=created_by,
             inline=not enqueue,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -49,6 +49,7 @@ def run_create(
     metrics: Sequence[str] = (),
     study: Study | None = None,
     name: str = "",
+    then: Mapping[str, Any] | None = None,
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> SelfPlayRun:
@@ -60,6 +61,7 @@ def run_create(
         openers: texts to begin with; without any the bot speaks first, to an empty context.
         metrics: to compute when all conversations are there.
         study: whose filters of replies mark what is said, as they are now; None: those that a new study has.
+        then: what its chain does next (`services/chain.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:
@@ -105,6 +107,7 @@ def run_create(
             name=name,
             plan=plan,
             n_total=len(plan_pairs(plan)) * n_conversations,
+            then=dict(then or {}),
             created_by=created_by,
             inline=not enqueue,
         )

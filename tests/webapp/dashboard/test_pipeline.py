@@ -1,0 +1,180 @@
+"""The line on a study's overview: its stages and the next step, and the chain of jobs that one button starts."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+
+from evaluation.metrics.registry import metric_defaults
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.rights import Right
+from webapp.runs.engine import job_do
+from webapp.runs.models import HybridFit, MetricRun, SelfPlayRun, State
+from webapp.runs.services.jobs import job_fail
+from webapp.studies.models import Study
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+@pytest.fixture
+def staff(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    return client
+
+
+def rated(study: Study, *bots: str) -> None:
+    """Rate a conversation of each of these bots."""
+    for bot in bots:
+        chat = make_conversation(study, n_exchanges=3)
+        chat.bot = type(chat.bot).objects.get_or_create(
+            key=f"key-{bot}", defaults={"bot_id": bot, "title": bot, "version": "1"}
+        )[0]
+        chat.save()
+        make_rating(chat)
+
+
+def imported(*bots: str) -> Study:
+    """Make a study of rated conversations that come from elsewhere, one of each bot."""
+    study = make_study("s")
+    rated(study, *bots)
+    Study.objects.filter(pk=study.pk).update(is_imported=True)
+    study.refresh_from_db()
+    return study
+
+
+def line(client: Client, key: str = "s") -> tuple[list[tuple[str, str]], str]:
+    """Return the stages as (tone, words), and the box of what is next as text."""
+    html = client.get(f"/dashboard/studies/{key}/").content.decode()
+    stages = re.findall(r'stage-(\w+)"><span class="stage-mark".*?stage-words">(.*?)</span>', html)
+    box = html.split('class="next-step')[1].split("</section>")[0]
+    return stages, re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", box))
+
+
+def start(client: Client, what: str) -> None:
+    answer = client.post("/dashboard/studies/s/analyse/", {"with": what})
+    assert answer.status_code == 302
+
+
+def test_a_study_without_conversations_says_what_comes_first(staff: Client) -> None:
+    make_study("s", state=Study.State.DRAFT)
+    stages, box = line(staff)
+    assert stages[0] == ("now", "0 chats so far")
+    assert "Build the study and open it" in box
+    make_study("t")
+    assert "Let people in" in line(staff, "t")[1]
+
+
+def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.dashboard.views.study.SELFPLAY_EACH", 1)
+    study = make_study("s", bots=["eliza", "parrot", "generic"])
+    rated(study, "eliza", "parrot", "generic")
+    stages, box = line(staff)
+    assert [tone for tone, _words in stages] == ["running", "later", "now", "later", "later"]
+    assert stages[2][1] == "next: 3 bots × 100 chats"
+    assert "Run self-play, metrics and fit" in box
+    start(staff, "selfplay")
+    run = SelfPlayRun.objects.get()
+    assert run.then["steps"] == ["run_metrics", "study_metrics", "fit"]
+    assert "What comes after it starts by itself" in line(staff)[1]
+    job_do(run)
+    of_run = MetricRun.objects.get()
+    assert (of_run.run, of_run.then["run"]) == (run, run.pk)
+    # Without computing: the chain is what is tested here.
+    MetricRun.objects.update(metrics=["words"])
+    of_run.refresh_from_db()
+    job_do(of_run)
+    of_study = MetricRun.objects.get(study=study)
+    MetricRun.objects.filter(pk=of_study.pk).update(metrics=["words"])
+    of_study.refresh_from_db()
+    job_do(of_study)
+    fit = HybridFit.objects.get()
+    assert (fit.study, fit.run, fit.request["preset"]) == (study, run, "strong")
+    assert fit.created_by == run.created_by
+
+
+def test_a_failure_says_why_and_goes_on_with_the_rest(staff: Client) -> None:
+    imported("a", "b", "c")
+    assert "Compute metrics and fit the hybrid metric" in line(staff)[1]
+    start(staff, "analyse")
+    job = MetricRun.objects.get()
+    assert job.then == {"study": "s", "steps": ["fit"]}
+    job_fail(job=job, error="the disk is full")
+    stages, box = line(staff)
+    assert stages[1] == ("bad", "Failed")
+    assert "the disk is full" in box
+    assert "Try again" in box
+    assert "Choose other settings" in box
+    assert staff.post(f"/dashboard/jobs/metrics/{job.pk}/go-on/").status_code == 302
+    MetricRun.objects.update(metrics=["words"])
+    job.refresh_from_db()
+    job_do(job)
+    assert HybridFit.objects.get().request["preset"] == "strong"
+
+
+def test_results_that_newer_chats_overtook_say_so(staff: Client) -> None:
+    study = imported("a", "b", "c")
+    usual = [metric.name for metric in metric_defaults()]
+    MetricRun.objects.create(study=study, metrics=usual, state=State.DONE)
+    HybridFit.objects.create(study=study, request={"preset": "paper"}, state=State.DONE)
+    stages, box = line(staff)
+    assert stages[1] == ("done", f"{len(usual)} of {len(usual)}, all current")
+    assert stages[3] == ("done", "paper, current")
+    assert "Everything is current" in box
+    earlier = timezone.now() - timedelta(hours=1)
+    MetricRun.objects.update(created_at=earlier)
+    HybridFit.objects.update(created_at=earlier)
+    stages, box = line(staff)
+    assert stages[1][1].endswith("before 3 newer chats")
+    assert stages[3][1] == "paper, before 3 newer chats"
+    assert "Compute metrics and fit" in box
+
+
+def test_from_an_uploaded_file_to_the_verdict_in_two_clicks(staff: Client) -> None:
+    records = [
+        {
+            "dialogue_id": f"{bot}{number}",
+            "bot": bot,
+            "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "ho"}],
+            "ratings": [{"rater": f"r{number}", "quality": 3 + number}],
+        }
+        for bot in "abc"
+        for number in range(3)
+    ]
+    file = SimpleUploadedFile("rated.jsonl", "\n".join(map(json.dumps, records)).encode())
+    page = staff.post("/dashboard/imports/", {"file": file, "study": "s"}).content.decode()
+    assert 'action="/dashboard/studies/s/analyse/"' in page
+    start(staff, "analyse")
+    assert MetricRun.objects.get().then["steps"] == ["fit"]
+    MetricRun.objects.update(state=State.DONE)
+    HybridFit.objects.create(
+        study=Study.objects.get(),
+        request={"preset": "strong"},
+        state=State.DONE,
+        result={"verdict": "The verdict in words."},
+    )
+    box = line(staff)[1]
+    assert "The verdict in words." in box
+    assert "See the fit" in box
+
+
+def test_readers_see_the_line_without_its_button(client: Client) -> None:
+    imported("a", "b")
+    client.force_login(make_staff(Right.READ))
+    stages, box = line(client)
+    assert stages[3][1] == "needs 3 rated bots"
+    assert "A fit needs rated conversations of 3 bots; 2 have some" in box
+    assert "Somebody with the right to run jobs can start it" in box
