@@ -276,8 +276,20 @@ def _full(values: Sequence[float | None], n: int) -> list[float | None]:
     return [*values[:n], *[None] * (n - len(values))]
 
 
+USUAL = (
+    "sentiment_user",
+    "semantic_similarity_user_bot",
+    "question_bot",
+    "conversation_repetition_bot",
+    "words_user",
+    "words_bot",
+)
+"""Columns that stand before the others where nobody has chosen some: one of each kind that the paper found to matter."""
+
+
 def _place(name: str, first: Sequence[str]) -> tuple[int, str]:
-    return (first.index(name) if name in first else len(first), name)
+    order = (*first, *(one for one in USUAL if one not in first))
+    return (order.index(name) if name in order else len(order), name)
 
 
 def _chosen(text: str, turns: Sequence[Turn], hits: Sequence[int]) -> int:
