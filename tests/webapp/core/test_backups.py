@@ -147,12 +147,12 @@ def test_the_command_names_its_file_and_replaces_none(
 
 @pytest.fixture
 def of_an_earlier_version() -> Iterator[str]:
-    """Take back the last migration of staff rights, which changes nothing when applied again."""
+    """Take back the record of the last migration of `core`, on which no other depends."""
     recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("core", "0001_staff_rights")
-    yield "core.0001_staff_rights"
-    if not recorder.migration_qs.filter(app="core", name="0001_staff_rights").exists():
-        recorder.record_applied("core", "0001_staff_rights")
+    recorder.record_unapplied("core", "0002_api_tokens")
+    yield "core.0002_api_tokens"
+    if not recorder.migration_qs.filter(app="core", name="0002_api_tokens").exists():
+        recorder.record_applied("core", "0002_api_tokens")
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_every_migration_of_a_database_that_holds_something_comes_after_a_backup
     assert done.problems == ()
 
     assert database_upgrade().backup is None
-    MigrationRecorder(connection).record_unapplied("core", "0001_staff_rights")
+    MigrationRecorder(connection).record_unapplied("core", "0002_api_tokens")
     call_command("migrate", verbosity=0)
     assert len(list((data_dir / "backups").glob("before-migrate-*.zip"))) == 2
 

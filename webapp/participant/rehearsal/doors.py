@@ -290,17 +290,23 @@ class OutsideDoors:
 async def say(socket: ClientConnection, text: str) -> list[Frame]:
     """Send one message and return every frame up to its reply, or to the error it meets.
 
-    Frames may arrive twice, so a reply counts by its number.
+    Frames may arrive twice, so a reply counts by its number. One that is in a history, as after a second try that
+    was answered at once, is returned as a reply behind it.
     """
     client_id = str(uuid.uuid4())
     await socket.send(json.dumps({"type": "message", "client_id": client_id, "text": text}))
     received: list[Frame] = []
     reply_turn: int | None = None
     while True:
-        received += await frames_until(socket, "turn", "reply", "error")
+        received += await frames_until(socket, "turn", "reply", "error", "history")
         last = received[-1]
         if last["type"] == "turn" and last["client_id"] == client_id:
             reply_turn = last["turn"] + 1
+        elif last["type"] == "history":
+            for one in last["turns"]:
+                if one["turn"] == reply_turn:
+                    received.append({**one, "type": "reply", "can_rate": last["can_rate"]})
+                    return received
         elif last.get("client_id") == client_id or (
             reply_turn is not None and last.get("turn") == reply_turn
         ):
