@@ -199,7 +199,8 @@ def _collected(found: _Found) -> tuple[Tone, str]:
     is_over = study.state == Study.State.ENDED or (found.n_wanted and n >= found.n_wanted)
     tone: Tone = "done" if n and is_over else "running" if n else "later"
     if found.n_wanted:
-        return tone, _("%(n)d of %(wanted)d chats") % {"n": n, "wanted": found.n_wanted}
+        words = ngettext("%(n)d of %(all)d chat", "%(n)d of %(all)d chats", found.n_wanted)
+        return tone, words % {"n": n, "all": found.n_wanted}
     return tone, ngettext("%(n)d chat so far", "%(n)d chats so far", n) % {"n": n}
 
 
@@ -224,8 +225,11 @@ def _played(found: _Found) -> tuple[Tone, str]:
         return "done", ngettext("%(n)d conversation", "%(n)d conversations", n) % {"n": n}
     if not found.playable:
         return "later", _("its bots do not run here")
-    words = {"bots": len(found.playable), "n": SELFPLAY_EACH}
-    return "later", _("next: %(bots)d bots × %(n)d chats") % words
+    n_bots = len(found.playable)
+    words = ngettext(
+        "next: %(bots)d bot × %(n)d chats", "next: %(bots)d bots × %(n)d chats", n_bots
+    )
+    return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
 
 
 def _fitted(found: _Found) -> tuple[Tone, str]:
@@ -310,10 +314,11 @@ def _next(found: _Found) -> Next:
             settings_href=reverse("dashboard:study_hybrid", args=key),
         )
     if not found.is_measured:
-        words = _("A fit needs rated conversations of %(n)d bots; %(have)d have some.") % {
-            "n": MIN_BOTS,
-            "have": found.rated_bots,
-        }
+        words = ngettext(
+            "A fit needs rated conversations of %(n)d bots; %(have)d has some.",
+            "A fit needs rated conversations of %(n)d bots; %(have)d have some.",
+            found.rated_bots,
+        ) % {"n": MIN_BOTS, "have": found.rated_bots}
         return Next(
             _("Compute metrics"),
             words,
