@@ -137,7 +137,7 @@ def save_model(
             )
         ),
         "llama": lambda: tf.LlamaForCausalLM(
-            tf.LlamaConfig(**rotary, initializer_range=0.2, **ids)
+            tf.LlamaConfig(**rotary, initializer_range=0.2 if width < 64 else 0.02, **ids)
         ),
         "mistral": lambda: tf.MistralForCausalLM(
             tf.MistralConfig(**rotary, initializer_range=0.2, sliding_window=6, **ids)

@@ -69,6 +69,8 @@ class CheckpointBot(ConfiguredBot):
             "decoding": self.options.decoding,
             **{name: getattr(self.options, name) for name in _USED[self.options.decoding]},
             **{name: getattr(self.options, name) for name in _ALWAYS_USED},
+            # Left out where it changes nothing: bots that were there before it keep their identity.
+            **({"projection": "int8"} if self.options.projection == "int8" else {}),
         }
 
     @property
@@ -87,7 +89,7 @@ class CheckpointBot(ConfiguredBot):
 
     def unavailable_reason(self) -> str | None:
         if find_spec("torch") is None:
-            return "the package torch is not installed; see README, Installing PyTorch"
+            return "the package torch is not installed; see docs/start.md, Installing PyTorch"
         reason = missing_reason(self.folder)
         manifest = self._manifest()
         if reason is None and manifest and reads_encoders(manifest):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatbots.base import BotError
 from chatbots.configured import ConfiguredBot, register_bot_kind
+from chatbots.generation.kept_turns import KEPT
 from chatbots.generation.transformers_options import TransformersOptions
 from chatbots.huggingface import find_model, missing_reason, model_known_by, n_weights
 from chatbots.imports import import_lock
@@ -67,10 +68,17 @@ class TransformersBot(ConfiguredBot):
             n = 0
         return n * (4 if self.options.dtype == "float32" else 2)
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of what it has computed of earlier turns and keeps for the next ones; `memory_bytes` does not count it."""
+        return KEPT.n_bytes(self._loaded.owner) if self._loaded else 0
+
     def unavailable_reason(self) -> str | None:
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
-                return f"the package {package} is not installed; see README, Installing PyTorch"
+                return (
+                    f"the package {package} is not installed; see docs/start.md, Installing PyTorch"
+                )
         return missing_reason(
             self.options.model, self.options.revision, allow_download=self.options.allow_download
         )
@@ -91,6 +99,16 @@ class TransformersBot(ConfiguredBot):
                 raise
             except Exception as exc:  # transformers raises many kinds
                 raise BotError(f"{self.options.model} cannot be loaded: {exc}") from exc
+
+    @property
+    def has_idle_work(self) -> bool:
+        """Whether `work_idle` has anything to do."""
+        return self._loaded is not None and self._loaded.ahead.has_work
+
+    def work_idle(self) -> None:
+        """Read a part of what is certain of some conversation's next prompt; for while nobody waits."""
+        if self._loaded is not None:
+            self._loaded.ahead.read()
 
     def unload(self) -> None:
         self._loaded = None

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import math
+import re
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ _SAID = {
     404: "not found",
     429: "too many requests",
 }
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window)|context_length_exceeded|must be <= \d+\. Given",
+    re.IGNORECASE,
+)
+"""How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
+_SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
 _MOST_ERROR_BYTES = 20_000
 _MOST_ERROR_CHARS = 300
 _END_S = 1.0
@@ -142,9 +149,11 @@ async def _refused(response: httpx2.Response) -> CallFailed:
         content += part
         if len(content) >= _MOST_ERROR_BYTES:
             break
-    said = _SAID.get(status, "an error")
+    said, message = _SAID.get(status, "an error"), _message(content)
+    if status < 500 and _TOO_LONG.search(message):
+        said, message = "the conversation is too long for it", message + _SHORTER
     return CallFailed(
-        f"HTTP {status}, {said}: {_message(content)}",
+        f"HTTP {status}, {said}: {message}",
         passes=status >= 500 or status in _AGAIN,
         is_free=True,
         is_down=status >= 500,
@@ -190,7 +199,13 @@ def _chunk(data: str) -> Chunk:
     if not isinstance(found, dict):
         raise CallFailed(f"it sent something else than a chunk: {data[:_MOST_ERROR_CHARS]}")
     if found.get("error"):
-        raise CallFailed(f"it broke off with an error: {_message(data.encode('utf-8', 'replace'))}")
+        message = _message(data.encode("utf-8", "replace"))
+        too_long = bool(_TOO_LONG.search(message))
+        raise CallFailed(
+            f"it broke off with an error: {message}{_SHORTER if too_long else ''}",
+            passes=not too_long,
+            is_free=too_long,
+        )
     usage = found.get("usage")
     choices = found.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None

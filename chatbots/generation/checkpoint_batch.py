@@ -22,6 +22,7 @@ from chatbots.encoders.named import EncoderFiles
 from chatbots.generation.checkpoint_options import CheckpointOptions
 from chatbots.generation.decoding import choose, forbid
 from chatbots.generation.ei_inputs import EIInputs, reads_encoders
+from chatbots.generation.int8_projection import projection_replaced
 from chatbots.generation.slots import NO_NUMBERS, Slot
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, pick_hypothesis
@@ -101,6 +102,12 @@ class LoadedCheckpoint:
         encoder = getattr(self.model, "encoder", None)
         if isinstance(encoder, UtteranceEncoder):
             self.model.encoder = RememberedUtterances(encoder)
+        if bot.options.projection == "int8":
+            if self.model.device.type != "cpu":
+                raise ValueError(
+                    f"projection is int8 and the device {device}; it is for processors"
+                )
+            projection_replaced(self.model)
         z_conv = bot.options.z_conv
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
             self.model.config = bot.with_z_conv(self.model.config)

@@ -11,103 +11,66 @@ the key-value cache alike, and positions are counted per row. Two things follow 
 - Decoders of the BART family count positions by the length of the cache, the same for all rows. Their
   position embeddings are looked up per row by a hook (`_PositionsPerRow`).
 
-`LanguageModel.check` compares a merged batch with single rows when a model is loaded; a model that fails
-(an architecture with other habits) is run one row at a time, which is slower and always right.
+Prompts of decoders can be read in parts, between two steps of the replies that are running, and from where what
+is known of them ends (`Reading`). All rows of a reading have as many tokens left to read, so a row of which more
+is known reads some of that again, and no row has empty columns in its midst.
+
+`LanguageModel.check` compares a merged batch with single rows when a model is loaded, and a prompt read in parts
+with one read at once; a model that fails (an architecture with other habits) is run one row at a time, or reads
+prompts whole, which is slower and always right.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-_SPARE_COLUMNS = 64
-"""A cache buffer grows by so many columns, so that most steps write in place."""
+from chatbots.generation.cache_rows import (
+    SPARE_COLUMNS,
+    GrowingLayer,
+    Rows,
+    cache_of,
+    joined,
+    pad_left,
+    pad_right,
+    row_kept,
+)
+from chatbots.generation.kept_turns import Known
 
-_PREFILL_TOKENS = 8192
+PREFILL_TOKENS = 8192
 """Newcomers' prompts are computed in batches of at most so many tokens, padding counted."""
 
-
-Pad = Callable[[Tensor, int, int], Tensor]
-"""Tensor, wanted size, dimension → tensor with zeros added."""
-
-
-class GrowingLayer(DynamicLayer):
-    """Keys and values of one layer, (B, H, L, D), in a buffer with spare columns.
-
-    transformers' own layer copies the whole cache at every step; this one writes a column.
-    """
-
-    keys: Any  # Tensor, once anything is stored
-    values: Any
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, cache_kwargs: dict[str, Any] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self.replace(key_states, value_states, 0)
-            return self.keys, self.values
-        n_old = self.keys.shape[-2]
-        n_new = n_old + key_states.shape[-2]
-        if n_new > self._key_buffer.shape[-2]:
-            self.replace(self.keys, self.values, n_new - n_old + _SPARE_COLUMNS)
-        self._key_buffer[..., n_old:n_new, :] = key_states
-        self._value_buffer[..., n_old:n_new, :] = value_states
-        self.keys = self._key_buffer[..., :n_new, :]
-        self.values = self._value_buffer[..., :n_new, :]
-        return self.keys, self.values
-
-    def replace(self, keys: Tensor, values: Tensor, spare: int) -> None:
-        """Set all keys and values, copying them into a new buffer with spare columns."""
-        n = keys.shape[-2]
-        shape = (*keys.shape[:-2], n + spare, keys.shape[-1])
-        self._key_buffer = keys.new_empty(shape)
-        self._value_buffer = values.new_empty((*shape[:-1], values.shape[-1]))
-        self._key_buffer[..., :n, :] = keys
-        self._value_buffer[..., :n, :] = values
-        self.keys = self._key_buffer[..., :n, :]
-        self.values = self._value_buffer[..., :n, :]
+LITTLE = 32
+"""Prompts whose unread tokens differ by no more are read as one batch, however short the shorter one is."""
 
 
 @dataclass
-class Rows:
-    """What a model remembers of some conversations; row i of every tensor is one conversation.
+class Reading:
+    """Prompts on their way into a model.
 
     Attributes:
-        lengths: tokens of each row in the decoder so far.
-        mask: (B, L), 1 for a token, 0 for an empty column at the left; L is the longest row.
-        cache: keys and values.
-        encoded: what the encoder made of the prompts, (B, S, E), and its mask (B, S), 1 for a token.
+        rows: what has been read of them.
+        ids, mask, positions: (B, M), of the tokens that were to be read, aligned at the right.
+        n_read: columns of these that have been read.
     """
 
-    lengths: list[int]
+    rows: Rows
+    ids: Tensor
     mask: Tensor
-    cache: Any  # Cache or EncoderDecoderCache
-    encoded: Tensor | None = None
-    encoded_mask: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.lengths)
+    positions: Tensor
+    n_read: int = 0
 
     @property
-    def self_layers(self) -> list[GrowingLayer]:
-        cache = self.cache
-        return (cache.self_attention_cache if self.crosses else cache).layers
-
-    @property
-    def cross_layers(self) -> list[GrowingLayer]:
-        return self.cache.cross_attention_cache.layers if self.crosses else []
-
-    @property
-    def crosses(self) -> bool:
-        return isinstance(self.cache, EncoderDecoderCache)
+    def n_left(self) -> int:
+        """Columns that are still to be read."""
+        return self.ids.shape[1] - self.n_read
 
 
 class _PositionsPerRow:
@@ -175,6 +138,8 @@ class LanguageModel:
         self.has_encoder = bool(model.config.is_encoder_decoder)
         self.mergeable = True
         """Whether rows of different lengths may share a batch."""
+        self.resumable = not self.has_encoder
+        """Whether prompts may be read in parts."""
         accepted = inspect.signature(model.forward).parameters
         self._takes_positions = "position_ids" in accepted and not self.has_encoder
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
@@ -195,31 +160,80 @@ class LanguageModel:
         """
         if self.has_encoder:
             return self._prefill_encoder(prompts)
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), self.pad_token)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
+        reading = self.begin(prompts)
+        logits = self.read(reading)
+        assert logits is not None
+        return reading.rows, logits
+
+    def begin(
+        self, prompts: Sequence[Sequence[int]], known: Sequence[Known | None] = ()
+    ) -> Reading:
+        """Return a reading of prompts as one batch, of a model without an encoder.
+
+        Args:
+            prompts: token ids; none may be empty.
+            known: what is known of the beginning of each; nothing where it is left out.
+        """
+        known = known or [None] * len(prompts)
+        n_new = max(n_unknown(p, k) for p, k in zip(prompts, known, strict=True))
+        starts = [max(0, len(prompt) - n_new) for prompt in prompts]
+        n_old = max(starts)
+        ids = torch.full((len(prompts), n_new), self.pad_token)
+        mask = torch.zeros((len(prompts), n_old + n_new), dtype=torch.long)
+        for row, (prompt, start) in enumerate(zip(prompts, starts, strict=True)):
+            ids[row, n_new - len(prompt) + start :] = torch.tensor(prompt[start:])
+            mask[row, n_old + n_new - len(prompt) :] = 1
+        positions = (mask.cumsum(-1) - 1).clamp_(min=0)[:, n_old:].to(self.device)
+        mask = mask.to(self.device)
         rows = Rows(
             lengths=[len(prompt) for prompt in prompts],
-            mask=mask.to(self.device),
-            cache=Cache(layer_class_to_replicate=GrowingLayer),
+            mask=mask[:, :n_old],
+            cache=cache_of(known, starts, n_new + SPARE_COLUMNS)
+            if n_old
+            else Cache(layer_class_to_replicate=GrowingLayer),
         )
-        positions = (mask.cumsum(-1) - 1).clamp_(min=0).to(self.device)
-        return rows, self._decode(rows, ids.to(self.device), positions)
+        return Reading(rows, ids.to(self.device), mask[:, n_old:], positions)
 
-    def prefill_batches(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Group the prompts, by index, that are computed together: of like length, and not too many at once."""
+    def read(self, reading: Reading, n_columns: int | None = None) -> Tensor | None:
+        """Read on, so many columns at most; all that is left if None.
+
+        Returns:
+            The logits of each row's next token, (B, V), once the prompts are read; before, None.
+        """
+        first = reading.n_read
+        last = reading.ids.shape[1] if n_columns is None else first + min(n_columns, reading.n_left)
+        rows = reading.rows
+        rows.mask = torch.cat([rows.mask, reading.mask[:, first:last]], dim=1)
+        logits = self._decode(rows, reading.ids[:, first:last], reading.positions[:, first:last])
+        reading.n_read = last
+        return None if reading.n_left else logits
+
+    def prefill_batches(
+        self,
+        prompts: Sequence[Sequence[int]],
+        known: Sequence[Known | None],
+        most_tokens: int = PREFILL_TOKENS,
+    ) -> list[list[int]]:
+        """Group the prompts, by index, that are read together: with as much to read, and not too many at once.
+
+        Args:
+            most_tokens: of a group; a longer prompt has one of its own.
+        """
         if not self.mergeable:
             return [[i] for i in range(len(prompts))]
-        batches: list[list[int]] = []
-        for i in sorted(range(len(prompts)), key=lambda i: -len(prompts[i])):
-            if batches and (len(batches[-1]) + 1) * len(prompts[batches[-1][0]]) <= _PREFILL_TOKENS:
-                batches[-1].append(i)
+        n_new = [n_unknown(p, k) for p, k in zip(prompts, known, strict=True)]
+        groups: list[list[int]] = []
+        for i in sorted(range(len(prompts)), key=lambda i: -n_new[i]):
+            longest = n_new[groups[-1][0]] if groups else 0
+            if (
+                groups
+                and (len(groups[-1]) + 1) * longest <= most_tokens
+                and longest <= 2 * n_new[i] + LITTLE
+            ):
+                groups[-1].append(i)
             else:
-                batches.append([i])
-        return batches
+                groups.append([i])
+        return groups
 
     def step(self, rows: Rows, tokens: Sequence[int]) -> Tensor:
         """Give every row its next token; returns the logits of the one after, (B, V)."""
@@ -238,19 +252,19 @@ class LanguageModel:
         n = max(a.mask.shape[1], b.mask.shape[1])
         merged = Rows(
             lengths=a.lengths + b.lengths,
-            mask=torch.cat([_pad_left(a.mask, n, 1), _pad_left(b.mask, n, 1)]),
-            cache=_join(a.self_layers, b.self_layers, _pad_left, n, _SPARE_COLUMNS),
+            mask=torch.cat([pad_left(a.mask, n, 1), pad_left(b.mask, n, 1)]),
+            cache=joined(a.self_layers, b.self_layers, pad_left, n, SPARE_COLUMNS),
         )
         if a.encoded is not None and a.encoded_mask is not None:
             assert b.encoded is not None
             assert b.encoded_mask is not None
             s = max(a.encoded.shape[1], b.encoded.shape[1])
             merged.cache = EncoderDecoderCache(
-                merged.cache, _join(a.cross_layers, b.cross_layers, _pad_right, s, 0)
+                merged.cache, joined(a.cross_layers, b.cross_layers, pad_right, s, 0)
             )
-            merged.encoded = torch.cat([_pad_right(a.encoded, s, 1), _pad_right(b.encoded, s, 1)])
+            merged.encoded = torch.cat([pad_right(a.encoded, s, 1), pad_right(b.encoded, s, 1)])
             merged.encoded_mask = torch.cat(
-                [_pad_right(a.encoded_mask, s, 1), _pad_right(b.encoded_mask, s, 1)]
+                [pad_right(a.encoded_mask, s, 1), pad_right(b.encoded_mask, s, 1)]
             )
         return merged
 
@@ -261,7 +275,7 @@ class LanguageModel:
         first = rows.mask.shape[1] - max(lengths)
         for layer in rows.self_layers:
             layer.replace(
-                layer.keys[index, :, first:], layer.values[index, :, first:], _SPARE_COLUMNS
+                layer.keys[index, :, first:], layer.values[index, :, first:], SPARE_COLUMNS
             )
         rows.lengths, rows.mask = lengths, rows.mask[index, first:]
         if rows.encoded is not None and rows.encoded_mask is not None:
@@ -275,7 +289,12 @@ class LanguageModel:
     def check(self) -> bool:
         """Test whether rows of different lengths in one batch get what they get alone; set `mergeable` accordingly.
 
-        This takes three tiny forward passes. An error of a model without a key-value cache is passed on.
+        Test as well whether a prompt that is read in parts, behind what is known of it, gets what it gets at once,
+        and set `resumable`. All this takes a dozen tiny forward passes. An error of a model without a key-value cache
+        is passed on.
+
+        Returns:
+            `mergeable`.
         """
         size = self.model.get_input_embeddings().weight.shape[0]
         short = [(7 * i + 3) % size for i in range(3)]
@@ -295,10 +314,25 @@ class LanguageModel:
         late, _ = self.prefill([long, short])
         rows = self.merge(rows, late)
         got = self.step(rows, [after[2], after[0], after[0]])
+        self.mergeable = self._alike(got, expected)
+        if self.resumable:
+            first = row_kept(self.prefill([long[:4]])[0], 0, long[:4])
+            prompts, known = [long], [Known(first, 3)]
+            if self.mergeable:
+                prompts, known = [long, short], [Known(first, 3), None]  # type: ignore[list-item]
+            reading = self.begin(prompts, known)
+            self.read(reading, 2)
+            resumed = self.read(reading)
+            assert resumed is not None
+            at_once = torch.cat([alone(prompt, []) for prompt in prompts])
+            self.resumable = self._alike(resumed, at_once)
+        return self.mergeable
+
+    def _alike(self, got: Tensor, expected: Tensor) -> bool:
+        """Tell whether logits are the same but for rounding."""
         precise = next(self.model.parameters()).dtype == torch.float32
         tolerance = (2e-3 if precise else 0.1) * float(expected.max() - expected.min())
-        self.mergeable = bool(((got - expected).abs().max() <= tolerance).item())
-        return self.mergeable
+        return bool(((got - expected).abs().max() <= tolerance).item())
 
     def _prefill_encoder(self, prompts: Sequence[Sequence[int]]) -> tuple[Rows, Tensor]:
         longest = max(map(len, prompts))
@@ -357,32 +391,6 @@ class LanguageModel:
         return rows.mask.shape[1] - 1 != rows.lengths[0]
 
 
-def _pad_left(tensor: Tensor, n: int, dim: int) -> Tensor:
-    return _padded(tensor, n, dim, at_left=True)
-
-
-def _pad_right(tensor: Tensor, n: int, dim: int) -> Tensor:
-    return _padded(tensor, n, dim, at_left=False)
-
-
-def _padded(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
-    lacking = n - tensor.shape[dim]
-    if lacking == 0:
-        return tensor
-    shape = list(tensor.shape)
-    shape[dim] = lacking
-    zeros = tensor.new_zeros(shape)
-    return torch.cat([zeros, tensor] if at_left else [tensor, zeros], dim=dim)
-
-
-def _join(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
-    """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
-    layers: list[Any] = []
-    for one, two in zip(a, b, strict=True):
-        layer = GrowingLayer()
-        keys = torch.cat([pad(one.keys, n, 2), pad(two.keys, n, 2)])
-        values = torch.cat([pad(one.values, n, 2), pad(two.values, n, 2)])
-        layer.lazy_initialization(keys, values)
-        layer.replace(keys, values, spare)
-        layers.append(layer)
-    return Cache(layers=layers)
+def n_unknown(prompt: Sequence[int], known: Known | None) -> int:
+    """Count the tokens of a prompt that have to be read."""
+    return len(prompt) - (known.n_tokens if known else 0)

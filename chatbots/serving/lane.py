@@ -82,5 +82,6 @@ class Lane:
             "unloads": self.n_unloads,
             "hung_threads": sum(shift.alive for shift in self.hung),
             "memory_bytes": self.memory_bytes,
+            "kept_bytes": getattr(self.bot, "kept_bytes", 0),
             "mean_reply_s": self.sum_reply_s / self.n_replies if self.n_replies else None,
         }

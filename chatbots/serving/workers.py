@@ -144,6 +144,10 @@ class Worker:
                 due = [driver for driver, wait in waits if wait is not None and wait <= 0]
                 if due:
                     return due
+                if all(wait is None for _, wait in waits):
+                    idle = [driver for driver in self._drivers if driver.has_idle_work]
+                    if idle:
+                        return idle[:1]
                 self._changed.wait(min((w for _, w in waits if w is not None), default=None))
         return []
 

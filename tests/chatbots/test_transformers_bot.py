@@ -341,14 +341,15 @@ def test_a_row_without_numbers_fails_alone(folder_of):
     asked = contexts(4)
     expected = reply(bot, asked)
     lm = bot._loaded.language_model
-    prefill = lm.prefill
+    read = lm.read
 
-    def broken(prompts):
-        rows, logits = prefill(prompts)
-        logits[[len(p) for p in prompts].index(max(map(len, prompts)))] = torch.nan
-        return rows, logits
+    def broken(reading, n_columns=None):
+        logits = read(reading, n_columns)
+        lengths = reading.rows.lengths
+        logits[lengths.index(max(lengths))] = torch.nan
+        return logits
 
-    lm.prefill = broken
+    lm.read = broken
     got = reply(bot, asked)
     assert sum(r.error == "the model computed no numbers (NaN)" for r in got) == 1
     assert [g for g in got if g.text] == [e for g, e in zip(got, expected, strict=True) if g.text]

@@ -18,6 +18,7 @@ from channels.layers import get_channel_layer
 from channels.routing import get_default_application
 from channels.worker import Worker
 from django.conf import settings
+from structlog.contextvars import bind_contextvars
 
 import chatbots
 from chatbots.base import BotBusy, BotError
@@ -27,6 +28,7 @@ from webapp.conversations import events, frames, heartbeats, selectors, services
 from webapp.conversations.filtering import filters_load
 from webapp.conversations.replying import reply_make
 from webapp.core.database import DirectDispatch, in_database
+from webapp.core.processes import BOT_HOST, signs
 from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.filtering import Filtering
 from webapp.studies.models import Study
@@ -87,6 +89,7 @@ class BotHostRuntime:
         worker = Worker(
             get_default_application(), channels=channels, channel_layer=get_channel_layer()
         )
+        signs.begin(BOT_HOST, pool=self.pool or "all")
         try:
             await asyncio.gather(
                 *(self._listen(worker, channel) for channel in channels),
@@ -94,6 +97,7 @@ class BotHostRuntime:
             )
         finally:
             await self.close()
+            await in_database(signs.end)()
 
     async def close(self) -> None:
         """Stop the replies under way and give their leases back, so that nobody waits for them."""
@@ -124,6 +128,7 @@ class BotHostRuntime:
             logger.error("a task of the bot host failed: %s", _said(error))
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
+        bind_contextvars(conversation_id=str(conversation_id))  # of this task alone
         lease = uuid.uuid4()
         claimed = await in_database(services.reply_claim)(
             conversation_id=conversation_id, lease=lease, lease_s=settings.CONFAB_REPLY_LEASE_S

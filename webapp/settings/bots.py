@@ -21,6 +21,8 @@ CONFAB_PLUGINS = env.list("CONFAB_PLUGINS", default=[])
 CONFAB_DEVICE = env.str("CONFAB_DEVICE", default="cpu")
 # Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
 CONFAB_BOT_MEMORY_MB = env.int("CONFAB_BOT_MEMORY_MB", default=0)
+# Megabytes of keys and values that transformers bots of a process keep from turn to turn. 0: nothing.
+CONFAB_KEPT_TURNS_MB = max(0, env.int("CONFAB_KEPT_TURNS_MB", default=512))
 # Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
 CONFAB_BOT_POOLS = {
     bot: pool

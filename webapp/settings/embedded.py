@@ -18,6 +18,7 @@ from webapp.settings.channels import channel_layers, shared_caches
 from webapp.settings.database import databases
 from webapp.settings.env import DATA_DIR, env, folder_made, owner_only, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
+from webapp.settings.operating import *  # noqa: F403
 from webapp.settings.recruitment import *  # noqa: F403
 from webapp.settings.serving import *  # noqa: F403
 
@@ -33,6 +34,8 @@ ALLOWED_HOSTS = [
 ]
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
 CONFAB_PROXY_COUNT = proxy_count(0)
+# From here /metrics is read without a token: from this machine, unless others are named.
+CONFAB_PROMETHEUS_ALLOW = env.list("CONFAB_PROMETHEUS_ALLOW", default=[]) or ["127.0.0.0/8", "::1"]
 # So that forms work through a tunnel with TLS; who writes the header himself changes his own request.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.list("CONFAB_TRUSTED_ORIGINS", default=[])

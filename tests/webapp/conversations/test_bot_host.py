@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -19,6 +21,7 @@ from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.entering import task_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
+from webapp.core.instruments import registry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,6 +67,8 @@ def due(bot_id: str, **fields):
 @pytest.mark.usefixtures("_test_bots")
 async def test_whole_replies_are_typed_word_by_word() -> None:
     conversation = await in_database(due)("test-quick", typing_chars_per_s=200)
+    first = ("confab_reply_first_token_seconds_count", {"bot": "test-quick"})
+    n_before = registry.get_sample_value(*first) or 0
     runtime = BotHostRuntime()
     try:
         frames = await published(runtime, conversation, 6)
@@ -72,6 +77,7 @@ async def test_whole_replies_are_typed_word_by_word() -> None:
     assert [f["type"] for f in frames] == ["token"] * 5 + ["reply"]
     assert "".join(f["text"] for f in frames[:5]) == frames[5]["text"] == "Reply 1 to: hello you"
     assert [f["offset"] for f in frames[:5]] == [0, 6, 8, 12, 18]
+    assert registry.get_sample_value(*first) == n_before + 1
 
 
 @pytest.mark.usefixtures("_test_bots")
@@ -106,7 +112,7 @@ async def test_a_bot_with_a_full_queue_is_told_to_be_busy() -> None:
 
 
 @pytest.mark.usefixtures("_test_bots")
-async def test_a_failure_is_stored_and_told() -> None:
+async def test_a_failure_is_stored_and_told(json_lines: Callable[[], list[str]]) -> None:
     conversation = await in_database(due)("test-failing")
     runtime = BotHostRuntime()
     try:
@@ -117,6 +123,8 @@ async def test_a_failure_is_stored_and_told() -> None:
     assert (frames[0]["code"], frames[0]["busy"]) == ("bot_failed", False)
     assert "on purpose" in history.failure.error
     assert history.pending == {"turn": 1}
+    (line,) = [line for line in map(json.loads, json_lines()) if "on purpose" in line["event"]]
+    assert line["conversation_id"] == str(conversation.pk)
 
 
 @pytest.mark.usefixtures("_test_bots")

@@ -1,0 +1,173 @@
+"""What a model remembers of the conversations of a batch: keys and values in buffers that grow, a row for each.
+
+Rows are aligned at the right: a shorter one has empty, masked columns at its left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+
+from chatbots.generation.kept_turns import KeptRow, Known
+
+SPARE_COLUMNS = 64
+"""A cache buffer grows by so many columns, so that most steps write in place."""
+
+
+Pad = Callable[[Tensor, int, int], Tensor]
+"""Tensor, wanted size, dimension → tensor with zeros added."""
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values of one layer, (B, H, L, D), in a buffer with spare columns.
+
+    transformers' own layer copies the whole cache at every step; this one writes a column.
+    """
+
+    keys: Any  # Tensor, once anything is stored
+    values: Any
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, cache_kwargs: dict[str, Any] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.replace(key_states, value_states, 0)
+            return self.keys, self.values
+        n_old = self.keys.shape[-2]
+        n_new = n_old + key_states.shape[-2]
+        if n_new > self._key_buffer.shape[-2]:
+            self.replace(self.keys, self.values, n_new - n_old + SPARE_COLUMNS)
+        self._key_buffer[..., n_old:n_new, :] = key_states
+        self._value_buffer[..., n_old:n_new, :] = value_states
+        self.keys = self._key_buffer[..., :n_new, :]
+        self.values = self._value_buffer[..., :n_new, :]
+        return self.keys, self.values
+
+    def replace(self, keys: Tensor, values: Tensor, spare: int) -> None:
+        """Set all keys and values, copying them into a new buffer with spare columns."""
+        n = keys.shape[-2]
+        shape = (*keys.shape[:-2], n + spare, keys.shape[-1])
+        self._key_buffer = keys.new_empty(shape)
+        self._value_buffer = values.new_empty((*shape[:-1], values.shape[-1]))
+        self._key_buffer[..., :n, :] = keys
+        self._value_buffer[..., :n, :] = values
+        self.keys = self._key_buffer[..., :n, :]
+        self.values = self._value_buffer[..., :n, :]
+
+    def reserve(self, keys: Tensor, values: Tensor, n_rows: int, n: int, spare: int) -> None:
+        """Make room for `n` columns, yet to be written, and spare ones, for rows like these keys and values, (H, L, D)."""
+        n_heads = keys.shape[0]
+        self._key_buffer = keys.new_empty((n_rows, n_heads, n + spare, keys.shape[-1]))
+        self._value_buffer = values.new_empty((n_rows, n_heads, n + spare, values.shape[-1]))
+        self.keys = self._key_buffer[..., :n, :]
+        self.values = self._value_buffer[..., :n, :]
+
+
+@dataclass
+class Rows:
+    """What a model remembers of some conversations; row i of every tensor is one conversation.
+
+    Attributes:
+        lengths: tokens of each row in the decoder so far.
+        mask: (B, L), 1 for a token, 0 for an empty column at the left; L is the longest row.
+        cache: keys and values.
+        encoded: what the encoder made of the prompts, (B, S, E), and its mask (B, S), 1 for a token.
+    """
+
+    lengths: list[int]
+    mask: Tensor
+    cache: Any  # Cache or EncoderDecoderCache
+    encoded: Tensor | None = None
+    encoded_mask: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def self_layers(self) -> list[GrowingLayer]:
+        cache = self.cache
+        return (cache.self_attention_cache if self.crosses else cache).layers
+
+    @property
+    def cross_layers(self) -> list[GrowingLayer]:
+        return self.cache.cross_attention_cache.layers if self.crosses else []
+
+    @property
+    def crosses(self) -> bool:
+        return isinstance(self.cache, EncoderDecoderCache)
+
+
+def pad_left(tensor: Tensor, n: int, dim: int) -> Tensor:
+    return _padded(tensor, n, dim, at_left=True)
+
+
+def pad_right(tensor: Tensor, n: int, dim: int) -> Tensor:
+    return _padded(tensor, n, dim, at_left=False)
+
+
+def _padded(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
+    lacking = n - tensor.shape[dim]
+    if lacking == 0:
+        return tensor
+    shape = list(tensor.shape)
+    shape[dim] = lacking
+    zeros = tensor.new_zeros(shape)
+    return torch.cat([zeros, tensor] if at_left else [tensor, zeros], dim=dim)
+
+
+def joined(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
+    """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
+    layers: list[Any] = []
+    for one, two in zip(a, b, strict=True):
+        layer = GrowingLayer()
+        keys = torch.cat([pad(one.keys, n, 2), pad(two.keys, n, 2)])
+        values = torch.cat([pad(one.values, n, 2), pad(two.values, n, 2)])
+        layer.lazy_initialization(keys, values)
+        layer.replace(keys, values, spare)
+        layers.append(layer)
+    return Cache(layers=layers)
+
+
+def row_kept(rows: Rows, i: int, tokens: Sequence[int]) -> KeptRow:
+    """Copy what is remembered of row `i`, whose tokens these are, out of its batch."""
+    n = rows.lengths[i]
+    return KeptRow(
+        tokens=np.asarray(tokens[:n], dtype=np.int32),
+        layers=tuple(
+            (layer.keys[i, :, -n:].clone(), layer.values[i, :, -n:].clone())
+            for layer in rows.self_layers
+        ),
+    )
+
+
+def cache_of(known: Sequence[Known | None], starts: Sequence[int], spare: int) -> Cache:
+    """Make a cache of what is known: row i has its first `starts[i]` tokens, at the right; none may be all empty.
+
+    Args:
+        known: for each row; None where `starts` is 0.
+        spare: columns that will be added.
+    """
+    some = next(one for one in known if one is not None)
+    n = max(starts)
+    layers: list[Any] = []
+    for number, (keys, values) in enumerate(some.row.layers):
+        layer = GrowingLayer()
+        layer.lazy_initialization(keys, values)
+        layer.reserve(keys, values, len(known), n, spare)
+        for row, (one, start) in enumerate(zip(known, starts, strict=True)):
+            # Empty columns are masked, but must be numbers: zero times NaN is NaN.
+            layer.keys[row, :, : n - start] = 0
+            layer.values[row, :, : n - start] = 0
+            if one is not None and start:
+                stored_keys, stored_values = one.row.layers[number]
+                layer.keys[row, :, n - start :] = stored_keys[:, :start]
+                layer.values[row, :, n - start :] = stored_values[:, :start]
+        layers.append(layer)
+    return Cache(layers=layers)
