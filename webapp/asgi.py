@@ -18,6 +18,7 @@ django.setup(set_prefix=False)
 from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels  # noqa: E402
 from webapp.core.bodies import BodyLimits  # noqa: E402
 from webapp.core.crew import CrewedPages, PagesInOneThread  # noqa: E402
+from webapp.core.lifespan import lifespan  # noqa: E402
 from webapp.core.origins import OriginValidator  # noqa: E402
 from webapp.core.prefix import PathPrefix  # noqa: E402
 from webapp.core.rights import Right  # noqa: E402
@@ -55,6 +56,7 @@ pages = BodyLimits(
 sockets = OriginValidator(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
 application = ProtocolTypeRouter(
     {
+        "lifespan": lifespan,
         "http": PathPrefix(pages, prefix),
         "websocket": PathPrefix(sockets, prefix),
         "channel": ChannelNameRouter(

@@ -7,9 +7,11 @@ from django.urls import include, path
 
 from webapp.core.sign_in import SignIn, SignOut
 from webapp.core.views import favicon, healthz
+from webapp.operating.views import metrics
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
     path("favicon.ico", favicon),
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", SignOut.as_view(), name="logout"),
@@ -20,6 +22,7 @@ urlpatterns = [
     path("dashboard/", include("webapp.dashboard.urls")),
     path("hooks/", include("webapp.pay.urls")),
     path("api/v1/", include("webapp.api.urls")),
+    path("shared/", include("webapp.dashboard.shared_urls")),
     path("", include("webapp.participant.urls")),
 ]
 handler404 = "webapp.core.failing.not_found"

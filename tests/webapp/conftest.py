@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import logging
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +13,8 @@ from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations.services import conversation_finish_failed, conversation_withdraw
+from webapp.core.log_lines import Lines
+from webapp.core.redaction import RedactTokens
 from webapp.pay.visits import VisitKey
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.services import task_end
@@ -74,3 +78,19 @@ def visit(paid: Study) -> Callable[..., VisitKey]:
         return VisitKey(chat.participant_id, f"ses-{name}")
 
     return make
+
+
+@pytest.fixture
+def json_lines() -> Iterator[Callable[[], list[str]]]:
+    """Give what is logged meanwhile, as the production's handler writes it in JSON."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Lines("json"))
+    handler.addFilter(RedactTokens())
+    root, lines = logging.getLogger(), logging.getLogger("webapp.core.requests")
+    level = lines.level
+    root.addHandler(handler)
+    lines.setLevel("INFO")
+    yield lambda: stream.getvalue().splitlines()
+    lines.setLevel(level)
+    root.removeHandler(handler)

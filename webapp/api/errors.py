@@ -18,6 +18,7 @@ from chatbots.outside import Mistake, ValuesError, mistakes_of
 from chatbots.registry import UnknownName
 from webapp.api.auth import Lacks
 from webapp.core.errors import Refused
+from webapp.core.log_lines import route_of
 from webapp.core.rights import Right
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def handlers_add(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def fault(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.exception("A call of the API failed: %s %s", request.method, request.path)
+        log.exception("A call of the API failed: %s %s", request.method, route_of(request))
         return answer(request, 500, "fault", "Confab failed here; its log has the reason.")
 
 

@@ -1,4 +1,4 @@
-"""App configuration: tells the encoders where to keep what they make."""
+"""App configuration: tells the encoders where to keep what they make, and bots how much they may keep between turns."""
 
 from __future__ import annotations
 
@@ -12,5 +12,7 @@ class BotsConfig(AppConfig):
 
     def ready(self) -> None:
         from chatbots.encoders.cache import cache_folder_set
+        from chatbots.generation.kept_turns import KEPT
 
         cache_folder_set(settings.DATA_DIR / "cache")
+        KEPT.limit_bytes = settings.CONFAB_KEPT_TURNS_MB * 1_000_000

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import TimeStamped
+from webapp.core.models import Incident, TimeStamped
 
 
 class BotVersion(TimeStamped):
@@ -151,11 +151,20 @@ class BotAside(models.Model):
 
 
 class Alert(models.Model):
-    """A message, away from the pages, that a bot was set aside or came back; one for each way of telling."""
+    """A message, away from the pages, of a bot or of the installation; one for each way of telling."""
 
     class Event(models.TextChoices):
         SET_ASIDE = "bot_set_aside", _("Set aside")
         CAME_BACK = "bot_came_back", _("Came back")
+        PROCESS_SILENT = "process_silent", _("Process not heard of")
+        PROCESS_BACK = "process_back", _("Process no longer missed")
+        DISK_LOW = "disk_low", _("Disk nearly full")
+        DISK_ENOUGH = "disk_enough", _("Disk has room again")
+        QUEUE_STILL = "queue_still", _("Queue stands still")
+        QUEUE_MOVES = "queue_moves", _("Queue moves again")
+        JOB_FAILED = "job_failed", _("Job failed")
+        JOB_WENT_ON = "job_went_on", _("Job no longer failed")
+        TEST = "test", _("Test")
 
     class Channel(models.TextChoices):
         WEBHOOK = "webhook", _("Webhook")
@@ -167,7 +176,15 @@ class Alert(models.Model):
         editable=False,
         help_text=_("Told with it, so that a receiver knows what it has heard before."),
     )
-    aside = models.ForeignKey(BotAside, on_delete=models.CASCADE, related_name="alerts")
+    aside = models.ForeignKey(
+        BotAside, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
+    )
+    incident = models.ForeignKey(
+        Incident, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
+    )
+    said = models.JSONField(
+        default=dict, blank=True, help_text=_("What is told, of everything but a bot.")
+    )
     event = models.CharField(max_length=20, choices=Event)
     channel = models.CharField(max_length=10, choices=Channel)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -180,7 +197,10 @@ class Alert(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["aside", "event", "channel"], name="alert_once_each")
+            models.UniqueConstraint(fields=["aside", "event", "channel"], name="alert_once_each"),
+            models.UniqueConstraint(
+                fields=["incident", "event", "channel"], name="alert_of_incident_once_each"
+            ),
         ]
         indexes = [
             models.Index(
@@ -189,7 +209,8 @@ class Alert(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.event} of {self.aside.bot_id} by {self.channel}"
+        of = f" of {self.aside.bot_id}" if self.aside is not None else ""
+        return f"{self.event}{of} by {self.channel}"
 
 
 NANO = 1_000_000_000

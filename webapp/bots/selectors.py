@@ -194,8 +194,14 @@ def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
     found: dict[int, list[Alert]] = {}
     event = Alert.Event.SET_ASIDE
     for alert in Alert.objects.filter(aside__in=asides, event=event).order_by("channel"):
-        found.setdefault(alert.aside_id, []).append(alert)
+        if alert.aside_id is not None:
+            found.setdefault(alert.aside_id, []).append(alert)
     return found
+
+
+def alerts_newest(n: int) -> list[Alert]:
+    """Return what was told last, or is to be, the newest first."""
+    return list(Alert.objects.select_related("aside").order_by("-created_at", "channel")[:n])
 
 
 def _cap_reason(bot: Bot) -> str | None:

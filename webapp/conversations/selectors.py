@@ -232,6 +232,13 @@ def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
     return turns.values_list("vote", flat=True).first()
 
 
+def replies_due() -> QuerySet[Conversation]:
+    """Return the open conversations whose people wait for a reply that has not failed."""
+    return Conversation.objects.filter(
+        due_turn__isnull=False, due_error="", state=Conversation.State.OPEN
+    )
+
+
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
     """Return conversations whose due reply nobody is at work on, oldest first.
 
@@ -242,12 +249,8 @@ def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
     """
     now = timezone.now()
     fresh = Q(due_lease=None) & Q(due_since__gt=now - timedelta(seconds=1))
-    waiting = Conversation.objects.filter(
-        Q(due_lease_until=None) | Q(due_lease_until__lt=now),
-        due_turn__isnull=False,
-        due_error="",
-        state=Conversation.State.OPEN,
-    ).exclude(fresh)
+    free = Q(due_lease_until=None) | Q(due_lease_until__lt=now)
+    waiting = replies_due().filter(free).exclude(fresh)
     pools = settings.CONFAB_BOT_POOLS
     if pool == "default":
         waiting = waiting.exclude(bot__bot_id__in=list(pools))

@@ -4,8 +4,8 @@ Django gives every ASGI request a thread of its own and every thread opens a con
 people who come at once are more than PostgreSQL lets in. Here requests borrow one of a few lasting threads,
 whose connections stay open for the next; who finds none free waits in line, and who has waited for too long
 gets a page that says so (503 with Retry-After). Static files need no connection and wait for nobody, sockets
-use the one thread of `core/database.py`, and `/healthz` has a thread to itself, so that a crowd does not make
-a process look ill.
+use the one thread of `core/database.py`, and `/healthz` and `/metrics` have a thread to themselves, so that a crowd
+does not make a process look ill.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils import translation
 
+from webapp.core.instruments import SENT_AWAY
 from webapp.core.speaking import locale_asked
 
 logger = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class CrewedPages:
         if path.startswith(settings.STATIC_URL):
             await self.application(scope, receive, send)
             return
-        is_health = path.removeprefix(settings.CONFAB_PATH_PREFIX) == "/healthz"
+        is_health = path.removeprefix(settings.CONFAB_PATH_PREFIX) in ("/healthz", "/metrics")
         crew = self._health if is_health else self._pages
         borrowed = _Borrowed()
 
@@ -128,7 +129,8 @@ class CrewedPages:
             async with ThreadSensitiveContext(executor=borrowed):
                 await self.application(scope, receive_and_wait, send)
         except Crowded:
-            logger.warning("no thread was free within %g s for %s", self.wait_s, path)
+            SENT_AWAY.inc()
+            logger.warning("no thread was free within %g s", self.wait_s)
             await _send_away(scope, send)
         finally:
             if borrowed.thread is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import secrets
 import sys
 
 from django.db import InterfaceError, OperationalError
@@ -13,9 +12,15 @@ from django.shortcuts import render
 from django.utils import translation
 
 from webapp.core.crew import RETRY_AFTER_S, busy_page
+from webapp.core.log_lines import request_id_new, route_of
 from webapp.core.speaking import locale_for
 
 logger = logging.getLogger(__name__)
+
+
+def reference_of(request: HttpRequest) -> str:
+    """Return the request's id, by which the log is searched for what went wrong."""
+    return getattr(request, "request_id", None) or request_id_new()
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -25,8 +30,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
         with translation.override(locale_for(request)):
             body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
         return HttpResponse(body, status=503, headers={"Retry-After": str(seconds)})
-    reference = secrets.token_hex(4)
-    logger.error("server error %s at %s", reference, request.path)
+    reference = reference_of(request)
+    logger.error("server error %s at %s", reference, route_of(request))
     with translation.override(locale_for(request)):
         return render(request, "core/server_error.html", {"reference": reference}, status=500)
 

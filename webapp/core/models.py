@@ -53,3 +53,55 @@ class ApiToken(TimeStamped):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Process(models.Model):
+    """A process of Confab that gives signs of life: web, bot host or worker; gone when it has ended in order."""
+
+    is_derived = True
+
+    id = models.UUIDField(primary_key=True)
+    roles = models.JSONField(help_text=_("web, bot_host, worker; one process may be several."))
+    host = models.CharField(max_length=200)
+    pid = models.PositiveIntegerField()
+    version = models.CharField(max_length=100)
+    began_at = models.DateTimeField()
+    heard_at = models.DateTimeField(db_index=True)
+    details = models.JSONField(default=dict, help_text=_("Queues of a worker, pool of a bot host."))
+    load = models.JSONField(default=dict, help_text=_("cpu in cores, memory_mb."))
+    samples = models.JSONField(default=dict, help_text=_("What it has counted, for /metrics."))
+
+    class Meta:
+        verbose_name_plural = "processes"
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.roles)} on {self.host}"
+
+    @property
+    def label(self) -> str:
+        """The process in a word, other than that of any other: its machine and the beginning of its id."""
+        return f"{self.host}-{self.id.hex[:8]}"
+
+
+class Incident(models.Model):
+    """Something that went wrong with the installation, from when it was noticed until it was over."""
+
+    kind = models.CharField(max_length=20)
+    subject = models.CharField(max_length=150, help_text=_("A process, a queue, a job."))
+    title = models.CharField(max_length=500)
+    details = models.JSONField(default=dict, help_text=_("What was told, for programs too."))
+    began_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-began_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "subject"],
+                condition=models.Q(ended_at=None),
+                name="incident_once_at_a_time",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import sys
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,9 @@ from django.shortcuts import render
 from django.utils import translation
 
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.failing import reference_of
 from webapp.core.failing import server_error as plain_error
+from webapp.core.log_lines import route_of
 from webapp.core.speaking import locale_for
 from webapp.participant.access import visit_of
 from webapp.participant.ownership import is_here, known_of
@@ -42,7 +43,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return _page(request, task, error)
     except (DatabaseError, ValidationError, ValueError, LookupError, AssertionError):
         # What broke the page may break this one as well.
-        logger.exception("the page for a server error at %s could not be made", request.path)
+        logger.exception("the page for a server error at %s could not be made", route_of(request))
         return plain_error(request)
 
 
@@ -63,8 +64,10 @@ def _task_of(request: HttpRequest) -> Task | None:
 
 
 def _page(request: HttpRequest, task: Task, error: BaseException | None) -> HttpResponse:
-    reference = secrets.token_hex(4)
-    logger.error("server error %s at %s, task %s", reference, request.path, task.pk, exc_info=error)
+    reference = reference_of(request)
+    logger.error(
+        "server error %s at %s, task %s", reference, route_of(request), task.pk, exc_info=error
+    )
     Breakage.objects.create(participant=task.participant, task=task, reference=reference)
     texts = task.version.values.texts
     context: dict[str, Any] = {

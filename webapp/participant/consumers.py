@@ -16,16 +16,19 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from structlog.contextvars import bind_contextvars
 
 from chatbots.storable import storable
 from webapp.conversations import events, frames, selectors, services
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.errors import Refused
+from webapp.core.log_lines import request_id_new
 from webapp.participant.ownership import is_here, known_of
 from webapp.ratings.marks import marks_asked, marks_given, reply_mark
 from webapp.studies.languages import locale_of
 
 logger = logging.getLogger(__name__)
+lines = logging.getLogger("webapp.core.requests")
 
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
@@ -66,6 +69,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     _n_moves = 0  # how often the person had moved when this page came
 
     async def connect(self) -> None:
+        self._began = time.monotonic()
         self._watch: asyncio.Task[None] | None = None
         self._gate = FloodGate()
         self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
@@ -74,6 +78,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._is_marked = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
+        # What this connection logs from now on carries both: it has a task, and so a context, of its own.
+        bind_contextvars(request_id=request_id_new(), conversation_id=str(self.conversation_id))
         try:
             await self._welcome()
         except DATABASE_AWAY as error:
@@ -141,6 +147,14 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def disconnect(self, code: int) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        lines.info(
+            "socket closed",
+            extra={
+                "route": "chat socket",
+                "status": code,
+                "duration_ms": round((time.monotonic() - self._began) * 1000),
+            },
+        )
         if hasattr(self, "conversation_id"):
             await self.channel_layer.group_discard(
                 events.conversation_group(self.conversation_id), self.channel_name

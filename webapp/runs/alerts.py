@@ -1,4 +1,4 @@
-"""Telling people away from the pages that a bot was set aside or came back: by webhook, by e-mail.
+"""Telling people away from the pages what happened to a bot or to the installation: by webhook, by e-mail.
 
 What is to be told is a row, made in the transaction that sets the bot aside, and sent by a job. A row is claimed
 before it is sent, so that it goes out once however many workers there are; one whose process died while it was sent
@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.storable import error_text, storable
 from webapp.bots.models import Alert, BotAside
+from webapp.core.models import Incident
 from webapp.runs import queue
 from webapp.runs.models import Job
 from webapp.runs.services.jobs import job_create
@@ -47,15 +48,39 @@ class AlertError(Exception):
 
 def alerts_make(*, aside: BotAside, event: str) -> None:
     """Make what is to be told, one for each way that is set up, and ask a worker to send it."""
-    channels = []
-    if settings.CONFAB_ALERT_WEBHOOK:
-        channels.append(Alert.Channel.WEBHOOK)
-    if settings.CONFAB_ALERT_EMAILS:
-        channels.append(Alert.Channel.EMAIL)
-    rows = [Alert(aside=aside, event=event, channel=channel) for channel in channels]
+    _made([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
+
+
+def alerts_tell(
+    *, event: str, said: dict[str, Any], incident: Incident | None = None
+) -> list[Alert]:
+    """Make what is to be told of anything else, and ask a worker to send it. Returns one alert for each way.
+
+    Args:
+        said: `title`, `words`, `link` below the address of the dashboard, and values for programs.
+        incident: what it is about, of which each event is told once; None: it is told whenever it is asked for.
+    """
+    rows = [
+        Alert(incident=incident, event=event, channel=channel, said=said)
+        for channel in alert_channels()
+    ]
+    return _made(rows)
+
+
+def alert_channels() -> list[Alert.Channel]:
+    """Return the ways of telling that are set up."""
+    ways = {
+        Alert.Channel.WEBHOOK: settings.CONFAB_ALERT_WEBHOOK,
+        Alert.Channel.EMAIL: settings.CONFAB_ALERT_EMAILS,
+    }
+    return [channel for channel, is_set_up in ways.items() if is_set_up]
+
+
+def _made(rows: list[Alert]) -> list[Alert]:
     Alert.objects.bulk_create(rows, ignore_conflicts=True)
     if rows:
         job_create(kind=KIND)
+    return rows
 
 
 def alerts_waiting() -> QuerySet[Alert]:
@@ -84,12 +109,14 @@ def alert_send(*, alert: Alert) -> bool:
     claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
     if not claimed.update(tried_at=timezone.now(), n_tries=F("n_tries") + 1, error=""):
         return False
-    found = _content(alert)
+    found = _content(alert) if alert.aside is None else _content_of_bot(alert, alert.aside)
     try:
         if alert.channel == Alert.Channel.WEBHOOK:
             _post(found)
+        elif alert.aside is None:
+            _mail_send(found["title"], [found["words"]], found["link"])
         else:
-            _mail(alert, found)
+            _mail_of_bot(alert, alert.aside, found)
     except Exception as error:  # whatever a mail server raises: it is kept, told and tried again
         reason = error_text(error) or type(error).__name__
         log.warning("%s could not be sent: %s", alert, reason)
@@ -100,12 +127,22 @@ def alert_send(*, alert: Alert) -> bool:
 
 
 def _content(alert: Alert) -> dict[str, Any]:
-    """Return what is told, as JSON values. Nobody who takes part stands in it."""
-    aside = alert.aside
+    """Return what is told of the installation, as JSON values."""
+    said = dict(alert.said)
+    link = _link(said.pop("link", ""))
+    named = {"id": str(alert.pk), "event": alert.event, "at": alert.created_at.isoformat()}
+    return {**named, **said, "link": link}
+
+
+def _link(path: str) -> str | None:
+    return f"{settings.CONFAB_PUBLIC_URL}{path}" if settings.CONFAB_PUBLIC_URL else None
+
+
+def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
+    """Return what is told of a bot, as JSON values. Nobody who takes part stands in it."""
     at = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
     collecting = Study.objects.filter(state=Study.State.COLLECTING)
     studies = [study for study in collecting if aside.bot_id in study.bots]
-    link = reverse("dashboard:bot", args=[aside.bot_id])
     return {
         "id": str(alert.pk),
         "event": alert.event,
@@ -119,7 +156,7 @@ def _content(alert: Alert) -> dict[str, Any]:
             {"key": study.key, "name": study.name, "n_holding_a_place": _n_inside(study, aside)}
             for study in studies
         ],
-        "link": f"{settings.CONFAB_PUBLIC_URL}{link}" if settings.CONFAB_PUBLIC_URL else None,
+        "link": _link(reverse("dashboard:bot", args=[aside.bot_id])),
     }
 
 
@@ -162,8 +199,7 @@ def _post(found: dict[str, Any]) -> None:
         raise AlertError(f"the webhook answered {answer.status_code}, and not 2xx")
 
 
-def _mail(alert: Alert, found: dict[str, Any]) -> None:
-    aside = alert.aside
+def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
         subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
         lines = [
@@ -188,11 +224,14 @@ def _mail(alert: Alert, found: dict[str, Any]) -> None:
         )
         for study in found["studies"]
     ]
-    if found["link"]:
-        lines.append(found["link"])
+    _mail_send(subject, lines, found["link"])
+
+
+def _mail_send(subject: str, lines: list[str], link: str | None) -> None:
     subject = " ".join(subject.split())
+    text = "\n\n".join([*lines, *([link] if link else [])])
     try:
-        send_mail(subject, "\n\n".join(lines), None, settings.CONFAB_ALERT_EMAILS)
+        send_mail(subject, text, None, settings.CONFAB_ALERT_EMAILS)
     except OSError as error:  # those of smtplib are such, too
         server = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
         raise AlertError(f"the mail server {server} did not take it: {error}") from None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError, OperationalError, connection
+from structlog.contextvars import bound_contextvars
 
 from chatbots.storable import error_text
 from webapp.runs import queue
@@ -98,6 +99,11 @@ def job_slice(job: JobBase, *, follow: Follow | None = None) -> Sliced:
     job = job_read(job)
     if job.is_over:
         return Sliced(worked=False, more=False)
+    with bound_contextvars(job_id=f"{job.kind} {job.pk}"):
+        return _sliced(job, follow)
+
+
+def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
     run = _Run(job, kind_of(job), follow)
     until = time.monotonic() + SLICE_S
     worked = False

@@ -12,7 +12,7 @@ from webapp.bots.selectors import bot_find
 if TYPE_CHECKING:
     from chatbots.base import Bot
 
-_loaded: list[str] = []
+_loaded: dict[str, Bot] = {}
 
 
 def bots_loaded(needed: Sequence[str]) -> list[Bot]:
@@ -23,11 +23,11 @@ def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     """
     from chatbots.registry import bot_load
 
-    for other in [bot_id for bot_id in _loaded if bot_id not in needed]:
-        bot_find(other).unload()
-        _loaded.remove(other)
-    for bot_id in needed:
+    wanted = {bot_id: bot_find(bot_id) for bot_id in needed}
+    # One that is registered no longer, or anew, is unloaded too.
+    for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not wanted.get(bot_id)]:
+        _loaded.pop(bot_id).unload()
+    for bot_id in wanted:
         if bot_id not in _loaded:
-            bot_load(bot_id, settings.CONFAB_DEVICE)
-            _loaded.append(bot_id)
-    return [bot_find(bot_id) for bot_id in needed]
+            _loaded[bot_id] = bot_load(bot_id, settings.CONFAB_DEVICE)
+    return [_loaded[bot_id] for bot_id in needed]

@@ -10,12 +10,14 @@ import contextlib
 import logging
 from typing import Any
 
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutdown
+from django.conf import settings
 from django.db import OperationalError, connections
 
 from chatbots.devices import batches_made_exact
 from chatbots.registry import UnknownName
 from webapp.celery import app
+from webapp.core.processes import WORKER, signs
 from webapp.runs import queue
 from webapp.runs.alerts import alerts_ask
 from webapp.runs.engine import job_slice
@@ -76,6 +78,29 @@ def clocks_wind_up(sender: Any, **_: Any) -> None:
     """Look at the retention clocks now, and every hour for as long as this worker runs."""
     queue.clocks_look()
     sender.timer.call_repeatedly(CLOCKS_EVERY_S, queue.clocks_look)
+
+
+@worker_ready.connect
+def signs_begin(sender: Any, **_: Any) -> None:
+    """Say that this worker lives, from the timer of its parent: a thread must not be there when children are forked."""
+    queues = sorted(sender.app.amqp.queues.consume_from)
+    signs.begin(WORKER, in_thread=False, queues=queues, children=sender.controller.concurrency)
+    if signs.roles:
+        _sign_give()
+        sender.timer.call_repeatedly(settings.CONFAB_SIGN_EVERY_S, _sign_give)
+
+
+def _sign_give() -> None:
+    try:
+        signs.give()
+    finally:
+        connections.close_all()  # children that are forked later must not share one
+
+
+@worker_shutdown.connect
+def signs_end(**_: Any) -> None:
+    """Say that this worker ends in order."""
+    signs.end()
 
 
 @worker_ready.connect

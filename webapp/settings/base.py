@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "webapp.results",
     "webapp.transfer",
     "webapp.pay",
+    "webapp.operating",
     "webapp.participant",
     "webapp.dashboard",
     "webapp.api",
@@ -55,6 +56,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "webapp.core.requests.RequestLines",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -5,14 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
+
 from webapp.settings.env import env, folder_made
 
 LOG_LEVEL = env.str("CONFAB_LOG_LEVEL", default="INFO")
 LOG_FILE = env.str("CONFAB_LOG_FILE", default="")
 LOG_FILE_MB = env.int("CONFAB_LOG_FILE_MB", default=10)
 LOG_FILES_KEPT = env.int("CONFAB_LOG_FILES_KEPT", default=5)
-# Celery would take the root logger for itself, and what workers say would not reach the file.
-CELERY_WORKER_HIJACK_ROOT_LOGGER = not LOG_FILE
+# For people, or for programs that collect lines: `line` or `json`.
+LOG_FORMAT = env.str("CONFAB_LOG_FORMAT", default="line")
+if LOG_FORMAT not in ("line", "json"):
+    raise ImproperlyConfigured(f"CONFAB_LOG_FORMAT is {LOG_FORMAT!r}; it must be line or json")
+# A line for each request and socket: the page's name and how long it took, never its address.
+LOG_REQUESTS = env.bool("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
+# Celery would take the root logger for itself, and what workers say would come in its own format and to no file.
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 LOGGING: dict[str, Any] = {
     "version": 1,
@@ -22,11 +30,7 @@ LOGGING: dict[str, Any] = {
         "health": {"()": "webapp.core.health.HealthAnswers"},
     },
     "formatters": {
-        "line": {
-            "class": "webapp.core.redaction.StorableFormatter",
-            "format": "{asctime} {levelname} {name}: {message}",
-            "style": "{",
-        }
+        "line": {"()": "webapp.core.log_lines.Lines", "style": LOG_FORMAT},
     },
     "handlers": {
         "stderr": {
@@ -40,7 +44,10 @@ LOGGING: dict[str, Any] = {
         "webapp": {"level": LOG_LEVEL},
         "chatbots": {"level": LOG_LEVEL},
         "evaluation": {"level": LOG_LEVEL},
+        "webapp.core.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
         "django.request": {"filters": ["health"]},
+        # Started by its own command, uvicorn has handlers with a format of its own.
+        "uvicorn": {"handlers": []},
         "uvicorn.error": {"level": "WARNING"},
         # A line for each request, with the ids of people and the tokens that their addresses carry.
         "uvicorn.access": {"level": "WARNING"},

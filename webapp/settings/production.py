@@ -10,6 +10,7 @@ from webapp.settings.channels import channel_layers, shared_caches
 from webapp.settings.database import databases
 from webapp.settings.env import env, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
+from webapp.settings.operating import *  # noqa: F403
 from webapp.settings.recruitment import *  # noqa: F403
 from webapp.settings.serving import *  # noqa: F403
 
@@ -32,6 +33,8 @@ SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
 CONFAB_PROXY_COUNT = proxy_count(1)  # the one with TLS
+# From here /metrics is read without a token.
+CONFAB_PROMETHEUS_ALLOW = env.list("CONFAB_PROMETHEUS_ALLOW", default=[])
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

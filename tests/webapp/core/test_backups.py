@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from tests.builders import make_conversation, make_rating, make_study
@@ -34,6 +36,8 @@ from webapp.studies.models import Participant, Study
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TEXT = "Zoë said “ça va”\n\tand left 🙂"
+
+"""The newest migration of the app core."""
 
 
 @pytest.fixture(autouse=True)
@@ -147,12 +151,16 @@ def test_the_command_names_its_file_and_replaces_none(
 
 @pytest.fixture
 def of_an_earlier_version() -> Iterator[str]:
-    """Take back the record of the last migration of `core`, on which no other depends."""
-    recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("core", "0002_api_tokens")
-    yield "core.0002_api_tokens"
-    if not recorder.migration_qs.filter(app="core", name="0002_api_tokens").exists():
-        recorder.record_applied("core", "0002_api_tokens")
+    """Take back the record of a migration on which no other depends."""
+    recorder, graph = MigrationRecorder(connection), MigrationLoader(None).graph
+    ours = {app.label for app in apps.get_app_configs() if app.name.startswith("webapp.")}
+    app, name = next(
+        node for node in graph.leaf_nodes() if node[0] in ours and not graph.node_map[node].children
+    )
+    recorder.record_unapplied(app, name)
+    yield f"{app}.{name}"
+    if not recorder.migration_qs.filter(app=app, name=name).exists():
+        recorder.record_applied(app, name)
 
 
 @pytest.fixture
@@ -174,7 +182,7 @@ def test_every_migration_of_a_database_that_holds_something_comes_after_a_backup
     assert done.problems == ()
 
     assert database_upgrade().backup is None
-    MigrationRecorder(connection).record_unapplied("core", "0002_api_tokens")
+    MigrationRecorder(connection).record_unapplied(*of_an_earlier_version.split("."))
     call_command("migrate", verbosity=0)
     assert len(list((data_dir / "backups").glob("before-migrate-*.zip"))) == 2
 

@@ -76,7 +76,7 @@ class Page:
 
 
 @pytest.mark.parametrize("sends", [lost, away])
-async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends) -> None:
+async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends, json_lines) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
     monkeypatch.setattr(get_channel_layer(events.FRAMES), "group_send", sends)
     monkeypatch.setattr(get_channel_layer(), "send", sends)
@@ -93,6 +93,8 @@ async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends) -> None:
     vote = await page.hears()
     assert (vote["type"], vote["turn"], vote["value"]) == ("vote", 1, -1)
     await page.socket.disconnect()
+    (line,) = [line for line in map(json.loads, json_lines()) if line["event"] == "socket closed"]
+    assert (line["route"], line["conversation_id"]) == ("chat socket", str(conversation_id))
 
 
 async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(

@@ -25,6 +25,7 @@ from tests.webapp.participant.test_judge import begin, shown
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.participant.sheets.marks import MarksShown
 from webapp.ratings.judging import judgements_of
 from webapp.ratings.marks import chat_end_to_mark, marks_asked, marks_given, reply_mark
 from webapp.ratings.models import Rating
@@ -33,6 +34,7 @@ from webapp.ratings.services import rating_add
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.studies.models import Study, Task
+from webapp.studies.questions import Question
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -75,6 +77,15 @@ def test_every_reply_is_marked_in_its_conversation(browser: Client) -> None:
     assert first.answers == {key: int(key in ("ignores", "asks")) for key in KEYS}
     assert second.answers == dict.fromkeys(KEYS, 0)
     assert [one.turn.index for one in (first, second, third)] == [1, 3, 5]
+
+
+def test_what_the_marks_mean_is_said_where_the_study_says_it(browser: Client) -> None:
+    make_marking()
+    page = shown(browser.get(begin(browser)))
+    assert "What the marks mean" in page
+    assert "as everybody knows" in page
+    odd = Question(key="odd", title="Odd", kind="scale", low=0, high=1)
+    assert not MarksShown([(odd, False)], False, []).has_meanings
 
 
 def test_none_of_these_is_an_answer_and_stands_alone(browser: Client) -> None:

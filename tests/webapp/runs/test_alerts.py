@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_study
 from tests.conftest import free_port
+from tests.documents import blocks_of
 from webapp.bots.health import bot_answered, bot_put_back
 from webapp.bots.models import Alert, BotAside
 from webapp.runs import alerts
@@ -58,6 +59,11 @@ def test_each_way_is_told_once(told: list[Any]) -> None:
     job_do(job)
     job_do(Job.objects.create(kind="alert", inline=True))
     [(found, _headers)] = told
+    [documented] = [
+        json.loads(one.text) for one in blocks_of("docs/production.md") if one.language == "json"
+    ]
+    assert found.keys() == documented.keys()
+    assert found["studies"][0].keys() == documented["studies"][0].keys()
     assert found["event"] == "bot_set_aside"
     assert (found["bot"], found["n_failed"], found["needs_person"]) == ("eliza", 3, False)
     assert found["studies"] == [{"key": "s", "name": "Winter", "n_holding_a_place": 4}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -100,7 +101,7 @@ def test_a_command_that_is_ended_stops_its_job(
 
 
 def test_an_unexpected_error_fails_the_job_with_its_name(
-    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch, json_lines: Callable[[], list[str]]
 ) -> None:
     def breaks(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("division\nby zero")
@@ -109,6 +110,8 @@ def test_an_unexpected_error_fails_the_job_with_its_name(
     assert not job_slice(run).more
     run.refresh_from_db()
     assert (run.state, run.error) == ("failed", "ZeroDivisionError: division by zero")
+    (line,) = [line for line in map(json.loads, json_lines()) if "exception" in line]
+    assert line["job_id"] == f"selfplay {run.pk}"
 
 
 def test_a_busy_database_fails_nothing(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,12 @@ from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
 from webapp.bots.health import bot_answered, bot_failed
 from webapp.conversations.filtering import Mark, marks_store
+from webapp.conversations.frames import BUSY
 from webapp.conversations.models import Conversation, ReplyFailure, Turn
 from webapp.conversations.selectors import Failure, can_rate, failure_of
 from webapp.conversations.services.due import due_set
 from webapp.conversations.showing import Times
+from webapp.core.instruments import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,14 @@ def turn_add_bot(
         ):
             return None
         latency = timezone.now() - (conversation.due_since or timezone.now())
+        times = times or Times(whole_s=latency.total_seconds())
         turn = Turn(
             conversation=conversation,
             index=conversation.due_turn,
             speaker=Turn.Speaker.BOT,
             text=storable(text, REPLY_MAX_CHARS),
             withheld_text=storable(withheld_text, REPLY_MAX_CHARS),
-            **(times or Times(whole_s=latency.total_seconds())).in_ms(),
+            **times.in_ms(),
         )
         turn.cost_set(cost)
         bot_id = conversation.bot.bot_id
@@ -125,7 +128,16 @@ def turn_add_bot(
         conversation.n_exchanges += 1
         due_set(conversation)
         conversation.save()
+    _count(turn.answered_by or bot_id, times)
     return BotTurn(turn, can_rate=can_rate(conversation))
+
+
+def _count(bot_id: str, times: Times) -> None:
+    REPLIES.labels(bot_id).inc()
+    if times.whole_s is not None:
+        REPLY_WHOLE.labels(bot_id).observe(times.whole_s)
+    if times.first_s is not None:
+        REPLY_FIRST.labels(bot_id).observe(times.first_s)
 
 
 def reply_fail(
@@ -174,10 +186,12 @@ def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) ->
 
 
 def _failure_keep(conversation: Conversation, reason: str) -> None:
+    bot_id = conversation.bot.bot_id
+    REPLY_FAILURES.labels(bot_id, "busy" if reason.startswith(BUSY) else "error").inc()
     limit = ReplyFailure._meta.get_field("reason").max_length
     ReplyFailure.objects.create(
         conversation=conversation,
-        bot_id=conversation.bot.bot_id,
+        bot_id=bot_id,
         reason=storable(reason, limit) or "unknown error",
     )
 

@@ -83,3 +83,11 @@ def fits_newest(study: Study, without: Sequence[str] = ()) -> list[HybridFit]:
 def fits_of(study: Study, n: int) -> list[HybridFit]:
     """Return the study's `n` newest fits, unfinished ones too."""
     return list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:n])
+
+
+def fits_beside(studies: Sequence[Study], n: int) -> list[HybridFit]:
+    """Return the `n` newest finished fits of these studies, each with its study and its run."""
+    done = HybridFit.objects.filter(
+        study__in=studies, state=Job.State.DONE, result__isnull=False
+    ).select_related("study", "run")
+    return list(done.defer("kept", "predictions").order_by("-pk")[:n])

@@ -116,7 +116,7 @@ async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes
     """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
-        lifespan="off",  # Django has none; what must start is started here
+        lifespan="on",
         access_log=False,
         log_config=None,
         ws_ping_interval=20,

@@ -1,0 +1,96 @@
+"""Lines of the log: of requests, with ids, and never with an address."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+import pytest
+from django.http import HttpRequest
+from django.test import Client, RequestFactory
+from django.urls import resolve
+from structlog.contextvars import bound_contextvars, clear_contextvars
+
+from tests.builders import make_conversation, make_study
+from webapp.core.log_lines import FIELDS, Lines
+from webapp.core.redaction import RedactTokens
+from webapp.core.requests import HEADER
+
+PERSON = "5f3c9aparticipant0000011"
+
+
+def test_a_requests_line_has_names_and_ids_and_no_address(
+    db: None, json_lines: Callable[[], list[str]]
+) -> None:
+    study = make_study()
+    chat = make_conversation(study=study)
+    client = Client()
+    entered = client.get(f"/s/{study.key}/?PROLIFIC_PID={PERSON}&t=to:k:en")
+    client.get(f"/chat/{chat.pk}/?t=secret:to:ken")
+    client.get("/withdraw/very:secret:token/")
+    client.get("/go-on/very:secret:token/?PROLIFIC_PID=me")
+    client.get("/nowhere/very:secret:token")
+    lines = [json.loads(line) for line in json_lines()]
+    found = [line for line in lines if line["logger"] == "webapp.core.requests"]
+    assert [line["route"] for line in found] == [
+        "participant:entry",
+        "participant:chat",
+        "participant:withdraw-all",
+        "participant:go-on",
+        "unknown",
+    ]
+    assert all(isinstance(line["duration_ms"], float) and line["status"] for line in found)
+    assert found[0]["request_id"] == entered[HEADER]
+    assert len({line["request_id"] for line in found}) == 5
+    assert [line.get("conversation_id") for line in found[:3]] == [None, str(chat.pk), None]
+    text = "\n".join(json_lines())
+    for secret in (PERSON, "secret", "to:k:en", "PROLIFIC", "?", "/chat/", "/s/", "nowhere"):
+        assert secret not in text, secret
+    # Django's own line of the page that is missing belongs to the same request.
+    (missing,) = [
+        line
+        for line in lines
+        if line["logger"] == "django.request" and line["event"].startswith("Not Found: unknown")
+    ]
+    assert missing["request_id"] == found[-1]["request_id"]
+
+
+def test_the_code_of_an_error_page_is_the_requests_id(
+    db: None, monkeypatch: pytest.MonkeyPatch, json_lines: Callable[[], list[str]]
+) -> None:
+    def broken(_key: str) -> None:
+        raise ValueError("at /s/x/?t=secret:to:ken")
+
+    monkeypatch.setattr("webapp.participant.access.study_by_key", broken)
+    answer = Client(raise_request_exception=False).get("/s/demo/")
+    assert f'<p class="code" dir="ltr">{answer[HEADER]}</p>' in answer.content.decode()
+    lines = [json.loads(line) for line in json_lines()]
+    assert {line["request_id"] for line in lines} == {answer[HEADER]}
+    (line,) = [line for line in lines if "exception" in line]
+    assert "ValueError" in line["exception"]
+    assert "secret" not in line["exception"]
+
+
+def test_a_readable_line_ends_with_its_ids() -> None:
+    record = logging.LogRecord("webapp.x", logging.WARNING, "", 1, "it %s", ("broke",), None)
+    record.route, record.person = "participant:chat", PERSON  # what is not on the list stays out
+    clear_contextvars()
+    with bound_contextvars(job_id="metrics 12"):
+        line = Lines("line").format(record)
+        as_json = json.loads(Lines("json").format(record))
+    assert line.endswith(' WARNING webapp.x: it broke [route=participant:chat job_id="metrics 12"]')
+    assert PERSON not in line + str(as_json)
+    assert as_json["job_id"] == "metrics 12"
+    assert "person" not in FIELDS
+
+
+def test_django_names_the_page_in_the_place_of_its_address() -> None:
+    request: HttpRequest = RequestFactory().get("/go-on/secret/")
+    request.resolver_match = resolve("/go-on/secret/")
+    record = logging.LogRecord(
+        "django.request", logging.ERROR, "", 1, "%s: %s", ("Server Error", request.path), None
+    )
+    record.request = request
+    assert RedactTokens().filter(record)
+    assert record.getMessage() == "Server Error: participant:go-on"

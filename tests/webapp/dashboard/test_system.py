@@ -1,0 +1,87 @@
+"""The page of the system: what runs, what waits, what is wrong, and the button that tries alerts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+
+from tests.builders import make_staff
+from webapp.bots.models import Alert
+from webapp.core.models import Process
+from webapp.core.processes import Signs
+from webapp.core.rights import Right
+from webapp.runs.models import Job, State
+
+pytestmark = pytest.mark.django_db
+
+
+def browser(*rights: Right) -> Client:
+    client = Client()
+    client.force_login(make_staff(*rights, username="-".join(rights)))
+    return client
+
+
+def signs_of(role: str, settings: Any, **details: Any) -> Process:
+    settings.CONFAB_SIGN_EVERY_S = 10.0
+    signs = Signs()
+    signs.begin(role, in_thread=False, **details)
+    signs.give()
+    return Process.objects.get(pk=signs.id)
+
+
+def test_an_installation_that_tells_nothing_says_so() -> None:
+    text = browser(Right.READ).get("/dashboard/system/").content.decode()
+    assert "No process has given a sign of life yet." in text
+    assert "Nothing is wrong that shows here." in text
+    assert "Nothing has been told yet." in text
+    assert "Send a test alert" not in text  # for administrators alone
+
+
+def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
+    signs_of("web", settings)
+    gone = signs_of("bot_host", settings, pool="gpu2")
+    Process.objects.filter(pk=gone.pk).update(heard_at=timezone.now() - timedelta(minutes=4))
+    waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
+    Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    client = browser(Right.READ)
+    for address in ("/dashboard/system/", "/dashboard/system/live/"):
+        text = client.get(address).content.decode()
+        assert f"Bot host on {gone.host} is not heard of" in text
+        assert "bots of pool gpu2" in text
+        assert "The queue default stands still" in text
+        assert "1 job waits, and no worker has gone on" in text
+        assert "No bot host is heard of" in text
+        assert "Nothing is wrong" not in text
+
+
+def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> None:
+        raise OperationalError("gone")
+
+    monkeypatch.setattr("webapp.dashboard.views.system.system_now", away)
+    answer = browser(Right.READ).get("/dashboard/system/")
+    assert answer.status_code == 200
+    assert "The state cannot be read." in answer.content.decode()
+    assert 'data-live="/dashboard/system/live/"' in answer.content.decode()
+
+
+def test_the_button_sends_a_test_where_a_way_is_set_up(settings: Any) -> None:
+    client = browser(Right.READ, Right.ADMINISTER)
+    answer = client.post("/dashboard/system/test-alert/", follow=True)
+    assert "neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set" in answer.content.decode()
+    settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
+    text = client.post("/dashboard/system/test-alert/", follow=True).content.decode()
+    assert "A test is on its way." in text
+    assert "Confab: a test" in text
+    assert "On its way" in text
+    Alert.objects.update(error="<b>the server</b> is away")
+    text = client.get("/dashboard/system/").content.decode()
+    assert "&lt;b&gt;the server" in text
+    assert Job.objects.filter(kind="alert").count() == 1

@@ -1,0 +1,227 @@
+"""What goes wrong is told once, by a signed webhook and by e-mail, and once more when it is over."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core import mail
+from django.utils import timezone
+
+from tests.builders import make_conversation, make_study
+from tests.documents import blocks_of
+from webapp.bots.models import Alert
+from webapp.conversations.models import Conversation
+from webapp.core.models import Incident, Process
+from webapp.core.processes import SILENT_AFTER, Signs
+from webapp.operating import room, watching
+from webapp.operating.watching import alert_try, look, look_if_due, send_here
+from webapp.runs.alerts import signature
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job, State
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "s3cret"
+
+
+class Receiver:
+    """A server of a lab that takes alerts: what it heard, and what it answers."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[dict[str, Any], dict[str, str], bytes]] = []
+        self.answers = [204]
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.heard.append((json.loads(body), dict(self.headers), body))
+                status = (
+                    receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
+                )
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def events(self) -> list[str]:
+        return [body["event"] for body, *_ in self.heard]
+
+
+@pytest.fixture
+def lab(settings: Any) -> Iterator[Receiver]:
+    """Give the server that is told, with everything set up."""
+    receiver = Receiver()
+    settings.CONFAB_ALERT_WEBHOOK = f"http://127.0.0.1:{receiver.server.server_port}/hook"
+    settings.CONFAB_ALERT_SECRET = SECRET
+    settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
+    settings.CONFAB_PUBLIC_URL = "https://confab.example.org"
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+def sent() -> None:
+    """Do what a worker does."""
+    for job in Job.objects.filter(kind="alert", state=State.QUEUED):
+        job_do(job)
+
+
+def sign(role: str, monkeypatch: pytest.MonkeyPatch, **details: Any) -> Process:
+    monkeypatch.setattr(django_settings, "CONFAB_SIGN_EVERY_S", 10.0)
+    signs = Signs()
+    signs.begin(role, in_thread=False, **details)
+    signs.give()
+    return Process.objects.get(pk=signs.id)
+
+
+def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = sign("worker", monkeypatch, queues=["gpu"])
+    look()
+    assert Alert.objects.count() == 0
+    Process.objects.filter(pk=gone.pk).update(
+        began_at=timezone.now() - SILENT_AFTER * 5, heard_at=timezone.now() - SILENT_AFTER * 2
+    )
+    for _ in range(3):
+        look()
+    sent()
+    assert lab.events == ["process_silent"]
+    body, headers, raw = lab.heard[0]
+    assert headers["X-Confab-Signature"] == signature(raw, headers["X-Confab-Timestamp"], SECRET)
+    assert (body["host"], body["roles"]) == (gone.host, ["worker"])
+    assert body["link"] == "https://confab.example.org/dashboard/system/"
+    assert [one.subject for one in mail.outbox] == [
+        f"Confab: Worker on {gone.host} is not heard of"
+    ]
+    # Another of other queues does not take its place; one of its own does.
+    sign("worker", monkeypatch, queues=["default"])
+    look()
+    assert Incident.objects.get().ended_at is None
+    sign("worker", monkeypatch, queues=["gpu"])
+    look()
+    look()
+    sent()
+    assert lab.events == ["process_silent", "process_back"]
+    assert "over" in mail.outbox[-1].subject
+
+
+def test_what_the_lab_does_not_take_is_sent_again_under_the_same_id(lab: Receiver) -> None:
+    lab.answers = [500, 204]
+    assert alert_try() == 2
+    sent()
+    alert = Alert.objects.get(channel="webhook")
+    assert (alert.sent_at, alert.n_tries) == (None, 1)
+    assert "answered 500" in alert.error
+    send_here()  # too early: nothing happens
+    assert len(lab.heard) == 1
+    Alert.objects.update(tried_at=timezone.now() - timedelta(minutes=2))
+    send_here()
+    alert.refresh_from_db()
+    assert (alert.error, alert.n_tries) == ("", 2)
+    assert {body["id"] for body, *_ in lab.heard} == {str(alert.pk)}
+    assert lab.events == ["test", "test"]
+    assert len(mail.outbox) == 1
+
+
+def test_without_a_worker_the_process_that_looks_sends(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Job.objects.create(
+        kind="results", payload={"part": "models"}, state=State.FAILED, error="he wrote: my secret"
+    )
+    monkeypatch.setattr(watching, "_looked_at", None)
+    look_if_due()
+    look_if_due()
+    assert lab.events == ["job_failed"]
+    Job.objects.filter(kind="alert").update(created_at=timezone.now() - timedelta(hours=1))
+    look()  # the job that no worker does is no trouble: what it was to send is sent
+    assert Incident.objects.count() == 1
+    assert "my secret" not in json.dumps(lab.heard[0][0]) + mail.outbox[0].body
+    # A worker that is there does it.
+    sign("worker", monkeypatch)
+    Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+    monkeypatch.setattr(watching, "_looked_at", None)
+    look_if_due()
+    assert len(lab.heard) == 1
+
+
+def test_a_failed_job_is_told_once_for_as_long_as_it_is_failed(lab: Receiver) -> None:
+    old = Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+    Job.objects.filter(pk=old.pk).update(updated_at=timezone.now() - timedelta(days=3))
+    new = Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+    look()
+    Job.objects.filter(pk=new.pk).update(updated_at=timezone.now() - timedelta(days=3))
+    look()
+    sent()
+    assert [(body["event"], body["job"]) for body, *_ in lab.heard] == [("job_failed", new.pk)]
+    Job.objects.filter(pk=new.pk).update(state=State.DONE)
+    look()
+    sent()
+    assert lab.events == ["job_failed", "job_went_on"]
+
+
+def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    total = room.disk().total
+    free = {"now": 1e9}
+    monkeypatch.setattr(
+        room.shutil, "disk_usage", lambda _folder: type("Usage", (), {"free": free["now"], "total": total})
+    )  # fmt: skip
+    chat = make_conversation(make_study(bots=["eliza"]))
+    Conversation.objects.filter(pk=chat.pk).update(
+        due_turn=1, due_since=timezone.now() - timedelta(minutes=3)
+    )
+    job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
+    Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    look()
+    found = {(one.kind, one.subject) for one in Incident.objects.all()}
+    assert found == {("disk_low", "data"), ("queue_still", "replies"), ("queue_still", "default")}
+    # A little more is not enough yet, or it would come and go.
+    free["now"] = 2.1e9
+    Conversation.objects.filter(pk=chat.pk).update(due_turn=None)
+    Job.objects.filter(pk=job.pk).update(state=State.RUNNING, heartbeat_at=timezone.now())
+    look()
+    still = {one.kind for one in Incident.objects.filter(ended_at=None)}
+    assert still == {"disk_low"}
+    free["now"] = 9e9
+    look()
+    assert not Incident.objects.filter(ended_at=None).exists()
+    sent()
+    assert sorted(lab.events) == sorted(
+        ["disk_low", "disk_enough", *["queue_still", "queue_moves"] * 2]
+    )
+
+
+def test_nothing_is_made_where_nothing_is_set_up() -> None:
+    assert alert_try() == 0
+    Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+    look()
+    assert Incident.objects.count() == 1  # the page of the system tells of it
+    assert Alert.objects.count() == 0
+
+
+def test_what_is_told_looks_as_the_documentation_says(lab: Receiver) -> None:
+    for _ in range(3):
+        Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
+    Job.objects.update(created_at=timezone.now() - timedelta(seconds=412))
+    look()
+    sent()
+    (shown,) = [b for b in blocks_of("docs/operating.md") if '"queue_still"' in b.text]
+    documented, (told, *_rest) = json.loads(shown.text), lab.heard[0]
+    assert told.keys() == documented.keys()
+    assert told["words"] == documented["words"]
+    same = {key: told[key] for key in ("event", "n", "oldest_s", "link")}
+    assert same == {key: documented[key] for key in same}

@@ -1,0 +1,163 @@
+"""What the page of the system shows, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.bots.models import Alert
+from webapp.bots.selectors import alerts_newest
+from webapp.core.models import Process
+from webapp.core.processes import BOT_HOST, WORKER, is_silent, processes_all
+from webapp.operating.queues import Queue, job_queues, replies_queue
+from webapp.operating.room import database_bytes, disk, folder_bytes
+from webapp.operating.troubles import Trouble, role_words, troubles
+
+_ALERTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """A process: what it does, where, since when, and how busy it is; `cpu` in percent of a core, None at first."""
+
+    name: str
+    about: str
+    host: str
+    version: str
+    began_at: datetime
+    heard_s: int
+    is_silent: bool
+    cpu: int | None
+    memory_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue with its name for people."""
+
+    title: str
+    queue: Queue
+    is_still: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How full the disk is, and what takes room; in bytes, `used` in percent."""
+
+    free: int
+    total: int
+    used: int
+    is_low: bool
+    parts: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRow:
+    """An alert and how sending it went."""
+
+    alert: Alert
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The state of the installation."""
+
+    troubles: list[Trouble]
+    notes: list[str]
+    processes: list[ProcessRow]
+    queues: list[QueueRow]
+    room: Room
+    alerts: list[AlertRow]
+
+
+def system_now() -> System:
+    """Return how the installation is now.
+
+    Raises:
+        DatabaseError, OSError: the database or the disk does not answer.
+    """
+    found = troubles()
+    kinds = {(one.kind, one.subject) for one in found}
+    processes = processes_all()
+    queues = [replies_queue(), *job_queues()]
+    return System(
+        found,
+        _notes(processes),
+        [_row(one) for one in processes],
+        [
+            QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds)
+            for one in queues
+        ],
+        _room(is_low=any(one.kind == "disk_low" for one in found)),
+        [AlertRow(alert, _alert_title(alert)) for alert in alerts_newest(_ALERTS)],
+    )
+
+
+def _notes(processes: list[Process]) -> list[str]:
+    """Say which kind of process is missing altogether, where any gives signs."""
+    roles = {role for one in processes if not is_silent(one) for role in one.roles}
+    if not roles:
+        return []
+    found = []
+    if BOT_HOST not in roles:
+        found.append(_("No bot host is heard of: people who write get no reply."))
+    if WORKER not in roles:
+        found.append(
+            _("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
+        )
+    return found
+
+
+def _row(one: Process) -> ProcessRow:
+    cpu = one.load.get("cpu")
+    return ProcessRow(
+        role_words(one),
+        _about(one),
+        one.host,
+        one.version,
+        one.began_at,
+        max(0, round((timezone.now() - one.heard_at).total_seconds())),
+        is_silent(one),
+        None if cpu is None else round(cpu * 100),
+        one.load.get("memory_mb", 0.0),
+    )
+
+
+def _about(one: Process) -> str:
+    parts = []
+    if pool := one.details.get("pool"):
+        parts.append(
+            _("bots of all pools") if pool == "all" else _("bots of pool {pool}").format(pool=pool)
+        )
+    if queues := one.details.get("queues"):
+        parts.append(_("queues {queues}").format(queues=", ".join(queues)))
+    return "; ".join(parts)
+
+
+def _queue_title(name: str) -> str:
+    titles = {"replies": _("Replies to people"), "default": _("Jobs"), "gpu": _("Jobs of models")}
+    return titles.get(name, name)
+
+
+def _room(*, is_low: bool) -> Room:
+    found = disk()
+    titles = {
+        "cache": _("Cache of vectors"),
+        "backups": _("Backups"),
+        "exports": _("Exports"),
+        "imports": _("Imports"),
+    }
+    folders = [(titles.get(name, name), size) for name, size in folder_bytes().items()]
+    used = round(100 * (1 - found.free / found.total)) if found.total else 0
+    parts = [(_("Database"), database_bytes()), *folders]
+    return Room(found.free, found.total, used, is_low, parts)
+
+
+def _alert_title(alert: Alert) -> str:
+    if alert.aside is not None:
+        return f"{alert.aside.bot_id}: {alert.get_event_display()}"
+    return str(alert.said.get("title", "")) or str(alert.get_event_display())

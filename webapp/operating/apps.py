@@ -1,0 +1,17 @@
+"""App configuration."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class OperatingConfig(AppConfig):
+    name = "webapp.operating"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Look for what goes wrong after signs of life."""
+        from webapp.core.processes import signs
+        from webapp.operating.watching import look_if_due
+
+        signs.after.append(look_if_due)

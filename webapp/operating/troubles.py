@@ -1,0 +1,178 @@
+"""What is wrong with the installation now, in words: what the page of the system warns of, and what alerts tell.
+
+Bots that are set aside are told by themselves (`bots/health.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.core.models import Process
+from webapp.core.processes import is_silent, processes_all
+from webapp.operating.queues import Queue, job_queues, replies_queue
+from webapp.operating.room import disk
+from webapp.runs.kinds.base import job_models
+from webapp.runs.models import State
+from webapp.runs.selectors.jobs import job_title
+
+SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
+OVER = {
+    SILENT: "process_back",
+    DISK: "disk_enough",
+    STILL: "queue_moves",
+    FAILED: "job_went_on",
+}
+"""Of each kind of trouble the event that tells that it is over."""
+FAILED_WITHIN = timedelta(days=1)
+_ENOUGH = 1.2
+"""The disk is no longer low with so many times the limit, so that it does not come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: as in alerts.
+        subject: what it is about; with the kind it names the trouble.
+        title: a few words.
+        words: what it means and what to do.
+        details: values for programs.
+    """
+
+    kind: str
+    subject: str
+    title: str
+    words: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def troubles(told: Collection[tuple[str, str]] = ()) -> list[Trouble]:
+    """Return what is wrong now.
+
+    Args:
+        told: kinds and subjects that count as wrong until they are clearly over.
+    """
+    subjects: dict[str, set[str]] = {kind: set() for kind in OVER}
+    for kind, subject in told:
+        subjects.setdefault(kind, set()).add(subject)
+    return [
+        *_silent(),
+        *_disk_low(is_told=bool(subjects[DISK])),
+        *_still(),
+        *_failed(subjects[FAILED]),
+    ]
+
+
+def role_words(process: Process) -> str:
+    """Return what a process does, in words."""
+    words = {"web": _("Web"), "bot_host": _("Bot host"), "worker": _("Worker")}
+    return " + ".join(words.get(role, role) for role in process.roles)
+
+
+def _silent() -> Iterator[Trouble]:
+    everyone = processes_all()
+    living = [one for one in everyone if not is_silent(one)]
+    for one in everyone:
+        if not is_silent(one) or any(_replaces(other, one) for other in living):
+            continue
+        name = role_words(one)
+        yield Trouble(
+            SILENT,
+            str(one.id),
+            _("{process} on {host} is not heard of").format(process=name, host=one.host),
+            _(
+                "It gave its last sign of life at {time} (UTC). It was killed, or it hangs, or it cannot reach the "
+                "database. Start it again; one that takes its place ends this warning."
+            ).format(time=f"{one.heard_at:%H:%M:%S}"),
+            {"process": one.label, "roles": one.roles, "host": one.host},
+        )
+
+
+def _replaces(other: Process, gone: Process) -> bool:
+    """Tell whether a process began after another fell silent and does all that it did."""
+    does_all = set(gone.roles) <= set(other.roles)
+    same = all(other.details.get(key) == value for key, value in gone.details.items())
+    return other.began_at > gone.heard_at and does_all and same
+
+
+def _disk_low(*, is_told: bool) -> Iterator[Trouble]:
+    limit = settings.CONFAB_DISK_LOW_GB * 1e9
+    found = disk()
+    if found.free >= limit * (_ENOUGH if is_told else 1):
+        return
+    yield Trouble(
+        DISK,
+        "data",
+        _("The disk is nearly full"),
+        _(
+            "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the cache "
+            "can be deleted."
+        ).format(free=f"{found.free / 1e9:.1f}"),
+        {"free_bytes": found.free, "size_bytes": found.total},
+    )
+
+
+def _still() -> Iterator[Trouble]:
+    replies = replies_queue()
+    if (replies.oldest_s or 0) > settings.CONFAB_REPLY_TIMEOUT_S:
+        yield Trouble(
+            STILL,
+            "replies",
+            _("Nobody makes replies"),
+            ngettext(
+                "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot hosts run.",
+                "{n} people wait for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot hosts run.",
+                replies.n,
+            ).format(n=replies.n, seconds=round(replies.oldest_s or 0)),
+            {"queue": "replies", "n": replies.n, "oldest_s": round(replies.oldest_s or 0)},
+        )
+    for queue in job_queues():
+        if _stands(queue):
+            yield Trouble(
+                STILL,
+                queue.name,
+                _("The queue {queue} stands still").format(queue=queue.name),
+                ngettext(
+                    "{n} job waits, and no worker has gone on with anything for {minutes} min. Look whether a worker "
+                    "of this queue runs.",
+                    "{n} jobs wait, and no worker has gone on with anything for {minutes} min. Look whether a worker "
+                    "of this queue runs.",
+                    queue.n,
+                ).format(n=queue.n, minutes=round(settings.CONFAB_QUEUE_STILL_S / 60)),
+                {"queue": queue.name, "n": queue.n, "oldest_s": round(queue.oldest_s or 0)},
+            )
+
+
+def _stands(queue: Queue) -> bool:
+    limit = settings.CONFAB_QUEUE_STILL_S
+    return (queue.oldest_s or 0) > limit and (queue.moved_s is None or queue.moved_s > limit)
+
+
+def _failed(told: Collection[str]) -> Iterator[Trouble]:
+    """Yield jobs that failed lately, and those told before that nobody has started again; not their errors, which may quote."""
+    since = timezone.now() - FAILED_WITHIN
+    for model in job_models():
+        known = [subject.partition(":")[2] for subject in told]
+        recent = Q(updated_at__gte=since) | Q(pk__in=known)
+        for job in model._default_manager.filter(recent, state=State.FAILED).order_by("pk"):
+            subject = f"{job.kind}:{job.pk}"
+            if job.updated_at < since and subject not in told:
+                continue  # of another table with the same number
+            title = job_title(job)
+            yield Trouble(
+                FAILED,
+                subject,
+                _("A job failed: {title}").format(title=title),
+                _("Its page says why. What it made so far stays, and it can go on from there."),
+                {"kind": job.kind, "job": job.pk, "title": title},
+            )

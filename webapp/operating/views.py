@@ -1,0 +1,58 @@
+"""`/metrics`, for Prometheus."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.http import require_safe
+
+from webapp.core.logins import client_address
+from webapp.operating.exposition import exposition
+
+_CLOSED = (
+    "Not for everybody: send the token of CONFAB_PROMETHEUS_TOKEN as “Authorization: Bearer …”, "
+    "or ask from an address of CONFAB_PROMETHEUS_ALLOW.\n"
+)
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Show the counts of all processes to whoever has the token or asks from an allowed address."""
+    if not (_has_token(request) or _is_allowed(request)):
+        return HttpResponse(_CLOSED, status=403, content_type="text/plain; charset=utf-8")
+    text, content_type = exposition(request.headers.get("Accept", ""))
+    return HttpResponse(text, content_type=content_type, headers={"Cache-Control": "no-store"})
+
+
+def _has_token(request: HttpRequest) -> bool:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    wanted = settings.CONFAB_PROMETHEUS_TOKEN
+    return bool(wanted) and scheme == "Bearer" and constant_time_compare(token.strip(), wanted)
+
+
+def _is_allowed(request: HttpRequest) -> bool:
+    """Tell whether the address is allowed; never that of a proxy that nobody declared, who speaks for the world."""
+    is_passed_on = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
+    if is_passed_on and settings.CONFAB_PROXY_COUNT <= 0:
+        return False
+    try:
+        asker = ipaddress.ip_address(client_address(request) or "")
+    except ValueError:  # a socket file
+        return False
+    return any(asker in network for network in _networks())
+
+
+def _networks() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    found = []
+    for text in settings.CONFAB_PROMETHEUS_ALLOW:
+        try:
+            found.append(ipaddress.ip_network(text, strict=False))
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"CONFAB_PROMETHEUS_ALLOW has {text!r}; it must be addresses or networks such as 10.0.0.0/8"
+            ) from None
+    return found
