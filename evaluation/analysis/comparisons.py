@@ -23,7 +23,7 @@ from evaluation.plots.plot import Plot
 from evaluation.printing import digits_for, figure, probability, span
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.bootstrap import Interval, mean_interval
-from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
+from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise, rank_ranges
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import (
     RATERS,
@@ -224,6 +224,11 @@ class Comparisons:
         """Return the bots that cannot be told apart from the first one, without controls."""
         return tuple(bot for bot in self.order[1:] if not self.are_told_apart(self.order[0], bot))
 
+    @property
+    def ranks(self) -> dict[str, tuple[int, int]]:
+        """The best and the worst place of each bot that the tests leave open, without controls."""
+        return rank_ranges(self.order, self.pairs)
+
     def neighbours(self) -> list[Comparison]:
         """Return the comparisons of neighbours in the order, best first."""
         found = [self.pair(a, b) for a, b in neighbours(self.order)]
@@ -268,6 +273,7 @@ class Comparisons:
             "unit": self.unit,
             "order": list(self.order),
             "means": dict(self.means),
+            "ranks": {bot: list(ends) for bot, ends in self.ranks.items()},
             "rater_share": self.rater_share,
             "clusters": self.units,
             "controls": list(self.controls),

@@ -91,6 +91,21 @@ class CorrelationMatrix:
         found.sort(key=lambda item: -abs(item[1].r or 0))
         return [(self.rows[i], value) for i, value in found[:most]]
 
+    def first_rows(self, most: int = 10) -> list[int]:
+        """Return what matters first: the hybrid metric's rows, then those most closely related to the first column.
+
+        Args:
+            most: rows beside the hybrid metric's; those without a coefficient are none of them.
+        """
+        hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
+        size = {
+            i: abs(r)
+            for (i, j), value in self.cells.items()
+            if j == 0 and (r := value.r) is not None
+        }
+        others = sorted((i for i in size if i not in hybrid), key=lambda i: (-size[i], i))
+        return [*hybrid, *others[:most]]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: a list of cells."""
         found = []

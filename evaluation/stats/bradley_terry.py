@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.compare import Comparison
+from evaluation.stats.compare import Comparison, rank_ranges
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
@@ -84,19 +84,8 @@ class BradleyTerry:
     controls: tuple[Effect, ...] = ()
 
     def rank_ranges(self) -> dict[str, tuple[int, int]]:
-        """Return by bot the best and the worst rank that the comparisons corrected by Holm leave open, from 1.
-
-        A bot comes after all that are stronger beyond chance and before all that are weaker beyond chance.
-        """
-        above = dict.fromkeys((bot.bot for bot in self.bots), 0)
-        below = dict(above)
-        for pair in self.comparisons:
-            if not pair.ordered or pair.difference is None:
-                continue
-            better, worse = (pair.a, pair.b) if pair.difference > 0 else (pair.b, pair.a)
-            above[worse] += 1
-            below[better] += 1
-        return {bot: (1 + above[bot], len(above) - below[bot]) for bot in above}
+        """Return by bot the best and the worst rank that the comparisons corrected by Holm leave open, from 1."""
+        return rank_ranges([bot.bot for bot in self.bots], self.comparisons)
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
         """Return P(a better), P(b better) and P(tie), with no advantage of the place.

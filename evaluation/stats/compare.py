@@ -9,7 +9,7 @@ freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statisti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -221,6 +221,22 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(defined) - rank) * p))
         adjusted[i] = largest
     return adjusted
+
+
+def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
+    """Return by bot the best and the worst rank among these bots that the comparisons leave open, from 1.
+
+    A bot comes after all that are better beyond chance, by corrected p-values, and before all that are worse so.
+    """
+    above = dict.fromkeys(bots, 0)
+    below = dict(above)
+    for pair in pairs:
+        if not pair.ordered or pair.difference is None or not {pair.a, pair.b} <= above.keys():
+            continue
+        better, worse = (pair.a, pair.b) if pair.difference > 0 else (pair.b, pair.a)
+        above[worse] += 1
+        below[better] += 1
+    return {bot: (1 + above[bot], len(above) - below[bot]) for bot in above}
 
 
 def difference_or_reason(

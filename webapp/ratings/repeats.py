@@ -48,11 +48,13 @@ class OwnOfPerson:
 def repeats_answered(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Iterator[Again]:
-    """Yield every item that was judged twice, in one query; what was withdrawn is left out.
+    """Yield every item that was judged twice, in two queries; what was withdrawn is left out.
 
     Args:
         without: names of flags; whoever has one is left out.
     """
+    if not study.items.filter(purpose=Item.Purpose.REPEAT).exists():
+        return
     before = Rating.objects.filter(task=OuterRef("task"), item=OuterRef("item__original"))
     found = Rating.objects.filter(
         left_out(study, without), item__study=study, item__purpose=Item.Purpose.REPEAT

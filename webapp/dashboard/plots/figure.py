@@ -22,7 +22,7 @@ class Cell:
     why: str = ""
     slot: int = 0
     hollow: bool = False
-    raw: tuple[float | None, ...] = ()
+    raw: tuple[int | float | None, ...] = ()
 
     @property
     def shape(self) -> Markup | str:
@@ -60,6 +60,20 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class More:
+    """The whole of a drawing that a figure shows a part of: pages unfold it, the report prints it.
+
+    Attributes:
+        note: says which part is shown without it.
+    """
+
+    title: str
+    note: str
+    wide: Markup
+    narrow: list[Variant]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A plot and its table.
 
@@ -70,6 +84,7 @@ class Figure:
         wide, narrow: the drawing for wide and for narrow columns (the latter one or several).
         table: the same numbers.
         note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
+        more: all of it, where `wide` and `narrow` draw what matters first.
     """
 
     id: str
@@ -81,6 +96,7 @@ class Figure:
     note: str = ""
     note_lead: str = ""
     legend: list[tuple[Markup, str]] = field(default_factory=list)
+    more: More | None = None
 
 
 def bot_icon(slot: int, *, hollow: bool = False) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from markupsafe import Markup
 
 from evaluation.plots.lettering import shorten, text_width
@@ -12,7 +13,7 @@ from evaluation.plots.marks import mark_link
 from evaluation.plots.svg import drawing, rect, text
 from evaluation.printing import probability, share, span
 from evaluation.stats.correlation import Correlation
-from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.plots.figure import Cell, Figure, Header, More, Table, Variant
 from webapp.dashboard.plots.heatmap import correlation_class
 from webapp.dashboard.wording.reasons import said
 
@@ -35,6 +36,7 @@ def matrix_figure(
     beside: tuple[str, Found] | None = None,
     note: str = "",
     note_lead: str = "",
+    first: tuple[Sequence[int], str] = ((), ""),
 ) -> Figure:
     """Draw the correlation of every row with every column.
 
@@ -44,16 +46,38 @@ def matrix_figure(
         symbol: of the coefficient, "r" or "ρ".
         sure: cells whose p-value survives correction: printed bold, marked in the table.
         beside: another coefficient of the same pairs for the table, with its title.
+        first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
+            to draw all.
     """
-    return Figure(
-        id,
-        title,
-        method,
+    drawn = _drawings(rows, columns, found, symbol, sure)
+    more = None
+    leading, note_of_first = first
+    if 0 < len(leading) < len(rows):
+        title_all = ngettext("All %(n)s row", "All %(n)s rows", len(rows)) % {"n": len(rows)}
+        more = More(title_all, note_of_first, *drawn)
+        drawn = _drawings(
+            [rows[i] for i in leading],
+            columns,
+            {(k, j): found[i, j] for k, i in enumerate(leading) for j in range(len(columns))},
+            symbol,
+            {(k, j) for k, i in enumerate(leading) for j in range(len(columns)) if (i, j) in sure},
+        )
+    wide, narrow = drawn
+    table = _table(rows, columns, found, symbol, sure, beside)
+    return Figure(id, title, method, wide, narrow, table, note, note_lead, more=more)
+
+
+def _drawings(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    found: Found,
+    symbol: str,
+    sure: Collection[tuple[int, int]],
+) -> tuple[Markup, list[Variant]]:
+    """Return the drawings for wide and for narrow columns."""
+    return (
         _draw(rows, columns, found, symbol, sure, WIDE, css="plot-wide"),
         [Variant("", _draw(rows, columns, found, symbol, sure, NARROW, css=""))],
-        _table(rows, columns, found, symbol, sure, beside),
-        note,
-        note_lead,
     )
 
 

@@ -171,6 +171,7 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
         sure=matrix.survives,
         beside=(_("r within bots"), dict(matrix.within)),
         note=f"{alone} {note}".strip(),
+        first=_first(matrix, titles),
     )
 
 
@@ -201,7 +202,17 @@ def _bots_figure(
         sure=matrix.survives,
         note_lead=_few(matrix.n),
         note=f"{families} {note}".strip(),
+        first=_first(matrix, titles),
     )
+
+
+def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
+    """Return the rows that are drawn first, and what that choice does."""
+    words = _(
+        "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for that, "
+        "they look stronger than they are."
+    )
+    return matrix.first_rows(), words.format(name=titles[matrix.columns[0]].lower())
 
 
 def _few(n_bots: int) -> str:

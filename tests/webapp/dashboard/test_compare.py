@@ -1,0 +1,242 @@
+"""The comparison of bots: ranks, bars, two against each other, conversations drawn, and bad addresses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.dashboard.plots.board import around, lanes_of, whole
+from webapp.ratings.selectors import study_ratings
+from webapp.reading.listing import of_study
+from webapp.results import stored
+from webapp.results.making import PARTS
+from webapp.results.stored import Question, data_of
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.studies.models import Study
+from webapp.transfer.jobs import import_conversations
+
+LEVELS = {"alpha": 5.4, "beta": 5.3, "gamma": 3.9, "delta": 2.4}
+
+
+def study_of(path: Path, levels: dict[str, float], key: str = "c", n: int = 15) -> Study:
+    """Make a study in which every rater talks to every bot, on two questions of which the second says nothing."""
+    rng = np.random.default_rng(4)
+    lines = [
+        json.dumps(
+            {
+                "dialogue_id": f"{bot}-{rater}",
+                "bot": bot,
+                "source": "x",
+                "turns": [
+                    {"speaker": speaker, "text": f"{words} of {bot}"}
+                    for words in ("one", "two", "three")
+                    for speaker in ("human", "bot")
+                ],
+                "ratings": [
+                    {
+                        "rater": f"w{rater}",
+                        "quality": int(np.clip(round(level + rng.normal(0, 0.8)), 1, 7)),
+                        "fluency": 2 + (rater + number) % 5,
+                    }
+                ],
+            }
+        )
+        for number, (bot, level) in enumerate(levels.items())
+        for rater in range(n)
+    ]
+    (path / f"{key}.jsonl").write_text("\n".join(lines))
+    import_conversations(path / f"{key}.jsonl", study_key=key, scale=(1, 7))
+    return Study.objects.get(key=key)
+
+
+@pytest.fixture
+def compared(db: None, tmp_path: Path) -> Study:
+    """Make a study of four bots, the first two alike."""
+    return study_of(tmp_path, LEVELS)
+
+
+def address(study: Study, query: str = "") -> str:
+    return reverse("dashboard:study_compare", args=[study.key]) + query
+
+
+def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared))
+    rows = page.context["board"].rows
+    assert [row.ranks for row in rows] == ["1–2", "1–2", "3", "4"]
+    assert {row.bot.bot_id: row.close for row in rows} == {
+        "alpha": "beta",
+        "beta": "alpha",
+        "gamma": "",
+        "delta": "",
+    }
+    assertContains(page, "5 of 6 pairs can be told apart.")
+    assertContains(page, "rank 1 to 2")
+    # The same count as on the other pages of results.
+    other = staff.get(reverse("dashboard:study_statistics", args=[compared.key]))
+    assert "tell 5 of 6 pairs of bots apart" in text_of(other.content.decode())
+    made = PARTS["comparisons"].make(data_of(Question(compared, "comparisons")), None)
+    for row in rows:
+        found = made.means.rows[row.bot.bot_id, "quality"].interval
+        assert row.mean == f"{found.mean:.2f}"
+        assert f"{found.low:.2f}" in row.ends
+    # The same in the table, for programs that read aloud and for people who copy.
+    (first, *_others) = page.context["board"].table.rows
+    assert [cell.text for cell in first][-1] == rows[0].close
+
+
+def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?by=fluency"))
+    assertContains(page, "0 of 6 pairs can be told apart.")
+    assert {row.ranks for row in page.context["board"].rows} == {"1–4"}
+    assertContains(page, "Fluency, 1 to 7")
+
+
+def test_the_scale_is_cut_to_the_data_and_its_whole_stays_as_a_strip(
+    staff: Client, compared: Study
+) -> None:
+    assertNotContains(staff.get(address(compared)), 'class="strip"')
+    assertContains(staff.get(address(compared, "?zoom=1&by=fluency")), 'class="strip"')
+
+
+def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?bots=gamma&bots=delta"))
+    assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
+    assertContains(page, "2 bots not shown here: ranks and tests count all.")
+    assertContains(page, "5 of 6 pairs can be told apart.")
+    # What was chosen stays when the scale or the question is another.
+    assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
+
+
+def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) -> None:
+    page = staff.get(address(compared, "?against=gamma&against=alpha"))
+    against = page.context["against"]
+    assert (against.first.bot_id, against.second.bot_id) == ("alpha", "gamma")
+    assert [(one.title, one.is_apart) for one in against.questions] == [
+        ("Quality", True),
+        ("Fluency", False),
+    ]
+    assert against.lead == "Only quality sets them apart."
+    pair = (
+        PARTS["comparisons"]
+        .make(data_of(Question(compared, "comparisons")), None)
+        .compared.pair("alpha", "gamma")
+    )
+    assert against.questions[0].gap == f"{pair.difference:.2f}"
+    # The other way round the page is the same: the better one comes first.
+    turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
+    assert turned.questions == against.questions
+    alike = staff.get(address(compared, "?against=alpha&against=beta"))
+    assert alike.context["against"].lead == "No question sets them apart."
+    assertContains(alike, "By quality: alpha and beta cannot be told apart with 15 raters each.")
+    assertContains(staff.get(address(compared, "?against=alpha")), "Tick one more bot")
+
+
+def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compared: Study) -> None:
+    where = address(compared, "?against=alpha&against=delta")
+    page = staff.get(where)
+    samples = page.context["samples"]
+    assertContains(page, "Seed 1.")
+    assert [quote.bot.bot_id for quote in samples.quotes] == ["alpha", "delta"] * 2
+    assert samples.quotes == staff.get(where).context["samples"].quotes
+    drawn = {
+        tuple(quote.pk for quote in staff.get(f"{where}&seed={n}").context["samples"].quotes)
+        for n in range(1, 7)
+    }
+    assert len(drawn) > 1
+    assertContains(page, "&amp;seed=2#against")
+    means = study_ratings(compared).per_conversation()
+    for quote in samples.quotes:
+        mine = means[means["bot"] == quote.bot.bot_id]["quality"]
+        value = mine[quote.pk] if quote.pk in mine.index else mine[str(quote.pk)]
+        assert np.quantile(mine, 0.25) <= value <= np.quantile(mine, 0.75)
+        assert quote.text == f"two of {quote.bot.bot_id}"
+    assert of_study(compared).filter(pk=samples.quotes[0].pk).exists()
+    for _bot, href in samples.lines:
+        assertContains(staff.get(href), "<strong>5</strong>")
+    assert staff.get(samples.pairs[0]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("?by=beauty", "There is no question “beauty”; there are quality, fluency."),
+        ("?bots=omega", "called “omega”; there are"),
+        ("?against=alpha&against=omega", "called “omega”"),
+        ("?seed=x", "“x” is no seed"),
+        ("?against=alpha&against=beta&against=gamma", "3 bots are ticked"),
+    ],
+)
+def test_what_an_address_cannot_ask_is_said(
+    staff: Client, compared: Study, query: str, said: str
+) -> None:
+    page = staff.get(address(compared, query))
+    assert said in text_of(page.content.decode())
+    assert len(page.context["board"].rows) == 4
+
+
+def test_more_bots_ask_the_database_no_more_often(
+    staff: Client, tmp_path: Path, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "DIRECT_BOTS", 20)
+    asked = []
+    for n in (2, 10):
+        study = study_of(tmp_path, {f"b{i}": 3 + i / 3 for i in range(n)}, key=f"k{n}", n=4)
+        where = address(study, "?against=b0&against=b1&by=fluency")
+        staff.get(where)
+        with CaptureQueriesContext(connection) as queries:
+            assert staff.get(where).status_code == 200
+        asked.append(len(queries))
+    assert asked[0] == asked[1]
+
+
+def test_a_large_study_waits_for_a_worker(
+    staff: Client, compared: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "DIRECT_RATINGS", 1)
+    assertContains(staff.get(address(compared)), "The result is being computed")
+    job_do(Job.objects.get(kind="results"))
+    where = address(compared, "?against=alpha&against=delta")
+    page = staff.get(where)
+    assertContains(page, "5 of 6 pairs can be told apart.")  # it is there already
+    assert "against" not in page.context
+    job_do(Job.objects.get(kind="results", payload__part="dimensions"))
+    assertContains(staff.get(where), "Only quality sets them apart.")
+
+
+def test_bars_stand_in_few_lanes() -> None:
+    lanes = lanes_of([("a", "b"), ("c", "d"), ("b", "c", "d")], "abcd")
+    assert [[bar[:2] for bar in lane] for lane in lanes] == [[(0, 1), (2, 3)], [(1, 3)]]
+
+
+def test_a_window_holds_its_values_and_stays_on_the_scale() -> None:
+    found = around([2.2, 4.9], 1, 7)
+    assert 1 <= found.low <= 2.2 < 4.9 <= found.high <= 7
+    assert all(found.low <= tick <= found.high for tick in found.ticks)
+    assert around([], 1, 7) == whole(1, 7)
+    assert around([1.0, 7.0], 1, 7).is_whole
+    narrow = around([4.0], 1, 7)
+    assert narrow.low < 4 < narrow.high
+
+
+def test_no_ratings_is_said(staff: Client, rated: Study) -> None:
+    rated.conversations.all().delete()
+    assertContains(staff.get(address(rated)), "No ratings yet")
+
+
+def test_every_drawn_mark_is_within_its_row(staff: Client, compared: Study) -> None:
+    html = staff.get(address(compared, "?zoom=1")).content.decode()
+    places = [float(x) for x in re.findall(r' x="(-?[\d.]+)%"', html)]
+    assert places
+    assert min(places) >= 0
+    assert max(places) <= 100

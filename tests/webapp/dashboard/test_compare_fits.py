@@ -1,0 +1,142 @@
+"""Fits beside one another, what self-play predicts run by run, and the same bots in several studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.webapp.dashboard.analysis.test_one_result import text_of
+from tests.webapp.dashboard.test_compare import LEVELS, study_of
+from tests.webapp.dashboard.test_pages import hybrid_result
+from webapp.runs.models import HybridFit, Job, SelfPlayRun
+from webapp.studies.models import Study
+
+
+def fit_of(study: Study, n_bots: int = 8, **fields: object) -> HybridFit:
+    """Store a fit with this result."""
+    played = fields.pop("played", {})
+    run = fields.pop("run", None)
+    result = hybrid_result(n_bots) | fields
+    for bot, value in played.items():
+        result["bots"].setdefault(bot, {"human_mean": None})
+        result["bots"][bot] |= {
+            "predicted_selfplay": value,
+            "predicted_selfplay_ci90": [value - 1, value + 1],
+        }
+    return HybridFit.objects.create(
+        study=study,
+        run=run,
+        request={"targets": ["quality"], "intercept": "fold", "preset": "paper"},
+        result=result,
+        state=Job.State.DONE,
+    )
+
+
+def address(study: Study, query: str = "") -> str:
+    return reverse("dashboard:study_fits", args=[study.key]) + query
+
+
+def cells_of(page: object, name: str = "table") -> list[dict[str, str]]:
+    """Return the rows of a table by the titles of its columns, the second of one name with a star."""
+    table = page.context[name].table
+    titles: list[str] = []
+    for header in table.headers:
+        titles.append(header.text + "*" * titles.count(header.text))
+    return [
+        {title: cell.text for title, cell in zip(titles, row, strict=True)} for row in table.rows
+    ]
+
+
+@pytest.fixture
+def study(db: None, tmp_path: Path) -> Study:
+    """Make a study of four bots."""
+    return study_of(tmp_path, LEVELS)
+
+
+def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(
+    staff: Client, study: Study
+) -> None:
+    assertContains(staff.get(address(study)), "No fit yet")
+    older = fit_of(study, q2={"value": 0.41, "null95": 0.22})
+    few = fit_of(study, 4)
+    page = staff.get(address(study))
+    rows = cells_of(page)
+    assert [row["Fit"] for row in rows] == [str(few.pk), str(older.pk)]
+    full = rows[1]
+    assert (full["r"], full["95 %"], full["null, 95 %"]) == (".84", "[.34, .97]", ".60")
+    assert (full["Q²"], full["null, 95 %*"]) == (".41", ".22")
+    assert (full["Best baseline"], full["its r"]) == ("Words per message", ".58")
+    assert "r, self-play" not in full  # no fit was applied to any
+    # Under five bots no correlation is told, of the rivals neither.
+    assert {rows[0][name] for name in ("r", "95 %", "Q²", "Best baseline", "its r")} == {"–"}
+    assert "too few: 4 bots" in text_of(page.content.decode())
+    assertContains(page, f'href="{reverse("dashboard:study_hybrid", args=["c"])}?fit={older.pk}"')
+    assertContains(page, "The best of several fits looks better than it is")
+    assertNotContains(page, "run by run")
+
+
+def test_runs_are_compared_by_what_they_predict(staff: Client, study: Study) -> None:
+    runs = [SelfPlayRun.objects.create(plan={"bots": []}, state=Job.State.DONE) for _ in range(2)]
+    level = {"bot_level_selfplay": {"pearson": {"r": 0.7, "p": 0.1, "ci95": [0.1, 0.9]}}}
+    first = fit_of(study, run=runs[0], played={"eliza": 2.5, "alpha": 4.0}, **level)
+    fit_of(study, run=runs[1], played={"alpha": 4.5}, **level)
+    newest = fit_of(study, run=runs[1], played={"alpha": 5.5}, **level)
+    page = staff.get(address(study))
+    # One bot that people rated has self-play: too few for a correlation, which is said.
+    assert cells_of(page)[0]["r, self-play"] == "–"
+    assert "too few: 1 bot" in text_of(page.content.decode())
+    (table, links) = page.context["runs"]
+    heads = [header.text for header in table.table.headers]
+    assert heads[2:] == [
+        f"run {runs[1].pk}, fit {newest.pk}",
+        f"run {runs[0].pk}, fit {first.pk}",
+    ]
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.table.rows}
+    assert rows["alpha"] == ["–", "5.50 [4.50, 6.50]", "4.00 [3.00, 5.00]"]
+    assert rows["eliza"] == ["2.00", "–", "2.50 [1.50, 3.50]"]
+    assert [href for _title, href in links] == [
+        reverse("dashboard:run", args=[run.pk]) for run in reversed(runs)
+    ]
+
+
+def test_the_same_bots_stand_in_several_studies(
+    staff: Client, study: Study, tmp_path: Path
+) -> None:
+    other = study_of(tmp_path, {"alpha": 3.0, "gamma": 5.5, "new": 4.0}, key="other")
+    fit_of(other)
+    page = staff.get(address(study, "?with=other"))
+    rows = {row["Bot"]: row for row in cells_of(page, "studies")}
+    assert rows["alpha"]["Rank"] == "1–2"
+    assert rows["alpha"]["Rank*"] == "3"
+    assert rows["new"]["Rank"] == "–"
+    assert rows["beta"]["Rank*"] == "–"
+    assertContains(page, "c and other tell 1 pair of the same bots apart both: 0 in the same order")
+    # Fits say of which study they are, then.
+    assert [row["What"].split(":")[0] for row in cells_of(page)] == ["other"]
+
+
+def test_what_cannot_stand_beside_is_said(staff: Client, study: Study, rated: Study) -> None:
+    page = staff.get(address(study, "?with=nothing"))
+    assert "no other study “nothing” in use; there are rated" in text_of(page.content.decode())
+    rated.conversations.all().delete()
+    page = staff.get(address(study, "?with=rated"))
+    assert "“rated” has no ratings yet." in text_of(page.content.decode())
+    assert page.context["studies"] is None
+
+
+def test_more_fits_ask_the_database_no_more_often(staff: Client, study: Study) -> None:
+    asked = []
+    for n in (2, 8):
+        for _ in range(n):
+            fit_of(study)
+        staff.get(address(study))
+        with CaptureQueriesContext(connection) as queries:
+            staff.get(address(study))
+        asked.append(len(queries))
+    assert asked[0] == asked[1]

@@ -1,0 +1,444 @@
+"""The comparison of a study's bots: what the address chooses, the leaderboard's rows, and two bots on all questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from markupsafe import Markup
+
+from evaluation.analysis.comparisons import BotMeans, Comparisons
+from evaluation.analysis.leaderboard import (
+    Leaderboard,
+    Place,
+    alike_groups,
+    leaderboard,
+    ranks_shown,
+)
+from evaluation.printing import digits_for, figure, percent, span
+from evaluation.ratings import Dimension
+from webapp.dashboard import counts
+from webapp.dashboard.plots.board import (
+    Window,
+    against_row,
+    around,
+    axis_row,
+    bars_row,
+    interval_row,
+    lanes_of,
+    whole,
+)
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import count_cell, listed, number_cell, span_cell
+from webapp.dashboard.wording.verdicts import pair_verdict, test_said
+from webapp.ratings.bots import BotInfo
+from webapp.results.study_data import StudyFrame
+
+_LONGEST_SEED = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an address of the page chooses.
+
+    Attributes:
+        by: key of the question; empty for what bots are ranked by.
+        zooms: whether the scale is cut to where the data are.
+        bots: those shown; empty for all.
+        against: those to be set against each other, two at most.
+        seed: of the sample of conversations.
+        kept: the other parts of the address.
+        wrong: what cannot be done, in sentences.
+    """
+
+    by: str = ""
+    zooms: bool = False
+    bots: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    seed: int = 1
+    kept: tuple[tuple[str, str], ...] = ()
+    wrong: tuple[str, ...] = ()
+
+    def parts(self, *but: str) -> list[tuple[str, str]]:
+        """Return the parts of the address, without those of these names."""
+        found = [
+            ("by", self.by),
+            ("zoom", "1" if self.zooms else ""),
+            *(("bots", bot) for bot in self.bots),
+            *(("against", bot) for bot in self.against),
+            ("seed", str(self.seed) if self.seed != 1 else ""),
+            *self.kept,
+        ]
+        return [(name, value) for name, value in found if value and name not in but]
+
+    def address(self, **other: str) -> str:
+        """Return the address of the page with other values; an empty one leaves its part out."""
+        parts = [*self.parts(*other), *((name, value) for name, value in other.items() if value)]
+        return f"?{urlencode(parts)}" if parts else "?"
+
+
+def choice_of(request: HttpRequest, frame: StudyFrame) -> Choice:
+    """Read what an address chooses; what cannot be done is said and left out."""
+    wrong = []
+    keys = [dimension.key for dimension in frame.all_dimensions]
+    by = request.GET.get("by", "")
+    if by and by not in keys:
+        wrong.append(
+            _("There is no question “{name}”; there are {known}.").format(
+                name=by, known=", ".join(keys)
+            )
+        )
+        by = ""
+    chosen: dict[str, list[str]] = {}
+    for name in ("bots", "against"):
+        asked = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
+        unknown = [bot for bot in asked if bot not in frame.rated_bots]
+        if unknown:
+            wrong.append(
+                _("No rated bot of this study is called {names}; there are {known}.").format(
+                    names=listed([f"“{bot}”" for bot in unknown]), known=", ".join(frame.rated_bots)
+                )
+            )
+        chosen[name] = [bot for bot in asked if bot not in unknown]
+    if len(chosen["against"]) > 2:
+        wrong.append(
+            _(
+                "{n} bots are ticked, and two can be set against each other: here are {names}."
+            ).format(
+                n=len(chosen["against"]),
+                names=listed([frame.title(bot) for bot in chosen["against"][:2]]),
+            )
+        )
+    seed = request.GET.get("seed", "1")
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
+        wrong.append(_("“{seed}” is no seed; a whole number such as 7 would be.").format(seed=seed))
+        seed = "1"
+    kept = [
+        (name, value)
+        for name in ("failed", "synthetic", "without")
+        if (value := ",".join(request.GET.getlist(name)))
+    ]
+    return Choice(
+        by=by if by != keys[0] else "",
+        zooms=request.GET.get("zoom") == "1",
+        bots=tuple(chosen["bots"]),
+        against=tuple(chosen["against"][:2]),
+        seed=int(seed),
+        kept=tuple(kept),
+        wrong=tuple(wrong),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A bot on the board.
+
+    Attributes:
+        ranks, n: as they are written; ranks_said, n_said: as they are read out.
+        close: names of the bots it cannot be told apart from.
+        is_ticked: to be set against another.
+    """
+
+    bot: BotInfo
+    href: str
+    ranks: str
+    ranks_said: str
+    n: str
+    n_said: str
+    mean: str
+    ends: str
+    why: str
+    close: str
+    drawn: Markup
+    bars: Markup
+    is_ticked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The leaderboard as the page shows it.
+
+    Attributes:
+        axis, no_bars: what stands below the rows.
+        lead: how many pairs can be told apart; note: what else is to be known.
+        n_hidden: rated bots that are not chosen.
+        table: the same in numbers.
+    """
+
+    dimension: Dimension
+    method: str
+    scale: str
+    rows: list[Row]
+    axis: Markup
+    no_bars: Markup
+    is_whole: bool
+    lead: str
+    note: str
+    n_hidden: int
+    table: Table
+
+
+def board_of(
+    frame: StudyFrame, means: BotMeans, compared: Comparisons, choice: Choice, dimension: Dimension
+) -> Board:
+    """Return the leaderboard by the question that was compared.
+
+    Args:
+        dimension: that question, with its title for people.
+    """
+    found = leaderboard(means, compared)
+    chosen = set(choice.bots or [place.bot for place in found.places])
+    places = [place for place in found.places if place.bot in chosen and place.bot in frame.bots]
+    window = whole(dimension.low, dimension.high)
+    if choice.zooms:
+        window = around(_ends(places), dimension.low, dimension.high)
+    order = [place.bot for place in places]
+    lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
+    digits = digits_for(dimension.low, dimension.high)
+    rows = [
+        _row(frame, place, window, bars_row(lanes, i), choice, digits)
+        for i, place in enumerate(places)
+    ]
+    return Board(
+        dimension=dimension,
+        method=_(
+            "Mean of all ratings with {level} interval. Ranks are ranges: every place the tests allow. Bots joined by "
+            "a bar cannot be told apart ({test})."
+        ).format(level=percent(found.level), test=test_said(compared)),
+        scale=_("{name}, {low} to {high}").format(
+            name=dimension.title, low=f"{dimension.low:g}", high=f"{dimension.high:g}"
+        ),
+        rows=rows,
+        axis=axis_row(window),
+        no_bars=bars_row(lanes, -1),
+        is_whole=window.is_whole,
+        lead=_("{n} of {pairs} can be told apart.").format(
+            n=found.n_told_apart, pairs=counts.pairs(found.n_pairs)
+        ),
+        note=_note(
+            found,
+            compared,
+            len(found.places) - len(places),
+            is_headline=dimension == frame.headline,
+        ),
+        n_hidden=len(found.places) - len(places),
+        table=_table(frame, found, places, compared, digits),
+    )
+
+
+def _ends(places: Sequence[Place]) -> list[float]:
+    return [
+        end
+        for place in places
+        for end in (place.mean.low, place.mean.mean, place.mean.high)
+        if end is not None
+    ]
+
+
+def _row(
+    frame: StudyFrame, place: Place, window: Window, bars: Markup, choice: Choice, digits: int
+) -> Row:
+    info, mean = frame.bots[place.bot], place.mean
+    ranks_said = _("no rank: control bot")
+    if place.ranks is not None:
+        best, worst = place.ranks
+        ranks_said = (
+            _("rank {n}").format(n=best)
+            if best == worst
+            else _("rank {best} to {worst}").format(best=best, worst=worst)
+        )
+    return Row(
+        bot=info,
+        href=frame.link(place.bot),
+        ranks=ranks_shown(place.ranks),
+        ranks_said=ranks_said,
+        n=f"{place.n_ratings:,}",
+        n_said=counts.ratings(place.n_ratings),
+        mean=figure(mean.mean, digits),
+        ends=span(mean.low, mean.high, digits),
+        why=said(mean.reason),
+        close=_closest(frame, place),
+        drawn=interval_row(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
+        bars=bars,
+        is_ticked=place.bot in choice.against,
+    )
+
+
+def _closest(frame: StudyFrame, place: Place) -> str:
+    return listed([frame.title(bot) for bot in place.too_close])
+
+
+def _note(found: Leaderboard, compared: Comparisons, n_hidden: int, *, is_headline: bool) -> str:
+    """Say what is to be known of the ranks."""
+    notes = []
+    if is_headline:
+        notes.append(_("The same count stands on the other pages of results and in the report."))
+    if compared.rater_share > 0:
+        notes.append(
+            _(
+                "Tests and order take out who is strict or kind; the table has those means, too, for the average rater."
+            )
+        )
+    if n_hidden:
+        notes.append(
+            _("{bots} not shown here: ranks and tests count all.").format(
+                bots=counts.bots(n_hidden)
+            )
+        )
+    if any(place.is_control for place in found.places):
+        notes.append(_("Hollow: control bot, which has no rank."))
+    return " ".join(notes)
+
+
+def _table(
+    frame: StudyFrame,
+    found: Leaderboard,
+    places: Sequence[Place],
+    compared: Comparisons,
+    digits: int,
+) -> Table:
+    headers = [
+        Header(_("Bot")),
+        Header(_("Rank"), numeric=True),
+        Header(_("Ratings"), numeric=True),
+        Header(_("Mean"), numeric=True),
+        Header(percent(found.level), numeric=True),
+        Header(_("For the average rater"), numeric=True),
+        Header(_("Too close to")),
+    ]
+    if compared.rater_share <= 0:
+        del headers[5]
+    rows = []
+    for place in places:
+        info, mean = frame.bots[place.bot], place.mean
+        cells = [
+            Cell(info.title, frame.link(place.bot), slot=info.slot, hollow=info.is_control),
+            Cell(
+                ranks_shown(place.ranks),
+                why="" if place.ranks else _("a control bot has no rank"),
+                raw=place.ranks or (None, None),
+            ),
+            count_cell(place.n_ratings),
+            number_cell(mean.mean, digits, said(mean.reason)),
+            span_cell(mean.low, mean.high, digits, why=said(mean.reason)),
+            number_cell(place.compared_mean, digits),
+            Cell(_closest(frame, place) or _("none")),
+        ]
+        if compared.rater_share <= 0:
+            del cells[5]
+        rows.append(cells)
+    return Table(headers, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Two bots on one question.
+
+    Attributes:
+        gap, ends: of their difference, as it is written; why: there is no interval.
+        is_apart: whether the two are told apart by this question.
+        said: the same as a sentence.
+    """
+
+    title: str
+    means: tuple[str, str]
+    gap: str
+    ends: str
+    why: str
+    is_apart: bool
+    said: str
+    drawn: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """Two bots on all questions, the one that stands higher first.
+
+    Attributes:
+        axis: of the scale; None where the questions have different ones.
+        lead: which questions set them apart; need: what would tell them apart by what bots are ranked by.
+    """
+
+    first: BotInfo
+    second: BotInfo
+    questions: list[Question]
+    axis: Markup | None
+    level: str
+    lead: str
+    need: str
+
+
+def against_of(
+    frame: StudyFrame, headline: Comparisons, compared: Mapping[str, Comparisons], choice: Choice
+) -> Against | None:
+    """Return the two ticked bots on every question; None where not two of them are ticked.
+
+    Args:
+        headline: of what bots are ranked by, with plans.
+        compared: of every question.
+    """
+    if len(choice.against) < 2:
+        return None
+    standing = [*headline.order, *headline.controls]
+    a, b = sorted(
+        choice.against,
+        key=lambda bot: standing.index(bot) if bot in standing else len(standing),
+    )
+    infos = frame.bots[a], frame.bots[b]
+    asked = [d for d in frame.all_dimensions if d.key in compared]
+    questions = [_question(infos, compared[d.key], d) for d in asked]
+    scales = {(d.low, d.high) for d in asked}
+    apart = [one.title.lower() for one in questions if one.is_apart]
+    if not apart:
+        lead = _("No question sets them apart.")
+    elif len(apart) == len(questions):
+        lead = _("Every question sets them apart.")
+    elif len(apart) == 1:
+        lead = _("Only {name} sets them apart.").format(name=apart[0])
+    else:
+        lead = _("{names} set them apart.").format(names=listed(apart).capitalize())
+    titles = {bot: info.title for bot, info in frame.bots.items()}
+    pair = headline.pair(a, b)
+    need = ""
+    if pair is not None and not pair.ordered:
+        digits = digits_for(frame.headline.low, frame.headline.high)
+        need = _("By {name}: {verdict}").format(
+            name=frame.headline.title.lower(), verdict=pair_verdict(pair, headline, titles, digits)
+        )
+    return Against(
+        *infos,
+        questions=questions,
+        axis=axis_row(whole(*scales.pop())) if len(scales) == 1 else None,
+        level=percent(1 - headline.alpha),
+        lead=lead,
+        need=need,
+    )
+
+
+def _question(
+    infos: tuple[BotInfo, BotInfo], compared: Comparisons, dimension: Dimension
+) -> Question:
+    first, second = infos
+    digits = digits_for(dimension.low, dimension.high)
+    means = [compared.means.get(info.bot_id) for info in infos]
+    pair = compared.pair(first.bot_id, second.bot_id)
+    gap, low, high = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
+    if pair is not None and pair.a != first.bot_id and gap is not None:
+        gap = -gap
+        low, high = (None, None) if low is None or high is None else (-high, -low)
+    titles = {info.bot_id: info.title for info in infos}
+    marks = [(mean, info.slot, info.is_control) for mean, info in zip(means, infos, strict=True)]
+    return Question(
+        title=dimension.title,
+        means=(figure(means[0], digits), figure(means[1], digits)),
+        gap=figure(gap, digits),
+        ends=span(low, high, digits) if low is not None else "",
+        why=said(pair.reason) if pair is not None else _("one of them has no rating of this"),
+        is_apart=compared.are_told_apart(first.bot_id, second.bot_id),
+        said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
+        drawn=against_row(whole(dimension.low, dimension.high), marks),
+    )

@@ -1,0 +1,166 @@
+"""The comparison of a study's bots: who stands where, two against each other; and of fits, runs and studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from webapp.conversations.selectors import synthetic_count
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.board import Choice, against_of, board_of, choice_of
+from webapp.dashboard.samples import samples_of
+from webapp.dashboard.selectors import studies_to_compare
+from webapp.dashboard.views.answers import Shown, shown
+from webapp.dashboard.views.study import study_of, study_page
+from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
+from webapp.ratings.bots import BotInfo, study_bots
+from webapp.results.study_data import StudyFrame
+from webapp.runs.models import HybridFit
+from webapp.runs.selectors.fits import fits_beside
+from webapp.studies.models import Study
+
+MOST_FITS = 40
+"""So many fits stand beside one another, the newest."""
+MOST_BESIDE = 4
+"""So many other studies stand beside one: a table of more cannot be read."""
+
+
+@require_safe
+@staff_only
+def compare(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the leaderboard by one question and, where two bots are ticked, these on all questions."""
+    study = study_of(key)
+    failed = request.GET.get("failed") == "1"
+    found = shown(request, study, "comparisons", failed=failed)
+    context: dict[str, Any] = {"waiting": found.waiting}
+    if found.frame is not None:
+        choice = choice_of(request, found.frame)
+        by_question = None
+        if choice.by or len(choice.against) == 2:
+            by_question = shown(request, study, "dimensions", failed=failed)
+            context["waiting"] = found.waiting or by_question.waiting
+        context |= _compared(study, choice, found, found.frame, by_question)
+    return study_page(
+        request,
+        "compare.html",
+        study,
+        "compare",
+        leaves_out=True,
+        n_synthetic=synthetic_count(study),
+        **context,
+    )
+
+
+def _compared(
+    study: Study, choice: Choice, found: Shown, frame: StudyFrame, by_question: Shown | None
+) -> dict[str, Any]:
+    """Return what the page shows of results that are there.
+
+    Args:
+        by_question: comparisons by every question; None where the page needs none of them.
+    """
+    result = found.result
+    by = choice.by or frame.headline.key
+    every = by_question.result.compared if by_question and by_question.result else {}
+    # What bots are ranked by is read from one result alone, so that its count is the other pages'.
+    compared = {**every, frame.headline.key: result.compared}
+    dimension = next(one for one in frame.all_dimensions if one.key == by)
+    context: dict[str, Any] = {
+        "choice": choice,
+        "questions": [
+            (one, choice.address(by="" if one == frame.headline else one.key), one.key == by)
+            for one in frame.all_dimensions
+        ],
+        "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
+        "choice_parts": choice.parts("against"),
+        "choose_parts": choice.parts("bots"),
+        "board": None,
+    }
+    if by in compared:
+        context["board"] = board_of(frame, result.means, compared[by], choice, dimension)
+    if every:
+        against = against_of(frame, result.compared, compared, choice)
+        context["against"] = against
+        if against is not None:
+            two: list[BotInfo] = [against.first, against.second]
+            context["samples"] = samples_of(
+                study,
+                two,
+                result.means,
+                by,
+                seed=choice.seed,
+                synthetic=frame.include_synthetic,
+                without=frame.without,
+            )
+            context["others"] = choice.address(seed=str(choice.seed + 1))
+    return context
+
+
+@require_safe
+@staff_only
+def fits(request: HttpRequest, key: str) -> HttpResponse:
+    """Show fits beside one another, what self-play predicts run by run, and the same bots in several studies."""
+    study = study_of(key)
+    choosable = studies_to_compare(study)
+    asked = list(dict.fromkeys(filter(None, request.GET.getlist("with"))))
+    others = [one for one in choosable if one.key in asked][:MOST_BESIDE]
+    wrong = _not_beside(asked, choosable)
+    studies = [study, *others]
+    found = fits_beside(studies, MOST_FITS)
+    runs = runs_table(found, study_bots(study), lambda run: reverse("dashboard:run", args=[run.pk]))
+    beside, waiting = [], []
+    for one in studies if others else []:
+        result = shown(request, one, "comparisons")
+        if result.frame is not None:
+            beside.append(Beside(result.frame, result.result))
+        elif result.waiting is None:
+            wrong.append(_("“{study}” has no ratings yet.").format(study=one.key))
+        if result.waiting is not None:
+            waiting.append(one)
+    return study_page(
+        request,
+        "fits.html",
+        study,
+        "fits",
+        leaves_out=True,
+        wrong=wrong,
+        table=fits_table(found, _fit_address, several=bool(others)) if found else None,
+        runs=runs,
+        studies=studies_table(beside),
+        still=waiting,
+        choosable=[(one, one in others) for one in choosable],
+        kept=[(name, v) for name in ("synthetic", "without") if (v := request.GET.get(name))],
+        n_synthetic=synthetic_count(study),
+    )
+
+
+def _fit_address(fit: HybridFit) -> str:
+    query = {"fit": str(fit.pk)}
+    if fit.request.get("without"):
+        query["without"] = ",".join(fit.request["without"])
+    return f"{reverse('dashboard:study_hybrid', args=[fit.study.key])}?{urlencode(query, safe=',')}"
+
+
+def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
+    """Say which of the studies asked for cannot stand beside, and why."""
+    known = [one.key for one in choosable]
+    wrong = [
+        _("There is no other study “{key}” in use; there are {known}.").format(
+            key=key, known=", ".join(known) or _("none")
+        )
+        for key in asked
+        if key not in known
+    ]
+    if len([key for key in asked if key in known]) > MOST_BESIDE:
+        wrong.append(
+            _(
+                "{n} studies are chosen, and {most} can stand beside this one: the newest are shown."
+            ).format(n=len(asked), most=MOST_BESIDE)
+        )
+    return wrong
