@@ -5,15 +5,25 @@ They lie beside the files of exports and go with them: after `KEPT`, and at once
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from django.db.models import Count, Max, Q
+
+from chatbots.identity import canonical_json
 from chatbots.outside import Many, Values
+from evaluation.storing import result_load
+from webapp.dashboard.reporting.changes import Past
+from webapp.dashboard.reporting.document import Document, document_load
+from webapp.results.state import DataState
 from webapp.results.stored import Question
 from webapp.runs.models import UNFINISHED, Job, State
 from webapp.runs.services.jobs import job_ask, job_cancel, job_key, job_restart
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.transfer.exports import export_folder, exports_expire
 
 if TYPE_CHECKING:
@@ -24,23 +34,80 @@ KIND = "report"
 
 
 class ReportAsked(Values):
-    """The report of the job's study, which is named besides, for two studies have two reports."""
+    """The report of the job's study, which is named besides, for two studies have two reports.
+
+    Attributes:
+        like: the paper whose numbering it follows; "" for its own.
+    """
 
     study: int
     include_synthetic: bool = False
     without: Many[str] = ()
+    like: str = ""
 
 
 def report_state(
-    study: Study, *, include_synthetic: bool, without: tuple[str, ...] = ()
-) -> Question:
-    """Return the question whose data are all that a report is made of."""
-    return Question(study, "correlations", include_synthetic=include_synthetic, without=without)
+    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
+) -> DataState:
+    """Return the state of the data; its digest changes with anything that a report is made of."""
+    question = Question(study, "correlations", include_synthetic=include_synthetic, without=without)
+    fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
+    gone = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
+    left = Task.objects.filter(participant__study=study).aggregate(
+        left=Count("pk", filter=gone), over=Count("pk", filter=~Q(state=Task.State.OPEN))
+    )
+    parts = [question.state.digest, study.name, *fits.values(), *left.values()]
+    digest = hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
+    return replace(question.state, digest=digest)
 
 
 def report_path(job: Job) -> Path:
-    """Return where the file of a job lies once it is made."""
-    return export_folder() / f"report-{job.pk}.html"
+    """Return where the document of a job lies once it is made."""
+    return export_folder() / f"report-{job.pk}.json.gz"
+
+
+def report_remove(pk: int) -> None:
+    """Remove the document of the job with this number, and the page that an earlier Confab kept instead."""
+    for ending in ("json.gz", "html"):
+        (export_folder() / f"report-{pk}.{ending}").unlink(missing_ok=True)
+
+
+def report_read(job: Job) -> Document | None:
+    """Return the report that a job made; None where its file is gone or of an earlier Confab."""
+    path = report_path(job)
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, _changed: int) -> Document:
+    """Return the report of a file, read once for each time that the file was written."""
+    return document_load(path.read_bytes())
+
+
+def report_before(
+    study: Study,
+    digest: str,
+    *,
+    include_synthetic: bool = False,
+    without: tuple[str, ...] = (),
+    like: str = "",
+) -> Past | None:
+    """Return what is kept of the newest report of these conversations in another state; None without one.
+
+    Args:
+        digest: of the state that is reported now.
+    """
+    asked = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
+    made = asked.filter(state=State.DONE).exclude(key__endswith=f":{digest}")
+    for job in made:
+        try:
+            return result_load((job.result or {}).get("past"), Past)
+        except ValueError:
+            continue
+    return None
 
 
 def report_ask(
@@ -48,15 +115,17 @@ def report_ask(
     study: Study,
     include_synthetic: bool = False,
     without: tuple[str, ...] = (),
+    like: str = "",
     created_by: User | None = None,
 ) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     exports_expire()
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without)
-    question = report_state(study, include_synthetic=include_synthetic, without=without)
-    state = question.state.digest
+    asked = ReportAsked(
+        study=study.pk, include_synthetic=include_synthetic, without=without, like=like
+    )
+    state = report_state(study, include_synthetic=include_synthetic, without=without).digest
     there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
-    if there is not None and there.state == State.DONE and not report_path(there).is_file():
+    if there is not None and there.state == State.DONE and report_read(there) is None:
         there.delete()
     job = job_ask(
         kind=KIND, payload=asked.model_dump(), state=state, study=study, created_by=created_by
@@ -67,19 +136,21 @@ def report_ask(
 
 
 def reports_of(
-    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
+    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
 ) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without)
+    asked = ReportAsked(
+        study=study.pk, include_synthetic=include_synthetic, without=without, like=like
+    )
     return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
 
 
 def report_newest(
-    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
+    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = (), like: str = ""
 ) -> Job | None:
     """Return the newest report whose file is there; None without one."""
     exports_expire()
-    reports = reports_of(study, include_synthetic=include_synthetic, without=without)
+    reports = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
     made = reports.filter(state=State.DONE)
     return next((job for job in made if report_path(job).is_file()), None)
 
@@ -90,5 +161,5 @@ def reports_forget(studies: Collection[int]) -> None:
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
     for job in jobs:
-        report_path(job).unlink(missing_ok=True)
+        report_remove(job.pk)
     jobs.exclude(state__in=UNFINISHED).delete()

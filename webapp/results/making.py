@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,6 +255,33 @@ def study_comparisons(data: StudyData) -> StudyComparisons:
 
 
 @dataclass(frozen=True, slots=True)
+class StudyDimensions:
+    """Which bots can be told apart by each question, those that bots are not ranked by too.
+
+    Attributes:
+        compared: by the question's key, in order; what bots are ranked by first. Without plans.
+    """
+
+    compared: Mapping[str, Comparisons]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparisons as plain JSON values, by question."""
+        return {key: found.to_json() for key, found in self.compared.items()}
+
+
+def study_dimensions_compared(data: StudyData) -> StudyDimensions:
+    """Return the comparisons of all bots by every question, each corrected for its own pairs."""
+    first = data.headline.key
+    others = [d.key for d in data.all_dimensions if d.key != first]
+    return StudyDimensions(
+        {
+            first: compare(data.ratings, plans=False),
+            **{key: compare(data.ratings, key, plans=False) for key in others},
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class StudyAnswers:
     """How the answers spread, and which of them move together.
 
@@ -312,6 +339,7 @@ class Part:
 
 PARTS: dict[str, Part] = {
     "comparisons": Part(StudyComparisons, lambda data, run: study_comparisons(data)),
+    "dimensions": Part(StudyDimensions, lambda data, run: study_dimensions_compared(data)),
     "answers": Part(StudyAnswers, lambda data, run: study_answers(data)),
     "items": Part(StudyItems, lambda data, run: study_items(data)),
     "models": Part(RatingModels, lambda data, run: study_models(data)),

@@ -49,12 +49,21 @@ class DataState:
 
 
 def analysed_counts(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+    n_ratings: int | None = None,
 ) -> Analysed:
-    """Return how much there is to analyse."""
+    """Return how much there is to analyse.
+
+    Args:
+        n_ratings: of the study's bots, where they are counted already.
+    """
     counted: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
     chats = study_conversations(study, **counted)
-    n_ratings = ratings_counted(study, **counted).count()
+    if n_ratings is None:
+        n_ratings = ratings_counted(study, **counted).count()
     if compares_pairs(study):
         n_ratings = n_ratings or pairs_counted(study, **counted).count()
     return Analysed(
@@ -84,8 +93,10 @@ def data_state(
         "without": without,
     }
     chats = study_conversations(study, **counted)
+    # Of chats a million ratings need not be looked up among the items.
+    changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
     rated = ratings_counted(study, **counted).aggregate(
-        n=Count("pk"), newest=Max("updated_at"), changed=Max("item__updated_at")
+        n=Count("pk"), newest=Max("updated_at"), **changed
     )
     talked = chats.aggregate(
         n=Count("pk"), newest=Max("updated_at"), n_bots=Count("bot__bot_id", distinct=True)

@@ -13,7 +13,9 @@ class TransferConfig(AppConfig):
         kinds.look_into("webapp.transfer.kinds")
         from webapp.studies.erasure import erasure_follow
         from webapp.transfer.exports import exports_forget
+        from webapp.transfer.sharing import shares_forget
         from webapp.transfer.uploads import uploads_forget
 
         erasure_follow(exports_forget)
+        erasure_follow(shares_forget)
         erasure_follow(uploads_forget)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -17,7 +16,9 @@ from tests.builders import make_staff
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from tests.webapp.results.test_stored import change
 from webapp.core.rights import Right
-from webapp.dashboard.report_files import report_path
+from webapp.dashboard.report_files import report_path, report_read
+from webapp.dashboard.reporting.document import Document
+from webapp.dashboard.reporting.pages import report_html
 from webapp.ratings.models import Rating
 from webapp.results import stored
 from webapp.results.making import PARTS, Part
@@ -46,15 +47,6 @@ def read(client: Client, where: str) -> str:
     answer = client.get(where)
     assert answer.status_code == 200
     return text_of(answer.content.decode())
-
-
-def body(answer: Any) -> bytes:
-    """Return what is streamed."""
-
-    async def pieces() -> bytes:
-        return b"".join([piece async for piece in answer.streaming_content])
-
-    return async_to_sync(pieces)()
 
 
 def do_all() -> None:
@@ -169,9 +161,11 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert "Make the report" not in read(staff, page)
     answer = staff.get(file)
     assert answer["Content-Disposition"] == 'attachment; filename="analysed-report.html"'
-    sent = body(answer)
+    sent = answer.content
     assert sent.startswith(b"<!doctype html>")
-    assert sent == path.read_bytes()
+    document = report_read(job)
+    assert document is not None
+    assert sent.decode() == report_html(document)
     for title in PAGES.values():
         assert title in text_of(sent.decode()) or title == "Which bots"
 
@@ -180,14 +174,22 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     staff.post(page)
     with django_capture_on_commit_callbacks(execute=True):
         do_all()
-    assert not path.exists()  # the newest one is enough
-    assert Job.objects.filter(kind="report").count() == 1
-    newest = report_path(Job.objects.get(kind="report"))
-    newest.unlink()  # had its time
+    assert not path.exists()  # the newest one is enough, and what the one before said above
+    newest, before = Job.objects.filter(kind="report").order_by("-pk")
+    assert before.pk == job.pk
+    assert "Since the report of" in read(staff, page)
+    chosen = read(staff, page + "?sections=changes&sections=nonsense")
+    assert "The report has no section “nonsense”; it has ratings, comparisons" in chosen
+    assert "Figure 1." not in chosen
+    assert "Table 1. Headline numbers before and now" in chosen
+    part = staff.get(file + "?sections=changes,raters").content.decode()
+    assert ('id="raters"' in part, 'id="ratings"' in part) == (True, False)
+    assert staff.get(file + "?sections=nonsense").status_code == 404
+    report_path(newest).unlink()  # had its time
     assert "Make the report" in read(staff, page)
     staff.post(page)
     do_all()
-    assert report_path(Job.objects.get(kind="report")).is_file()
+    assert report_path(Job.objects.filter(kind="report").latest("pk")).is_file()
 
 
 def test_a_report_goes_with_a_person_and_with_the_study(
@@ -219,15 +221,15 @@ def test_a_report_in_the_making_is_not_kept_when_somebody_is_erased(
 ) -> None:
     from webapp.dashboard.kinds import report as kind
 
-    real = kind._page
+    real = kind._document
 
-    def erases(*args: Any) -> bytes:
+    def erases(*args: Any) -> Document:
         page = real(*args)
         with django_capture_on_commit_callbacks(execute=True):
             participants_erase(participants=Participant.objects.filter(study=study)[:1])
         return page
 
-    monkeypatch.setattr(kind, "_page", erases)
+    monkeypatch.setattr(kind, "_document", erases)
     staff.post(address(study, "study_report"))
     job = Job.objects.get()
     job_do(job)

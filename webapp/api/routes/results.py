@@ -150,7 +150,14 @@ def result(
     request: HttpRequest,
     key: str,
     part: Literal[
-        "comparisons", "answers", "items", "models", "raters", "trajectories", "correlations"
+        "comparisons",
+        "dimensions",
+        "answers",
+        "items",
+        "models",
+        "raters",
+        "trajectories",
+        "correlations",
     ],
     include_synthetic: bool = False,
     include_failed: bool = False,

@@ -1,14 +1,25 @@
-"""The report of a study as a file, made of the stored results."""
+"""The report of a study as a document that is kept, made of the stored results."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from evaluation.storing import result_dump
 from webapp.core.errors import Refused
-from webapp.dashboard.report import pair_report, report_html, report_of, report_steps
-from webapp.dashboard.report_files import KIND, ReportAsked, report_path, reports_of
+from webapp.dashboard.report import pair_report, report_of, report_steps
+from webapp.dashboard.report_files import (
+    KIND,
+    ReportAsked,
+    report_before,
+    report_path,
+    reports_of,
+)
+from webapp.dashboard.reporting.changes import Past, past_of, with_changes
+from webapp.dashboard.reporting.document import Document, document_dump
+from webapp.dashboard.reporting.paper import paper_report
 from webapp.ratings.pairs import compares_pairs
 from webapp.results.flags import flags_now
 from webapp.results.making import PARTS
@@ -21,7 +32,7 @@ from webapp.studies.models import Study
 
 @register_kind
 class ReportFile(Kind[Job, ReportAsked]):
-    """Every part of the analysis, then the page; the result has its bytes and how many ratings it is of."""
+    """Every part of the analysis, then the document; the result has how much it is of and what a later one is compared by."""
 
     name = KIND
     title = _("Report")
@@ -43,7 +54,7 @@ class ReportFile(Kind[Job, ReportAsked]):
         of_pairs = pair_report(study, **counted) if compares_pairs(study) else None  # type: ignore[arg-type]
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
-            return self._kept(work, report_html(of_pairs).encode(), of_pairs.frame.facts.n_ratings)
+            return self._kept(work, study, of_pairs)
         made: dict[str, Made] = {}
         for n, part in enumerate(PARTS):
             work.beat(n, note=part)
@@ -58,18 +69,31 @@ class ReportFile(Kind[Job, ReportAsked]):
                 raise Refused("no_ratings", f"study {study.key} has no ratings any more")
             made[part] = found
         work.beat(len(PARTS), note="")
-        n_ratings = made["comparisons"].facts.n_ratings
-        return self._kept(work, _page(study, made, work.asked), n_ratings)
+        return self._kept(work, study, _document(study, made, work.asked))
 
-    def _kept(self, work: Work[Job, ReportAsked], page: bytes, n_ratings: int) -> dict[str, int]:
+    def _kept(
+        self, work: Work[Job, ReportAsked], study: Study, document: Document
+    ) -> dict[str, Any]:
+        """Write the document with what has changed since the previous one."""
+        before = report_before(
+            study,
+            work.job.key.rpartition(":")[2],
+            include_synthetic=work.asked.include_synthetic,
+            without=work.asked.without,
+            like=work.asked.like,
+        )
         path = report_path(work.job)
         try:
-            _write(path, page)
+            kept = document if work.asked.like else with_changes(document, before)
+            _write(path, document_dump(kept))
             work.beat(now=True)
         except BaseException:  # stopped, perhaps since somebody of the study was erased
             path.unlink(missing_ok=True)
             raise
-        return {"bytes": len(page), "n_ratings": n_ratings}
+        return {
+            "n_ratings": document.n_ratings,
+            "past": result_dump(past_of(document), Past),
+        }
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last sign of life
@@ -77,24 +101,35 @@ class ReportFile(Kind[Job, ReportAsked]):
         assert job.study is not None, "jobs go with their studies"
         asked = ReportAsked.model_validate(job.payload)
         reports = reports_of(
-            job.study, include_synthetic=asked.include_synthetic, without=asked.without
+            job.study,
+            include_synthetic=asked.include_synthetic,
+            without=asked.without,
+            like=asked.like,
         )
-        reports.filter(pk__lt=job.pk, state=State.DONE).delete()  # their files go with them
+        for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):
+            report_path(older).unlink(missing_ok=True)
+            if n:  # the one before this tells what has changed since
+                older.delete()
 
 
-def _page(study: Study, made: dict[str, Made], asked: ReportAsked) -> bytes:
+def _document(study: Study, made: dict[str, Made], asked: ReportAsked) -> Document:
     facts = made["comparisons"].facts
     frame = study_frame(
         study, facts, include_synthetic=asked.include_synthetic, without=asked.without
     )
-    sections = [make() for _title, make in report_steps(frame, lambda part: made[part].result)]
-    return report_html(report_of(frame, lambda part: made[part].result, sections)).encode()
+
+    def result(part: str) -> Any:
+        return made[part].result
+
+    if asked.like:
+        return paper_report(frame, result)
+    return report_of(frame, result, [step.make() for step in report_steps(frame, result)])
 
 
-def _write(path: Path, page: bytes) -> None:
+def _write(path: Path, document: bytes) -> None:
     """Write the file for its owner alone, whole or not at all."""
     path.unlink(missing_ok=True)
     part = path.with_suffix(".part")
     part.touch(mode=0o600)
-    part.write_bytes(page)
+    part.write_bytes(document)
     part.replace(path)

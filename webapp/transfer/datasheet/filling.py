@@ -6,14 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.printing import share
+from webapp.ratings.models import Rating
 from webapp.ratings.pairs import compares_pairs
 from webapp.ratings.repeats import own_of_questions, repeats_answered
-from webapp.ratings.selectors import ratings_counted, study_ratings
+from webapp.ratings.selectors import ratings_counted, study_conversations, study_ratings
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import DIRECT_RATINGS
 from webapp.runs.selectors.languages import language_name, study_languages
@@ -141,13 +142,19 @@ def _outputs(study: Study) -> dict[str, int]:
                 found[one.b] += one.n_items
         return dict(found)
     ratings = ratings_counted(study).order_by()
-    what = "conversation"
-    bot = "conversation__bot__bot_id"
+    rows: Any
     if judges_items(study):
-        what, bot = "item", "item__responses__0__model"
+        rows = ratings.values_list("item__responses__0__model").annotate(
+            n=Count("item", distinct=True)
+        )
     elif marks_turns(study):
-        what, bot = "turn", "turn__conversation__bot__bot_id"
-    rows: Any = ratings.values_list(bot).annotate(n=Count(what, distinct=True))
+        rows = ratings.values_list("turn__conversation__bot__bot_id").annotate(
+            n=Count("turn", distinct=True)
+        )
+    else:
+        theirs = Rating.objects.filter(conversation=OuterRef("pk"))
+        rated = study_conversations(study).filter(Exists(theirs)).order_by()
+        rows = rated.values_list("bot__bot_id").annotate(n=Count("pk"))
     return {str(name or "(not named)"): n for name, n in rows}
 
 

@@ -134,7 +134,9 @@ class Ratings:
         return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return _included(study, options).count()
+        # One after another: asked for all at once, the database joins every rating that it has.
+        kept = Rating.objects.filter(left_out(study, options.without))
+        return sum(kept.filter(ways).count() for ways in _ways(study, options))
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
@@ -209,13 +211,11 @@ def _words(dimension: Dimension) -> str:
 
 def _dimensions_of(study: Study) -> list[Dimension]:
     """Return the questions of the study's rubric, then those of versions that were answered before."""
-    of_study = (
-        Q(conversation__study=study)
-        | Q(turn__conversation__study=study)
-        | Q(task__participant__study=study)
-    )
-    answered = Rating.objects.filter(of_study).values("rubric")
-    found = Dimension.objects.filter(Q(rubric__in=answered) | Q(rubric=study.rubric_id))
+    ways = ("conversation__study", "turn__conversation__study", "task__participant__study")
+    answered = Q(rubric=study.rubric_id)
+    for way in ways:
+        answered |= Q(rubric__in=Rating.objects.filter(**{way: study}).values("rubric").distinct())
+    found = Dimension.objects.filter(answered)
     return sorted(
         found.select_related("rubric"),
         key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk),
@@ -227,8 +227,11 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
 
 
-def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
-    """Return the ratings of the table; of conversations and turns those whose conversation is included."""
+def _ways(study: Study, options: ExportOptions) -> tuple[Q, Q, Q]:
+    """Return the conditions of the table's ratings, of which each rating meets one at most.
+
+    They are about conversations that are included, about turns of those, and what was judged in tasks.
+    """
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
     judged &= (
         (Q(item__isnull=False) & ~Q(item__purpose__in=Item.UNCOUNTED))
@@ -239,12 +242,14 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
         judged &= ~Q(task__outcome=Outcome.FAILED_CHECK)
     if not options.include_synthetic:
         judged &= Q(participant__is_synthetic=False)
-    return Rating.objects.filter(
-        left_out(study, options.without),
-        included(study, options, prefix="conversation__")
-        | (Q(task=None) & included(study, options, prefix="turn__conversation__"))
-        | judged,
-    )
+    of_turns = Q(task=None) & included(study, options, prefix="turn__conversation__")
+    return included(study, options, prefix="conversation__"), of_turns, judged
+
+
+def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
+    """Return the ratings of the table."""
+    of_chats, of_turns, judged = _ways(study, options)
+    return Rating.objects.filter(left_out(study, options.without), of_chats | of_turns | judged)
 
 
 def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None, str | None]:

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from evaluation.printing import share, span
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import number_cell, span_cell
-from webapp.results.making import study_correlations, study_trajectories
+from webapp.results.making import study_correlations, study_raters, study_trajectories
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
 
@@ -68,7 +69,7 @@ def page(study: Study, tmp_path: Path) -> tuple[str, Page]:
     return html, Page(html)
 
 
-def test_one_file_with_every_part(page: tuple[str, Page]) -> None:
+def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> None:
     html, found = page
     assert found.outside == []
     assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", html)
@@ -81,12 +82,26 @@ def test_one_file_with_every_part(page: tuple[str, Page]) -> None:
         *("ratings", "comparisons", "models", "raters"),
         *("hybrid", "trajectories", "correlations", "methods"),
     ]
-    assert html.count("<h1>") == 1
+    assert html.count("<h1 ") == 1
     assert "16 people rated 64 conversations with 4 bots on 2 dimensions." in html
     assert "Krippendorff’s α" in html
     assert 'tabindex="0"' not in re.sub(r'<div class="table-scroll"[^>]*>', "", html)
-    # Everything drawn has a table, and every table its CSV.
-    assert html.count("<figure ") == html.count("<table ") == len(found.downloads)
+    # Everything drawn has a table, and every table can be taken away in three forms.
+    assert html.count("<figure ") == html.count("<table ") == len(found.downloads) / 3
+    labels = re.findall(r'report-label">(Figure|Table) (\d+)\.', html)
+    for kind in ("Figure", "Table"):
+        numbers = [int(number) for found_kind, number in labels if found_kind == kind]
+        assert numbers == list(range(1, len(numbers) + 1))
+    # Agreement and left early have intervals; a count needs none; what is missing says why.
+    numbers = re.search(r'<dl class="report-numbers">.*?</dl>', html, re.S)
+    assert numbers
+    said = " ".join(re.sub(r"<[^>]+>", " ", numbers[0]).split())
+    told = study_raters(data).agreement.reliability_of_bots
+    assert said == (
+        "conversations rated 64 reliability of the bots’ means, ICC(k) "
+        f"{share(told.value)} 95 %: {span(told.low, told.high, shares=True)} "
+        "hybrid metric – not fitted raters 16"
+    )
 
 
 def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -> None:
@@ -107,7 +122,9 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
 def test_every_csv_reads_back(page: tuple[str, Page]) -> None:
     _html, found = page
     tables = {}
-    for name, href in found.downloads.items():
+    csvs = {name: href for name, href in found.downloads.items() if name.endswith(".csv")}
+    assert len(csvs) == len(found.downloads) / 3
+    for name, href in csvs.items():
         head, _comma, body = href.partition(",")
         assert head == "data:text/csv;charset=utf-8;base64"
         rows = list(csv.reader(io.StringIO(base64.b64decode(body).decode("utf-8-sig"))))
@@ -160,3 +177,17 @@ def test_a_bad_table_of_bots_is_refused_with_its_line(study: Study, tmp_path: Pa
     table.write_bytes(TABLE + b"delta,1,x,y,no\n")
     with pytest.raises(CommandError, match="line 6: the study has no bot 'delta'"):
         call_command("report", "--study=analysed", f"--output={tmp_path}/r.html", f"--bots={table}")
+
+
+def test_the_page_holds_the_sections_that_are_asked_for(study: Study, tmp_path: Path) -> None:
+    output = tmp_path / "r.html"
+    call_command(
+        "report",
+        "--study=analysed",
+        f"--output={output}",
+        "--sections=hybrid, raters",
+        stdout=io.StringIO(),
+    )
+    assert re.findall(r'<section id="([a-z]+)"', output.read_text()) == ["raters", "hybrid"]
+    with pytest.raises(CommandError, match="no section 'rater'; it has ratings, comparisons, mod"):
+        call_command("report", "--study=analysed", f"--output={output}", "--sections=rater")

@@ -15,11 +15,13 @@ import pytest
 from django.core.management import call_command
 from scipy import stats
 
+from evaluation.analysis.correlations import Correlation, Row
 from evaluation.analysis.planning import PredictionWorth, plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, TABLE, records, section_of
 from webapp.dashboard.parts import hybrid_part, point_part
 from webapp.dashboard.plots.figure import Table
+from webapp.dashboard.plots.matrix import matrix_figure
 from webapp.dashboard.wording.comparisons import planning_table
 from webapp.dashboard.wording.sections import Section
 from webapp.results.making import study_correlations, study_trajectories
@@ -281,6 +283,38 @@ def test_the_three_matrices(data: StudyData) -> None:
     r = np.corrcoef([20, 25, 40], means)[0, 1]
     assert bots["ppl (of the bot)", "Quality"][2].raw[0] == pytest.approx(r)
     assert any("no finished self-play run" in why for why in section.missing)
+
+
+def test_a_matrix_shows_what_matters_first_and_all_on_demand(data: StudyData) -> None:
+    found = study_correlations(data).metrics
+    assert found is not None
+    first = found.first_rows(2)
+    sizes = {
+        i: abs(cell.r) for (i, j), cell in found.cells.items() if j == 0 and cell.r is not None
+    }
+    assert [sizes[i] for i in first] == sorted(sizes.values(), reverse=True)[:2]
+    rows = [Row("hybrid", "hybrid_chats"), *found.rows]
+    cells = {(i + 1, j): cell for (i, j), cell in found.cells.items()} | {
+        (0, j): Correlation(None, None, None, None, 0) for j in range(len(found.columns))
+    }
+    with_hybrid = replace(found, rows=tuple(rows), cells=cells)
+    assert with_hybrid.first_rows(2) == [0, *(i + 1 for i in first)]
+
+    drawn = matrix_figure(
+        [f"m{i}" for i in range(3)],
+        ["Quality"],
+        {(i, 0): found.cells[0, 0] for i in range(3)},
+        id="m",
+        title="t",
+        method="m",
+        symbol="r",
+        first=([2], "chosen"),
+    )
+    assert "m2" in drawn.wide
+    assert "m1" not in drawn.wide
+    assert drawn.more is not None
+    assert all(f"m{i}" in drawn.more.wide for i in range(3))
+    assert {row[0].text for row in drawn.table.rows} == {"m0", "m1", "m2"}
 
 
 def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:

@@ -1,4 +1,4 @@
-"""`docs [--check]`: rebuilds the catalogues of bots, metrics, columns and settings in the READMEs."""
+"""`docs [--check]`: rebuilds the catalogues of bots, metrics, columns and settings in README and docs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand
 from webapp.dashboard.catalogue import catalogue_fill
 
-READMES = ("README.md", "chatbots/README.md", "evaluation/README.md", "webapp/README.md")
+DOCUMENTS = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("bots", "data", "metrics", "settings", "studies")),
+)
 
 
 class Command(ConfabCommand):
-    help = "Rebuild the catalogues in the READMEs from the code."
+    help = "Rebuild the catalogues in README and docs from the code."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -26,7 +29,7 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, list[str]]:
         root = Path(settings.BASE_DIR)
         stale = []
-        for name in READMES:
+        for name in DOCUMENTS:
             file = root / name
             before = file.read_text(encoding="utf-8")
             after = catalogue_fill(before, root=root)

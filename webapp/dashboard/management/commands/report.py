@@ -1,17 +1,23 @@
 """`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page.
 
-`report --study KEY --json` prints the results that the page is made of.
+`report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` lays the page out as
+that paper is.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.dashboard.report import pair_report, report_html, report_of, report_steps
+from webapp.dashboard.report import pair_report, report_of, report_steps
+from webapp.dashboard.report_files import report_before, report_state
+from webapp.dashboard.reporting.changes import SECTION, with_changes
+from webapp.dashboard.reporting.pages import report_html
+from webapp.dashboard.reporting.paper import LIKE, paper_report
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.bots import study_bots
 from webapp.ratings.pairs import compares_pairs
@@ -51,6 +57,18 @@ class Command(ConfabCommand):
             metavar="a,b",
             help="dimensions worded negatively and turned round, for the rater filters",
         )
+        parser.add_argument(
+            "--like",
+            choices=LIKE,
+            default="",
+            help="in the numbering of this paper, published values beside ours",
+        )
+        parser.add_argument(
+            "--sections",
+            default="",
+            metavar="a,b",
+            help="only these sections of the page, such as ratings,hybrid",
+        )
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
 
@@ -59,6 +77,8 @@ class Command(ConfabCommand):
         output: Path | None = options["output"]
         if output is None and not options["json"]:
             raise Usage("name the page by --output FILE.html, or ask for the results by --json")
+        if output is None and (options["like"] or options["sections"]):
+            raise Usage("--like and --sections are of the page; name it by --output FILE.html")
         if output is not None:
             _writable(output)
         run = run_by_id(options["run"]) if options["run"] is not None else None
@@ -77,7 +97,7 @@ class Command(ConfabCommand):
             turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
         if data is None and compares_pairs(study):
-            return self._of_pairs(study, output, counted)
+            return self._of_pairs(study, output, counted, options["sections"])
         if data is None:
             raise LookupError(
                 f"study {study.key} has no ratings yet, so there is nothing to report"
@@ -94,14 +114,27 @@ class Command(ConfabCommand):
             found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
             return {"study": study.key, **found, "hybrid": hybrid_json(study, counted["without"])}
         frame = study_frame(study, data.facts, **counted)
+        if options["like"]:
+            document = paper_report(frame, result)
+            wanted = _sections(options["sections"], [one.id for one in document.chapters])
+            output.write_text(report_html(document.chosen(wanted)), encoding="utf-8")
+            return {"file": str(output)}
         steps = list(report_steps(frame, result))
-        sections = [make() for _title, make in self.progress(steps, what="Report")]
-        page = report_html(report_of(frame, result, sections))
-        output.write_text(page, encoding="utf-8")
+        before = None
+        if is_usual:
+            before = report_before(study, report_state(study, **counted).digest, **counted)
+        names = [step.id for step in steps] + ([SECTION] if before else [])
+        wanted = _sections(options["sections"], names)
+        chosen = [step for step in steps if step.id in wanted]
+        sections = [step.make() for step in self.progress(chosen, what="Report")]
+        document = report_of(frame, result, sections)
+        if SECTION in wanted:
+            document = with_changes(document, before)
+        output.write_text(report_html(document), encoding="utf-8")
         return {"file": str(output)}
 
     def _of_pairs(
-        self, study: Study, output: Path | None, counted: dict[str, Any]
+        self, study: Study, output: Path | None, counted: dict[str, Any], sections: str
     ) -> dict[str, Any]:
         """Write or return the report of a study whose people compare pairs."""
         report = pair_report(study, **counted)
@@ -110,7 +143,8 @@ class Command(ConfabCommand):
                 f"study {study.key} has no judgements yet, so there is nothing to report"
             )
         if output is not None:
-            output.write_text(report_html(report), encoding="utf-8")
+            wanted = _sections(sections, [chapter.id for chapter in report.chapters])
+            output.write_text(report_html(report.chosen(wanted)), encoding="utf-8")
             return {"file": str(output)}
         found = study_pairs(study, **counted)
         return {
@@ -122,6 +156,19 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"The report is in {result['file']}")
+
+
+def _sections(asked: str, known: Sequence[str]) -> list[str]:
+    """Return the names of the sections that were asked for; all where none is named.
+
+    Raises:
+        LookupError: for a name that no section has, with those that there are.
+    """
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise LookupError(f"the report has no section {unknown!r}; it has {', '.join(known)}")
+    return names or list(known)
 
 
 def _writable(output: Path) -> None:

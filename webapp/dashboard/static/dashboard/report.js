@@ -9,3 +9,23 @@ addEventListener("beforeprint", () => {
 addEventListener("afterprint", () => {
   while (opened.length) opened.pop().open = false;
 });
+
+// A table in LaTeX or Markdown stands in the link before its button; without a clipboard the link alone is there.
+for (const button of document.querySelectorAll("[data-take]")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const coded = button.previousElementSibling.href.split(",", 2)[1];
+    const bytes = Uint8Array.from(atob(coded), (letter) => letter.codePointAt(0));
+    const box = document.querySelector("[data-announce]");
+    try {
+      await navigator.clipboard.writeText(new TextDecoder().decode(bytes));
+    } catch {
+      if (box) box.textContent = "The browser did not let this page copy. Download the file beside it.";
+      return;
+    }
+    if (box) box.textContent = button.dataset.take;
+    button.classList.add("is-taken");
+    setTimeout(() => button.classList.remove("is-taken"), 2000);
+  });
+}

@@ -1,0 +1,96 @@
+"""The tables of Ghandeharioun et al. (2019), arXiv 1906.09308, first version: twelve bots, and what is published of each.
+
+A bot is known by its model, corpus and version. Tables 2 (ratings), 3 and 5 (figures of the models; Table 3 is the rows
+`baseline` and `EI` of Table 5) and 8 (ratings per bot); the figures print no numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+NAME = "ghandeharioun2019"
+MODELS = ("HRED", "VHRED", "VHCR")
+CORPORA = ("Cornell", "Reddit")
+VERSIONS = ("baseline", "input only", "EI_emo", "EI_inf", "EI")
+DIMENSIONS = ("quality", "fluency", "diversity", "contingency", "empathy")
+LEVEL = 0.90
+"""Of the intervals of Table 2."""
+_FILE = Path(__file__).parent / f"{NAME}.csv"
+_PLAIN = {"plain", "baseline", "base", "no", "none", "false", "0", ""}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PaperBot:
+    """A bot of the paper."""
+
+    model: str
+    corpus: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.corpus}, {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A published number; `half_width` of its interval where one is printed, None where nothing is."""
+
+    value: float | None
+    half_width: float | None = None
+
+
+@cache
+def published() -> Mapping[tuple[str, PaperBot, str], Value]:
+    """Return every published number by table (`2`, `5` or `8`), bot and name."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        return {
+            (
+                row["table"],
+                PaperBot(row["model"], row["corpus"], row["version"]),
+                row["name"],
+            ): Value(
+                float(row["value"]) if row["value"] else None,
+                float(row["half_width"]) if row["half_width"] else None,
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def paper_bots(versions: tuple[str, ...] = ("baseline", "EI")) -> list[PaperBot]:
+    """Return the paper's bots of these versions in the order of its tables."""
+    return [PaperBot(m, c, v) for m in MODELS for c in CORPORA for v in versions]
+
+
+def matched(bot: str, factors: Mapping[str, Mapping[str, str]]) -> PaperBot | None:
+    """Return the bot of the paper that a bot of a study is, by its factors or the words of its id; None for none.
+
+    Args:
+        factors: `architecture`, `corpus` and `EI`, each by bot.
+    """
+    words = re.findall(r"[a-z]+", bot.lower())
+    known = {name.lower(): levels.get(bot, "").lower() for name, levels in factors.items()}
+    model = _one_of(MODELS, known.get("architecture", ""), words)
+    corpus = _one_of(CORPORA, known.get("corpus", ""), words)
+    if model is None or corpus is None:
+        return None
+    level = known.get("ei")
+    if level is None:
+        version = "EI" if "ei" in words else "baseline"
+    elif level in _PLAIN:
+        version = "baseline"
+    else:
+        same = {one.lower(): one for one in VERSIONS}
+        version = same.get(level, "EI" if level in {"yes", "true", "1"} else "")
+    return PaperBot(model, corpus, version) if version else None
+
+
+def _one_of(names: tuple[str, ...], level: str, words: list[str]) -> str | None:
+    found = [name for name in names if name.lower() == level]
+    if not found and not level:
+        found = [name for name in names if name.lower() in words]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,374 @@
+"""A study in the numbering of Ghandeharioun et al. (2019): Tables 2, 3, 5 and 8, Figures 3 to 8, published beside ours.
+
+Our numbers are those of the report, from the same results. What the study cannot give is a gap with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from evaluation.published.ghandeharioun2019 import (
+    DIMENSIONS,
+    LEVEL,
+    NAME,
+    VERSIONS,
+    PaperBot,
+    matched,
+    paper_bots,
+    published,
+)
+from evaluation.stats.correlation import Correlation, correlate
+from webapp.dashboard import counts
+from webapp.dashboard.parts import SECTIONS, hybrid_part
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.reporting.document import Chapter, Document, chapter_of
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    number_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.results.making import StudyComparisons
+from webapp.results.study_data import StudyFrame
+from webapp.runs.selectors.bot_facts import bot_versions, factors_of, measured_of
+from webapp.studies.bot_columns import BotColumns
+
+LIKE = (NAME,)
+"""Papers whose numbering a report can follow."""
+_MEASURED = {
+    "perplexity": ("perplexity", "ppl"),
+    "kl": ("kl",),
+    "average": ("average", "avg"),
+    "extrema": ("extrema", "ext"),
+    "greedy": ("greedy_ref", "greedy", "grd"),
+}
+_SHORT = {"perplexity": "PPL", "kl": "KL", "average": "Avg", "extrema": "Ext", "greedy": "Grd"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """Our bots as the paper knows them, and those that it does not."""
+
+    by_paper: Mapping[PaperBot, str]
+    others: Sequence[str]
+
+    def lacking(self, bot: PaperBot) -> str:
+        """Return why there is nothing of ours."""
+        return _("this study has no bot {bot}").format(bot=bot)
+
+
+def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
+    """Return the study laid out as the paper is."""
+    versions = bot_versions(frame.study)
+    own = BotColumns.from_json(frame.study.bot_columns)
+    factors = factors_of(versions, own)
+    by_paper: dict[PaperBot, str] = {}
+    others = []
+    for bot in frame.rated_bots:
+        found = matched(bot, factors)
+        if found is None or found in by_paper:
+            others.append(bot)
+        else:
+            by_paper[found] = bot
+    ours = _Ours(by_paper, others)
+    comparisons: StudyComparisons = result("comparisons")
+    measured = {name.lower(): of for name, of in measured_of(versions, own).items()}
+    two = ("baseline", "EI")
+    chapters = [
+        chapter_of(_ratings(frame, ours, comparisons), [_("Table 2")]),
+        chapter_of(_models(frame, ours, measured, two, "3"), [_("Table 3")]),
+        *_figures(frame, result),
+        chapter_of(_models(frame, ours, measured, VERSIONS, "5"), [_("Table 5")]),
+        chapter_of(_counted(frame, ours, comparisons), [_("Table 8")]),
+    ]
+    at = [chapter.id for chapter in chapters].index("figure-7")
+    together = chapter_of(_over_bots(frame, comparisons), [_("Figure 7, over bots")])
+    chapters[at] = replace(chapters[at], parts=(*chapters[at].parts, *together.parts))
+    known = _("{n} of its 12 bots are in this study.").format(
+        n=sum(bot in by_paper for bot in paper_bots())
+    )
+    if others:
+        known += " " + _(
+            "{bots} of this study are not in the paper and stand below its rows."
+        ).format(bots=counts.bots(len(others)))
+    return Document(
+        study=frame.study.key,
+        name=_("{name}, laid out as in Ghandeharioun et al. (2019)").format(name=frame.study.name),
+        rubric_version=frame.study.rubric.version,
+        made=timezone.now(),
+        n_ratings=frame.facts.n_ratings,
+        n_conversations=frame.facts.n_conversations,
+        summary=(
+            _(
+                "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with Self-Play for "
+                "Open-Domain Dialog Systems” (arXiv 1906.09308), with this study’s numbers beside the published ones."
+            ),
+            known,
+            _(
+                "Bots are matched by architecture, corpus and EI, from the table of bots or the words of their ids."
+            ),
+        ),
+        headlines=(),
+        chapters=tuple(chapters),
+        like=NAME,
+    )
+
+
+def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section:
+    headers = [Header(_("Bot")), Header(_("Dimension"))]
+    for whose in (_("Published"), _("Here")):
+        headers += [Header(whose, numeric=True), Header(f"{whose}, {LEVEL:.0%}", numeric=True)]
+    headers.append(Header("n", numeric=True))
+    keys = {dimension.key: dimension.title for dimension in frame.dimensions}
+    rows = []
+    pairs = [(bot, ours.by_paper.get(bot)) for bot in paper_bots()]
+    for paper, bot in [*pairs, *((None, bot) for bot in ours.others)]:
+        for name in DIMENSIONS if paper else keys:
+            row = [
+                Cell(str(paper) if paper else frame.title(bot or "")),
+                Cell(keys.get(name, name)),
+            ]
+            value = published()["2", paper, name] if paper else None
+            mean, half = (value.value, value.half_width) if value else (None, None)
+            low = mean - half if mean is not None and half is not None else None
+            high = mean + half if mean is not None and half is not None else None
+            why = "" if paper else _("not in the paper")
+            row += [number_cell(mean, 3, why), span_cell(low, high, 3, why=why)]
+            here = found.means.rows.get((bot, name)) if bot else None
+            if here is None:
+                why = _("this study does not ask for {name}").format(name=name)
+                if bot is None and paper is not None:
+                    why = ours.lacking(paper)
+                row += [
+                    number_cell(None, why=why),
+                    span_cell(None, None, why=why),
+                    count_cell(None, why),
+                ]
+            else:
+                one = here.interval
+                row += [
+                    number_cell(one.mean, 3),
+                    span_cell(one.low, one.high, 3),
+                    count_cell(one.n),
+                ]
+            rows.append(row)
+    method = _("Mean and 90 % interval; published by bot, ours with whole raters resampled.")
+    note = ""
+    if (frame.headline.low, frame.headline.high) != (1, 7):
+        note = _(
+            "The paper’s scale goes from 1 to 7, this study’s from {low:g} to {high:g}."
+        ).format(low=frame.headline.low, high=frame.headline.high)
+    section = Section("table-2", _("Table 2. Ratings of conversations"))
+    section.lead.extend(_replicated(ours, found))
+    section.tables.append(
+        NamedTable("table-2", section.title[9:], Table(headers, rows), method, note)
+    )
+    return section
+
+
+def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
+    """Say for how many pairs of a bot and its EI version quality is higher with EI, as for all six of the paper."""
+    higher = n = 0
+    for paper, bot in ours.by_paper.items():
+        plain = ours.by_paper.get(replace(paper, version="baseline"))
+        if paper.version != "EI" or plain is None:
+            continue
+        mine = found.means.rows.get((bot, "quality"))
+        other = found.means.rows.get((plain, "quality"))
+        if mine and other and mine.interval.mean is not None and other.interval.mean is not None:
+            n += 1
+            higher += mine.interval.mean > other.interval.mean
+    if not n:
+        return []
+    return [
+        _(
+            "In the paper mean quality is higher with EI in 6 of 6 pairs; here in {k} of {n}."
+        ).format(k=higher, n=n)
+    ]
+
+
+def _models(
+    frame: StudyFrame,
+    ours: _Ours,
+    measured: Mapping[str, Mapping[str, float]],
+    versions: tuple[str, ...],
+    number: str,
+) -> Section:
+    headers = [Header(_("Bot"))]
+    for name in _MEASURED:
+        headers += [
+            Header(f"{_SHORT[name]}, {_('published')}", numeric=True),
+            Header(f"{_SHORT[name]}, {_('here')}", numeric=True),
+        ]
+    rows = []
+    pairs = [(bot, ours.by_paper.get(bot)) for bot in paper_bots(versions)]
+    for paper, bot in [*pairs, *((None, bot) for bot in ours.others)]:
+        row = [Cell(str(paper) if paper else frame.title(bot or ""))]
+        for name, names in _MEASURED.items():
+            value = published()["5", paper, name].value if paper else None
+            why = _("HRED has no latent variable") if paper else _("not in the paper")
+            row.append(number_cell(value, 3, why))
+            here = next(
+                (measured[n][bot] for n in names if bot and bot in measured.get(n, {})), None
+            )
+            why = _("nothing is known of it; the page Correlations takes a table of bots")
+            if bot is None and paper is not None:
+                why = ours.lacking(paper)
+            row.append(number_cell(here, 3, why))
+        rows.append(row)
+    title = _("Figures of the models on single responses")
+    section = Section(f"table-{number}", _("Table {n}. {title}").format(n=number, title=title))
+    method = _(
+        "On held-out text: perplexity, KL, likeness by average, extrema and greedy matching."
+    )
+    note = _("No interval is published. Ours are of the bots’ checkpoints or the table of bots.")
+    section.tables.append(NamedTable(section.id, title, Table(headers, rows), method, note))
+    return section
+
+
+def _counted(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section:
+    headers = [
+        Header(_("Bot")),
+        Header(_("Published"), numeric=True),
+        Header(_("Here"), numeric=True),
+    ]
+    n_of = found.means.n_ratings
+    rows = []
+    for paper in paper_bots():
+        bot = ours.by_paper.get(paper)
+        value = published()["8", paper, "ratings"].value or 0
+        mine = count_cell(n_of.get(bot, 0)) if bot else count_cell(None, ours.lacking(paper))
+        rows.append([Cell(str(paper)), count_cell(int(value)), mine])
+    for bot in ours.others:
+        lacking = count_cell(None, _("not in the paper"))
+        rows.append([Cell(frame.title(bot)), lacking, count_cell(n_of.get(bot, 0))])
+    section = Section("table-8", _("Table 8. Ratings per bot"))
+    section.tables.append(NamedTable("table-8", _("Ratings per bot"), Table(headers, rows)))
+    return section
+
+
+def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
+    """Return Figures 3 to 8 as the report draws them, each with what the paper says of its own."""
+    courses = SECTIONS["trajectories"](frame, result("trajectories"))
+    matrices = SECTIONS["correlations"](frame, result("correlations"))
+    hybrid = hybrid_part(frame)
+    no_numbers = _("The paper prints no numbers for this figure.")
+    told = [
+        (
+            3,
+            courses,
+            "best-worst",
+            _("Best and worst conversations"),
+            _(
+                "The paper: people write more, are more positive and vote up more in the best conversations, and replies are closer to what they said."
+            ),
+        ),
+        (
+            4,
+            courses,
+            "by-trait",
+            _("Bots with and without EI"),
+            _(
+                "The paper: with EI people write more and laugh more, and replies are closer to what they said."
+            ),
+        ),
+        (
+            5,
+            matrices,
+            "metrics-dimensions",
+            _("Ratings and metrics"),
+            _(
+                "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding metrics do."
+            ),
+        ),
+        (
+            6,
+            hybrid,
+            "weights-",
+            _("Weights of the hybrid metric"),
+            _("The paper: weights are about the same in every fold."),
+        ),
+        (
+            7,
+            matrices,
+            "dimensions",
+            _("Ratings among themselves"),
+            _("The paper: quality goes with every other dimension."),
+        ),
+        (
+            8,
+            matrices,
+            "bots-dimensions",
+            _("Self-play and ratings over bots"),
+            _(
+                "The paper: the hybrid metric of self-play has r > .7 with all ratings, and r > .8 with empathy, over 12 bots."
+            ),
+        ),
+    ]
+    chapters = []
+    for number, section, id, title, words in told:
+        label = _("Figure {n}").format(n=number)
+        found = Section(f"figure-{number}", f"{label}. {title}", [f"{words} {no_numbers}"])
+        found.figures = [
+            one
+            for one in section.figures
+            if one.id == id or (one.id.startswith(id) and id.endswith("-"))
+        ][:1]
+        if not found.figures:
+            found.missing = list(section.missing) or [_("This study has too little for it.")]
+        chapters.append(chapter_of(found, [label] * len(found.figures)))
+    return chapters
+
+
+def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
+    """Set the correlations of the paper's Table 2 over its bots beside the same over ours."""
+    theirs = {d: [published()["2", bot, d].value for bot in paper_bots()] for d in DIMENSIONS}
+    bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
+    keys = [d for d in DIMENSIONS if d in {one.key for one in frame.dimensions}]
+    mine = {d: [_mean(found, bot, d) for bot in bots] for d in keys}
+    headers = [Header(_("Dimensions"))]
+    for whose in (_("Paper’s Table 2"), _("Here")):
+        headers += [Header(whose, numeric=True), Header(f"{whose}, 95 %", numeric=True)]
+    rows = []
+    for i, a in enumerate(DIMENSIONS):
+        for b in DIMENSIONS[i + 1 :]:
+            row = [Cell(f"{a}, {b}"), *_r_cells(_r(theirs[a], theirs[b]))]
+            ours = _r(mine[a], mine[b]) if a in mine and b in mine else None
+            rows.append([*row, *_r_cells(ours, _("this study does not ask for both"))])
+    section = Section("figure-7-bots", _("Figure 7, over bots"))
+    method = _(
+        "Pearson’s r of mean ratings over 12 bots and over {bots} here, Fisher’s intervals."
+    ).format(bots=counts.bots(len(bots)))
+    note = _("Computed from the paper’s Table 2; its Figure 7 is over conversations.")
+    title = _("Mean ratings of bots among themselves")
+    section.tables.append(NamedTable("figure-7-bots", title, Table(headers, rows), method, note))
+    return section
+
+
+def _mean(found: StudyComparisons, bot: str, key: str) -> float | None:
+    row = found.means.rows.get((bot, key))
+    return row.interval.mean if row else None
+
+
+def _r(x: Sequence[float | None], y: Sequence[float | None]) -> Correlation:
+    def numbers(values: Sequence[float | None]) -> list[float]:
+        return [float("nan") if value is None else value for value in values]
+
+    return correlate(numbers(x), numbers(y), "pearson", interval="fisher")
+
+
+def _r_cells(found: Correlation | None, why: str = "") -> list[Cell]:
+    if found is None:
+        return [share_cell(None, why=why), span_cell(None, None, why=why)]
+    reason = str(found.reason) if found.r is None and found.reason else ""
+    return [
+        share_cell(found.r, why=reason),
+        span_cell(found.low, found.high, shares=True, why=reason),
+    ]

@@ -1,0 +1,10 @@
+"""Addresses of what the dashboard shares with people without an account."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.dashboard.views.shared import shared
+
+app_name = "shared"
+urlpatterns = [path("<str:token>/", shared, name="report")]

@@ -1,0 +1,248 @@
+"""The page of a study's report: what it says, which sections of it are taken, its file and its links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.forms import ShareForm
+from webapp.dashboard.leaving_out import without_asked, without_now
+from webapp.dashboard.report_files import (
+    KIND,
+    report_ask,
+    report_newest,
+    report_read,
+    report_state,
+    reports_of,
+)
+from webapp.dashboard.reporting.document import Document, document_dump
+from webapp.dashboard.reporting.pages import body_html, report_html
+from webapp.dashboard.reporting.paper import LIKE
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.study import kept_in_address, study_of, study_page, synthetic_asked
+from webapp.ratings.pairs import compares_pairs
+from webapp.results.state import analysed_counts
+from webapp.runs.models import State
+from webapp.runs.services.jobs import jobs_settle
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+from webapp.transfer.sharing import share_make, share_withdraw, shares_of
+
+MOST_NAMES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A section of the report that can be ticked."""
+
+    id: str
+    title: str
+    is_chosen: bool
+
+
+def sections_asked(request: HttpRequest) -> list[str]:
+    """Return the names of the sections that the address chooses; none for all of them."""
+    found = [name for one in request.GET.getlist("sections") for name in one.split(",") if name]
+    return list(dict.fromkeys(found))[:MOST_NAMES]
+
+
+def address_with(request: HttpRequest, sections: Sequence[str]) -> str:
+    """Return the end of an address that says whom the report counts, what it is like and which sections it has."""
+    kept = kept_in_address(request)
+    own = {"like": like_asked(request), "sections": ",".join(sections)}
+    query = urlencode({name: value for name, value in own.items() if value}, safe=",")
+    return f"{kept}{'&' if kept else '?'}{query}" if query else kept
+
+
+def like_asked(request: HttpRequest) -> str:
+    """Return the paper whose numbering the address asks for; "" for the report's own.
+
+    Raises:
+        Http404: no report can follow it.
+    """
+    like = request.GET.get("like", "")
+    if like and like not in LIKE:
+        raise Http404(
+            _("There is no paper “{name}”; there is {known}.").format(
+                name=like, known=", ".join(LIKE)
+            )
+        )
+    return like
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def report(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the report that was made and the choice of its sections; POST lets a worker make one."""
+    study = study_of(key)
+    if request.method == "POST":
+        report_ask(
+            study=study,
+            created_by=request.user,  # type: ignore[arg-type]
+            like=like_asked(request),
+            **_counted(request, study),
+        )
+        suffix = address_with(request, sections_asked(request))
+        return redirect(reverse("dashboard:study_report", args=[key]) + suffix)
+    return _page(request, study, ShareForm())
+
+
+@require_POST
+@never_cache
+@needs(to_post=[Right.ADMINISTER])
+def share(request: HttpRequest, key: str) -> HttpResponse:
+    """Make a link to the newest report as it is, with the sections of the address, and show it once."""
+    study = study_of(key)
+    form = ShareForm(request.POST)
+    document = _newest(request, study)
+    if document is None:
+        raise Http404(_("There is no report yet. Make one on the page of the report."))
+    if not form.is_valid():
+        return _page(request, study, form, status=400)
+    chosen = document.chosen(_known(document, sections_asked(request)))
+    try:
+        _row, token = share_make(
+            study=study,
+            document=document_dump(chosen),
+            report_made_at=document.made,
+            made_by=request.user,  # type: ignore[arg-type]
+            **form.cleaned_data,
+        )
+    except Refused as error:
+        form.add_error(None, error.message)
+        return _page(request, study, form, status=400)
+    link = request.build_absolute_uri(reverse("shared:report", args=[token]))
+    return _page(request, study, ShareForm(), link=link)
+
+
+@require_POST
+@needs(to_post=[Right.ADMINISTER])
+def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
+    """Withdraw a link to a report of the study."""
+    study = study_of(key)
+    found = get_object_or_404(shares_of(study), pk=pk)
+    share_withdraw(share=found)
+    messages.success(
+        request, _("The link for “{name}” opens nothing any more.").format(name=found.name)
+    )
+    return redirect("dashboard:study_report", study.key)
+
+
+def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return whom the report counts."""
+    return {
+        "include_synthetic": synthetic_asked(request),
+        "without": without_now(request, study),
+    }
+
+
+def _newest(request: HttpRequest, study: Study) -> Document | None:
+    """Return the newest report of those whom the address counts."""
+    job = report_newest(
+        study,
+        include_synthetic=synthetic_asked(request),
+        without=without_asked(request),
+        like=like_asked(request),
+    )
+    return report_read(job) if job is not None else None
+
+
+def _page(
+    request: HttpRequest, study: Study, share_form: ShareForm, *, link: str = "", status: int = 200
+) -> HttpResponse:
+    counted = _counted(request, study)
+    asked = sections_asked(request)
+    jobs_settle()
+    like = like_asked(request)
+    newest = reports_of(study, **counted, like=like).first()
+    made = report_newest(study, **counted, like=like)
+    document = report_read(made) if made is not None else None
+    state = report_state(study, **counted)
+    counts = analysed_counts(study, n_ratings=state.n_ratings, **counted)
+    return study_page(
+        request,
+        "report.html",
+        study,
+        "report",
+        leaves_out=True,
+        n_ratings=counts.n_ratings,
+        n_measured=counts.n_measured,
+        n_fits=counts.n_fits,
+        made=made if document is not None else None,
+        is_current=document is not None
+        and made is not None
+        and made.key.endswith(f":{state.digest}"),
+        n_since=max(counts.n_ratings - document.n_ratings, 0) if document else 0,
+        running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
+        failed=newest if newest is not None and newest.state == State.FAILED else None,
+        choices=_choices(document, asked),
+        unknown=document.unknown(asked) if document else [],
+        known=", ".join(one.id for one in document.chapters) if document else "",
+        sections=",".join(asked),
+        like=like,
+        can_be_like=not (judges_items(study) or compares_pairs(study)),
+        own_address=kept_in_address(request) or "?",
+        like_address=_like_address(request),
+        chosen=address_with(request, asked),
+        body=body_html(document, _known(document, asked), 2) if document else "",
+        share_form=share_form,
+        shares=list(shares_of(study)),
+        link=link,
+        now=timezone.now(),
+        status=status,
+    )
+
+
+def _like_address(request: HttpRequest) -> str:
+    kept = kept_in_address(request)
+    return f"{kept}{'&' if kept else '?'}like={LIKE[0]}"
+
+
+def _known(document: Document, asked: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the sections asked for that the report has."""
+    unknown = document.unknown(asked)
+    return tuple(name for name in asked if name not in unknown)
+
+
+def _choices(document: Document | None, asked: Sequence[str]) -> list[Choice]:
+    """Return the sections of the report, all ticked where none is chosen."""
+    chapters = document.chapters if document else ()
+    return [Choice(one.id, one.title, not asked or one.id in asked) for one in chapters]
+
+
+@require_safe
+@staff_only
+def report_file(request: HttpRequest, key: str) -> HttpResponse:
+    """Send the newest report that a worker made, with the sections that the address chooses."""
+    document = _newest(request, study_of(key))
+    if document is None:
+        raise Http404(_("There is no report yet. Make one on the page of the report."))
+    asked = sections_asked(request)
+    if unknown := document.unknown(asked):
+        raise Http404(
+            _("The report has no section “{name}”; it has {known}.").format(
+                name=unknown[0], known=", ".join(one.id for one in document.chapters)
+            )
+        )
+    # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
+    return HttpResponse(
+        report_html(document.chosen(asked)),
+        content_type="text/html; charset=utf-8",
+        headers={
+            "Content-Disposition": f'attachment; filename="{key}-{like_asked(request) or "report"}.html"'
+        },
+    )

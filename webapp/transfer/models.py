@@ -1,0 +1,40 @@
+"""What was handed out by a link: reports that people without an account may read."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from webapp.core.models import TimeStamped
+from webapp.studies.models import Study
+
+
+class SharedReport(TimeStamped):
+    """A report as it was when it was shared; of the link's token only a digest is kept."""
+
+    class Ended(models.TextChoices):
+        """Why a link opens nothing any more."""
+
+        WITHDRAWN = "withdrawn", _("Withdrawn")
+        ERASED = "erased", _("Ended when somebody’s data were removed")
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="shared_reports")
+    name = models.CharField(max_length=100, help_text=_("Whom it is for."))
+    digest = models.CharField(max_length=64, unique=True)
+    document = models.BinaryField(
+        help_text=_("Compressed JSON, as the dashboard reads it; empty once the link has ended.")
+    )
+    report_made_at = models.DateTimeField()
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    expires_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended = models.CharField(max_length=10, choices=Ended, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.name
