@@ -154,7 +154,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     expect(page.locator(".try-log .failed")).to_have_count(0)
 
     # Every other page, and the stock admin, under the same policy.
-    for path in ["", "bots/", "runs/", "imports/", "metrics/"]:
+    for path in ["", "bots/", "runs/", "imports/", "metrics/", "system/"]:
         assert page.goto(f"{base}/{path}").status == 200
     for path in ["", "agreement/", "hybrid/", "selfplay/", "metrics/", "conversations/"]:
         assert page.goto(f"{base}/studies/imported/{path}").status == 200
@@ -225,10 +225,13 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     page = new_page(360, 740, color_scheme=scheme)
     sign_in(page, lab)
     base = f"{lab.url}/dashboard"
-    for path in ["", "bots/", "bots/retrieval/", "runs/?new=1", "imports/", "metrics/"]:
+    for path in ["", "bots/", "bots/retrieval/", "runs/?new=1", "imports/", "metrics/", "system/"]:
         page.goto(f"{base}/{path}")
         no_sideways_scroll(page)
-    for path in ["", "bots/", "agreement/", "hybrid/", "conversations/", "metrics/", "export/"]:
+    for path in [
+        *("", "bots/", "agreement/", "hybrid/", "conversations/", "metrics/", "export/"),
+        *("compare/?against=alpha&against=beta", "fits/"),
+    ]:
         page.goto(f"{base}/studies/imported/{path}")
         no_sideways_scroll(page)
     page.goto(f"{base}/studies/imported/bots/")
@@ -315,3 +318,52 @@ def test_the_live_room_follows_people_and_pauses_by_keyboard(
     page.get_by_role("button", name="Resume").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".page-title .pill")).to_have_text("Collecting")
+
+
+def test_two_ticks_set_bots_against_each_other_by_keys(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    page = new_page(1366, 900)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/compare/")
+    boxes = page.locator(".board input")
+    boxes.nth(0).focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(boxes.nth(1)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.locator("#against")).to_be_focused()
+    expect(page.locator("#against h2")).to_contain_text("alpha against beta")
+    # A third tick takes the place of the first.
+    boxes.nth(2).focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#against h2")).to_contain_text("beta against gamma")
+    expect(page.get_by_role("heading", name="Read for yourself")).to_be_visible()
+    accessible(page)
+    page.locator(".figure-switch").get_by_text("Table").click()
+    expect(page.locator(".figure-table tbody tr").nth(0)).to_contain_text("alpha")
+
+
+def test_the_tour_is_taken_by_keys_left_and_ends_with_a_rehearsal(
+    lab: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    lab.add_study(f"tour-{uuid4().hex[:6]}", ["eliza"])
+    page = new_page(width=360, height=740)
+    sign_in(page, lab)
+    page.get_by_role("link", name="Show me around").last.press("Enter")
+    tour = page.get_by_role("dialog")
+    expect(tour.get_by_role("heading")).to_be_focused()
+    accessible(page)
+    no_sideways_scroll(page)
+    for n in range(2, 5):
+        tour.get_by_role("button", name="Next").press("Enter")
+        expect(tour).to_contain_text(f"{n} of 5")
+        expect(tour.get_by_role("heading")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(tour).to_have_count(0)
+    page.goto(f"{lab.url}/dashboard/tour/")
+    expect(tour).to_contain_text("4 of 5")
+    tour.get_by_role("button", name="Next").press("Enter")
+    tour.get_by_role("button", name="Start a rehearsal").press("Enter")
+    expect(page.get_by_text("12 scripted participants are on the way.")).to_be_visible()

@@ -35,7 +35,7 @@ def _remove_file(instance: Any, **_: Any) -> None:
 
     from django.db import transaction
 
-    from webapp.dashboard.report_files import KIND, report_path
+    from webapp.dashboard.report_files import KIND, report_remove
 
     if instance.kind == KIND:
-        transaction.on_commit(partial(report_path(instance).unlink, missing_ok=True))
+        transaction.on_commit(partial(report_remove, instance.pk))

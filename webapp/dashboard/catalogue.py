@@ -1,6 +1,6 @@
 """Catalogues of what Confab has, as Markdown tables made from the code.
 
-They stand in the READMEs between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`; `manage.py docs`
+They stand in README and docs between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`; `manage.py docs`
 rebuilds them. Only what ships with Confab is listed: not the bots and metrics of this installation's
 `bots.yaml` and plug-ins.
 """

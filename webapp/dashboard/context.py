@@ -34,6 +34,7 @@ def navigation(user: Any) -> list[NavItem]:
         NavItem("imports", _("Imports"), "download", reverse("dashboard:imports")),
         NavItem("metrics", _("Metrics"), "book", reverse("dashboard:metrics")),
         NavItem("benchmark", _("Benchmark"), "chart", reverse("dashboard:benchmark")),
+        NavItem("system", _("System"), "sliders", reverse("dashboard:system")),
         NavItem("admin", _("Admin"), "people", reverse("admin:index")),
     ]
     return [item for item in items if item.key != "imports" or may(user, Right.RUN)]

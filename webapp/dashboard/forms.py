@@ -23,6 +23,8 @@ from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.transfer.services import language_checked
+from webapp.transfer.sharing import LONGEST_DAYS as SHARE_LONGEST_DAYS
+from webapp.transfer.sharing import LONGEST_NAME
 from webapp.transfer.writers import FORMATS
 
 UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
@@ -171,6 +173,26 @@ class TokenForm(forms.Form):
         """
         super().__init__(*args, **kwargs)
         self.fields["rights"].choices = rights  # type: ignore[attr-defined]
+        _styled(self)
+
+
+class ShareForm(forms.Form):
+    """A new link to a report."""
+
+    name = forms.CharField(
+        label=_("Whom it is for"), max_length=LONGEST_NAME, help_text=_("“Reviewers of the paper”.")
+    )
+    days = forms.IntegerField(
+        label=_("Days until it ends"),
+        min_value=1,
+        max_value=SHARE_LONGEST_DAYS,
+        initial=90,
+        required=False,
+        help_text=_("Empty: it does not end by itself."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         _styled(self)
 
 

@@ -212,12 +212,14 @@ def alert_needs() -> list[Need]:
     return [
         Need(
             "warn",
-            alert.aside.bot_id,
-            _("was set aside or came back, and the {way} could not be sent: {why}.").format(
+            alert.aside.bot_id if alert.aside else str(alert.get_event_display()),
+            _("was to be told, and the {way} could not be sent: {why}.").format(
                 way=str(alert.get_channel_display()).lower(), why=alert.error
             ),
-            _("See the bot"),
-            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, ""),
+            _("See the bot") if alert.aside else _("See the system"),
+            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "")
+            if alert.aside
+            else ("dashboard:system", {}, ""),
         )
         for alert in failed.select_related("aside").order_by("-created_at")[:3]
     ]

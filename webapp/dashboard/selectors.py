@@ -43,6 +43,9 @@ _ITEM_MODEL = MODEL.removeprefix("item__")
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
 
+MOST_TO_COMPARE = 60
+"""So many other studies are offered to be compared with, the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
@@ -75,7 +78,11 @@ class ItemCards:
 
 @dataclass(frozen=True, slots=True)
 class StudyCards:
-    """The numbers above a study's pages: who entered, who rated; None where there is nothing to say."""
+    """The numbers above a study's pages: who entered, who rated; None where there is nothing to say.
+
+    Attributes:
+        n_left: tasks that people left, of the `n_over` that are over.
+    """
 
     n_completed: int
     n_wanted: int
@@ -85,6 +92,8 @@ class StudyCards:
     mean_exchanges: float | None
     median_s: float | None
     items: ItemCards | None = None
+    n_left: int = 0
+    n_over: int = 0
 
 
 def study_state(study: Study) -> tuple[str, str]:
@@ -133,6 +142,12 @@ def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
             )
         )
     return rows
+
+
+def tour_study() -> Study | None:
+    """Return the study that is shown around: the oldest one that collects and can be rehearsed."""
+    made_here = Study.objects.filter(is_imported=False, archived_at=None)
+    return made_here.filter(state=Study.State.COLLECTING).order_by("pk").first()
 
 
 def archived_count() -> int:
@@ -219,6 +234,8 @@ def study_cards(
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,
         items=_item_cards(study, include_synthetic, without) if of_items else None,
+        n_left=assigned["left"],
+        n_over=assigned["over"],
     )
 
 
@@ -397,3 +414,9 @@ def studies_talking() -> list[Study]:
     """Return the studies whose people talk to bots here, the newest first."""
     found = Study.objects.filter(is_imported=False).order_by("-created_at")
     return [study for study in found if study.bots]
+
+
+def studies_to_compare(study: Study) -> list[Study]:
+    """Return the studies that may stand beside this one: those in use, the newest first."""
+    others = Study.objects.exclude(pk=study.pk).filter(archived_at__isnull=True)
+    return list(others.order_by("-created_at", "-pk")[:MOST_TO_COMPARE])

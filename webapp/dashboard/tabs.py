@@ -53,12 +53,14 @@ TABS = (
     Tab(
         gettext_lazy("Results"),
         (
+            StudyPage("compare", gettext_lazy("Compare bots"), "study_compare"),
             StudyPage("bots", gettext_lazy("Bots"), "study_bots"),
             StudyPage("agreement", gettext_lazy("Agreement"), "study_agreement"),
             StudyPage("statistics", gettext_lazy("Statistics"), "study_statistics"),
             StudyPage("pairs", gettext_lazy("Pairs"), "study_pairs"),
             StudyPage("metrics", gettext_lazy("Metrics"), "study_metrics"),
             StudyPage("hybrid", gettext_lazy("Hybrid metric"), "study_hybrid"),
+            StudyPage("fits", gettext_lazy("Compare fits"), "study_fits"),
             StudyPage("selfplay", gettext_lazy("Self-play"), "study_selfplay"),
         ),
     ),

@@ -9,6 +9,7 @@ from webapp.dashboard.views import (
     benchmark,
     bots,
     collect,
+    compare,
     conversations,
     export,
     hybrid,
@@ -22,10 +23,13 @@ from webapp.dashboard.views import (
     pay,
     publish,
     quality,
+    report,
     reports,
     studies,
     study,
+    system,
     tokens,
+    tour,
     versions,
 )
 from webapp.dashboard.views.build import file, items, keeping, new, step
@@ -34,6 +38,7 @@ app_name = "dashboard"
 urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
+    path("tour/", tour.tour, name="tour"),
     path("studies/new/", new.study_new, name="study_new"),
     path("studies/new/file/", file.upload, name="study_new_file"),
     path("studies/<slug:key>/file/", file.upload, name="study_file_upload"),
@@ -66,6 +71,7 @@ urlpatterns = [
     path("studies/<slug:key>/collect/reports/", reports.reports, name="study_reports"),
     path("studies/<slug:key>/collect/links/", links.links, name="study_links"),
     path("studies/<slug:key>/collect/links.csv", links.links_csv, name="study_links_csv"),
+    path("studies/<slug:key>/compare/", compare.compare, name="study_compare"),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
     path("studies/<slug:key>/pairs/", pairs.pairs, name="study_pairs"),
     path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),
@@ -80,8 +86,13 @@ urlpatterns = [
         analysis.point,
         name="study_point",
     ),
-    path("studies/<slug:key>/report/", analysis.report, name="study_report"),
-    path("studies/<slug:key>/report.html", analysis.report_file, name="study_report_file"),
+    path("studies/<slug:key>/report/", report.report, name="study_report"),
+    path("studies/<slug:key>/report.html", report.report_file, name="study_report_file"),
+    path("studies/<slug:key>/fits/", compare.fits, name="study_fits"),
+    path("studies/<slug:key>/report/share/", report.share, name="report_share"),
+    path(
+        "studies/<slug:key>/report/share/<int:pk>/end/", report.share_end, name="report_share_end"
+    ),
     path("studies/<slug:key>/hybrid/", hybrid.hybrid, name="study_hybrid"),
     path("studies/<slug:key>/hybrid/<int:fit_id>.json", hybrid.fit_download, name="fit_download"),
     path("studies/<slug:key>/analyse/", study.analyse, name="study_analyse"),
@@ -133,6 +144,9 @@ urlpatterns = [
     path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),
     path("metrics/", metrics.metrics, name="metrics"),
     path("imports/", imports.imports, name="imports"),
+    path("system/", system.system, name="system"),
+    path("system/live/", system.system_live, name="system_live"),
+    path("system/test-alert/", system.system_test_alert, name="system_test_alert"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:pk>/end/", tokens.token_end, name="token_end"),
 ]

@@ -138,9 +138,8 @@ class Workbench:
         """Return the conversations that the page lists; none where the line cannot be read."""
         if self.asked is None:
             return Listing(rows.none(), Asked())
-        return Listing(
-            people_kept(rows, synthetic=self.synthetic, without=self.without), self.asked
-        )
+        kept = people_kept(rows, synthetic=self.synthetic, without=self.without)
+        return Listing(kept, self.asked, self.study)
 
 
 def workbench_of(

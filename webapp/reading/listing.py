@@ -25,6 +25,9 @@ from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
 
 PAGE = 50
+MANY = 2000
+"""Of so many conversations the first page is soon found by walking the index of what they are sorted by; fewer are
+sorted sooner than found among all others, and the database's guess how many there are is often far off."""
 
 
 def of_study(study: Study) -> QuerySet[Conversation]:
@@ -94,6 +97,9 @@ class Listing:
     With a value to sort by, the rows have it as `at`, and those without one come last; of two with the same value
     the newer one comes first. Those with a value are asked for first, and the others only where there are too few:
     so the database can walk its index instead of sorting all of them.
+
+    Args:
+        study: of all of the rows, whose index is walked where many of them fit.
     """
 
     def __init__(
@@ -105,20 +111,25 @@ class Listing:
         self._newest_first = asked.is_falling if self.number is None else True
         self._fitting = asked.matching(rows)
         self._study = study
+        self._n: int | None = None
         if asked.limit is not None:
             first = [row.pk for row in self.take(None, asked.limit)]
             self._fitting = self._fitting.filter(pk__in=first)
+            self._n = len(first)
 
     @property
     def rows(self) -> QuerySet[Conversation]:
         """The conversations, with their value as `at`, in no order."""
         if self.number is None:
             return self._fitting
-        return sorted_rows(self._fitting, self.number, self._study)
+        walked = self._study if self._study is not None and self.count() >= MANY else None
+        return sorted_rows(self._fitting, self.number, walked)
 
     def count(self) -> int:
-        """Return how many there are."""
-        return self._fitting.count()
+        """Return how many there are; asked of the database once."""
+        if self._n is None:
+            self._n = self._fitting.count()
+        return self._n
 
     def take(self, key: Key | None, n: int, *, backwards: bool = False) -> list[Conversation]:
         """Return `n` rows behind a key (None: from the first one on), in their order.

@@ -25,12 +25,14 @@ from tests.webapp.dashboard.conftest import rate_some
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
+from webapp.dashboard.build.bots import bot_cards
 from webapp.dashboard.build.checklist import findings_of, stops
 from webapp.dashboard.build.cost import amount, cost_of
 from webapp.dashboard.build.entry_cards import KINDS
 from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.power import reach_of, spread_for
 from webapp.dashboard.build.registry import STEPS
+from webapp.ratings.bots import study_bots
 from webapp.runs.models import Job
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
@@ -257,6 +259,14 @@ def test_a_bot_keeps_its_place(staff: Client) -> None:
     assert staff.post(where, data, **JSON).json()["saved"]
     study.refresh_from_db()
     assert study.bots == ["parrot", "eliza", "generic"]
+
+
+def test_a_chosen_bot_has_the_mark_that_it_has_on_the_study_page() -> None:
+    study = draft(bots=["parrot", "eliza"])
+    marks = {bot.bot_id: bot.slot for bot in study_bots(study).values()}
+    cards = {card.bot_id: card.slot for card in bot_cards(Plan(study))}
+    assert {bot: cards[bot] for bot in study.bots} == marks == {"parrot": 1, "eliza": 2}
+    assert cards["generic"] is None
 
 
 def test_a_bot_that_cannot_load_keeps_its_card_closed(

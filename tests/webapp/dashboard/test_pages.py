@@ -27,10 +27,12 @@ from webapp.studies.models import Study
 HOSTILE = "<img src=x onerror=alert(1)>"
 STUDY_PAGES = [
     "study",
+    "study_compare",
     "study_bots",
     "study_agreement",
     "study_statistics",
     "study_hybrid",
+    "study_fits",
     "study_selfplay",
     "study_conversations",
     "study_places",

@@ -12,7 +12,6 @@ from django.utils.html import strip_tags
 
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
-from tests.webapp.results.test_pages import body
 from webapp.conversations.models import Turn
 from webapp.dashboard.parts import SECTIONS
 from webapp.dashboard.report_files import report_ask
@@ -75,4 +74,4 @@ def statistics_pages(study: Study) -> list[str]:
 def read(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, address
-    return (body(answer) if answer.streaming else answer.content).decode()
+    return answer.content.decode()

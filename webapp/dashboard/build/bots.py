@@ -21,6 +21,7 @@ from webapp.dashboard.build.checking import CHECKED
 from webapp.dashboard.build.fields import SettingsForm, section_title
 from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm
 from webapp.dashboard.build.sources import ConversationFileForm, conversation_count, source_fields
+from webapp.ratings.bots import study_bots
 from webapp.studies.item_sets import JudgedSet, item_sets
 
 USUAL_LINE = "I had a rough day at work."
@@ -35,7 +36,7 @@ class BotCard:
 
     Attributes:
         entry: none for a bot that was chosen once and is registered here no more.
-        slot: which mark it has in this study; None for a bot that is not chosen.
+        slot: which mark it has on all pages of this study, from 1; None for a bot that is not chosen.
     """
 
     bot_id: str
@@ -167,10 +168,10 @@ class _BotsField(forms.MultipleChoiceField):
 
 def bot_cards(plan: Plan) -> list[BotCard]:
     """Return a card for every bot: the chosen ones, then those that can load, then the rest."""
-    chosen = plan.study.bots
+    chosen, marked = plan.study.bots, study_bots(plan.study)
     cards = []
     for bot_id in dict.fromkeys([*chosen, *plan.entries]):
         entry, state = plan.entries.get(bot_id), plan.states.get(bot_id)
-        slot = chosen.index(bot_id) if bot_id in chosen else None
+        slot = marked[bot_id].slot if bot_id in chosen else None
         cards.append(BotCard(bot_id, entry.name if entry else bot_id, entry, state, slot))
     return sorted(cards, key=lambda card: (card.slot is None, card.is_closed))

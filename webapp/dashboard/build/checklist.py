@@ -235,7 +235,11 @@ def _chat(plan: Plan) -> list[Finding]:
     if "chat" not in (plan.protocol.settings if plan.protocol else ()):
         return []
     chat = plan.study.values.chat
-    lead = _("Shortest chat %(low)d messages, longest %(high)d.")
+    lead = ngettext(
+        "Shortest chat %(low)d message, longest %(high)d.",
+        "Shortest chat %(low)d messages, longest %(high)d.",
+        chat.min_exchanges,
+    )
     return [
         Finding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}),
         *_slower(plan),

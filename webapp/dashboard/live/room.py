@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef
+
 from webapp.dashboard.live.bots import (
     Failed,
     LiveBot,
@@ -98,5 +100,9 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
 
 def _is_new(study: Study, state: OrderState | None) -> bool:
     """Tell whether ratings have come since a worker looked."""
-    ratings = Rating.objects.filter(participant__study=study)
-    return (ratings.filter(submitted_at__gt=state.made_at) if state else ratings).exists()
+    if state:
+        lately = Rating.objects.filter(submitted_at__gt=state.made_at)
+        return lately.filter(participant__study=study).exists()
+    # Asked of people, for of a study that nobody has rated the database would look at every rating.
+    theirs = Rating.objects.filter(participant=OuterRef("pk"))
+    return study.participants.filter(Exists(theirs)).exists()

@@ -6,6 +6,7 @@ from django import template
 
 from evaluation.plots.lettering import plain
 from evaluation.printing import figure
+from webapp.dashboard.board import Choice
 from webapp.dashboard.plots.tracks import printed
 from webapp.dashboard.workbench import Workbench
 from webapp.reading.fields import Number
@@ -35,3 +36,9 @@ def number_of(one: tuple[Number, float | None]) -> str:
     if number.kind == "metric":
         return printed(value, number.unit)
     return plain(value) if float(value).is_integer() else figure(value)
+
+
+@register.simple_tag
+def board_address(choice: Choice, **other: str) -> str:
+    """Return the address of the comparison of bots with another choice."""
+    return choice.address(**other)

@@ -1,17 +1,11 @@
-"""A study's statistics, a page for each part of the analysis, and the report of all of them."""
+"""A study's bots, agreement and statistics, a page for each part of the analysis."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import messages
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBase,
-    StreamingHttpResponse,
-)
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -25,20 +19,11 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.leaving_out import without_asked, without_now
+from webapp.dashboard.leaving_out import without_asked
 from webapp.dashboard.parts import SECTIONS, point_part, prediction_of
 from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.report_files import (
-    KIND,
-    report_ask,
-    report_newest,
-    report_path,
-    report_state,
-    reports_of,
-)
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.views.answers import shown
-from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import (
     conversations_link,
     kept_in_address,
@@ -52,15 +37,11 @@ from webapp.dashboard.wording.correlations import dimensions_figure
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import study_bots
 from webapp.ratings.summary import bot_summary
-from webapp.results.state import analysed_counts
 from webapp.results.study_data import StudyFrame
-from webapp.runs.models import State
-from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 from webapp.studies.services import bot_columns_store
-from webapp.transfer.sending import pieces_of, streamed
 
 _TITLES: dict[str, Any] = {
     "comparisons": gettext_lazy("Comparisons"),
@@ -276,60 +257,3 @@ def _store(request: HttpRequest, study: Study) -> str:
         ),
     )
     return ""
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
-def report(request: HttpRequest, key: str) -> HttpResponse:
-    """Show what the report holds and the file that was made; POST lets a worker make one."""
-    study = study_of(key)
-    counted: dict[str, Any] = {
-        "include_synthetic": synthetic_asked(request),
-        "without": without_now(request, study),
-    }
-    if request.method == "POST":
-        report_ask(study=study, created_by=request.user, **counted)  # type: ignore[arg-type]
-        return redirect(reverse("dashboard:study_report", args=[key]) + kept_in_address(request))
-    jobs_settle()
-    newest = reports_of(study, **counted).first()
-    made = report_newest(study, **counted)
-    state = report_state(study, **counted).state
-    counts = analysed_counts(study, **counted)
-    return study_page(
-        request,
-        "report.html",
-        study,
-        "report",
-        leaves_out=True,
-        n_ratings=counts.n_ratings,
-        n_measured=counts.n_measured,
-        n_fits=counts.n_fits,
-        made=made,
-        is_current=made is not None and made.key.endswith(f":{state.digest}"),
-        n_since=max(counts.n_ratings - made.result["n_ratings"], 0) if made and made.result else 0,
-        running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
-        failed=newest if newest is not None and newest.state == State.FAILED else None,
-    )
-
-
-@require_safe
-@staff_only
-def report_file(request: HttpRequest, key: str) -> HttpResponseBase:
-    """Send the newest report that a worker made."""
-    job = report_newest(
-        study_of(key),
-        include_synthetic=synthetic_asked(request),
-        without=without_asked(request),
-    )
-    if job is None:
-        raise Http404(_("There is no report yet. Make one on the page of the report."))
-    try:
-        file = report_path(job).open("rb")
-    except FileNotFoundError:
-        raise Http404(_("This report is no longer kept. Make it again.")) from None
-    # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
-    return StreamingHttpResponse(
-        streamed(pieces_of(file)),
-        content_type="text/html; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{key}-report.html"'},
-    )

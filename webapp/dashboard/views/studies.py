@@ -14,6 +14,7 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.needs import needs
 from webapp.dashboard.unfinished import jobs_running
+from webapp.dashboard.views.tour import tour_offered
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 
@@ -32,6 +33,7 @@ def studies(request: HttpRequest) -> HttpResponse:
         "studies.html",
         "studies",
         rows=rows,
+        tour_of=selectors.tour_study() if tour_offered(request) and not is_archive else None,
         is_archive=is_archive,
         n_archived=selectors.archived_count(),
         n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),

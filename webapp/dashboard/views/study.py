@@ -170,6 +170,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         "overview.html",
         study,
         "overview",
+        touring="tour" in request.GET and not study.is_imported,
         cards=cards,
         pipeline=pipeline,
         running=job_context(running, running.kind) if running is not None else None,

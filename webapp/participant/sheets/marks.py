@@ -25,6 +25,11 @@ class MarksShown:
     number: int = 1
     anchor: str = "marks-1"
 
+    @property
+    def has_meanings(self) -> bool:
+        """Tell whether the study says of any label what it means."""
+        return any(label.help for label, _is_true in self.labels)
+
 
 class MarksForm(forms.Form):
     """One field, `marks`, sent once for every label that is ticked, or for none of them."""

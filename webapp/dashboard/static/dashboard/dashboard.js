@@ -3,11 +3,13 @@ import { plotsStart } from "./plots.js";
 import { tablesStart } from "./tables.js";
 import { liveStart } from "./live.js";
 import { formsStart } from "./forms.js";
+import { tourStart } from "./tour.js";
 
 plotsStart();
 tablesStart();
 formsStart();
 liveStart();
+tourStart();
 
 // The menu of phones closes on Escape and gives the focus back to its opener.
 for (const menu of document.querySelectorAll("[data-menu]")) {

@@ -12,11 +12,13 @@ let coming = null;
 let asked = 0;
 let wanted = null; // a page that was not there when it was asked for; there may be one once something is saved
 
+const fullSize = panel.querySelector("[data-preview-size]");
 const stepOf = (url) => url.pathname.split("/").at(-2);
 
 function load(next, { still = false } = {}) {
   const isSame = next.pathname === address.pathname;
   address = next;
+  fullSize.href = next.href;
   const shown = new URL(next);
   if (focused) shown.searchParams.set("focus", focused);
   else shown.searchParams.delete("focus");
@@ -65,6 +67,7 @@ function inside() {
   const shown = new URL(frame.contentWindow.location.href);
   if (shown.pathname === address.pathname || !shown.pathname.includes("/preview/")) return;
   address = shown;
+  fullSize.href = shown.href;
   tabsFollow();
 }
 
