@@ -151,7 +151,7 @@ class Server:
         """Return a part of a study's analysis, waiting until a worker has made it of the data as they are now.
 
         Args:
-            part: comparisons, answers, items, models, raters, trajectories or correlations.
+            part: comparisons, dimensions, answers, items, models, raters, trajectories or correlations.
         """
         while True:
             found = self._get(f"/studies/{key}/results/{part}", **asked)

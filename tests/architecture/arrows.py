@@ -27,6 +27,7 @@ APPS = (
     "results",
     "transfer",
     "pay",
+    "operating",
     "participant",
     "dashboard",
     "api",

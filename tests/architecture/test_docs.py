@@ -1,4 +1,4 @@
-"""The catalogues in the READMEs are those of the code, and every shipped thing has its line."""
+"""The catalogues in README and docs are those of the code, and every shipped thing has its line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 from chatbots.registry import bot_list
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
+from tests.documents import blocks_of
 from webapp.command_line import SHORT
 from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
-from webapp.dashboard.management.commands.docs import READMES
+from webapp.dashboard.management.commands.docs import DOCUMENTS
 
 
 def test_no_catalogue_is_stale() -> None:
@@ -28,8 +29,8 @@ def test_no_catalogue_is_stale() -> None:
 def test_every_catalogue_stands_somewhere() -> None:
     placed = {
         name
-        for readme in READMES
-        for name in catalogue_names((ROOT / readme).read_text(encoding="utf-8"))
+        for document in DOCUMENTS
+        for name in catalogue_names((ROOT / document).read_text(encoding="utf-8"))
     }
     assert placed == set(CATALOGUES)
 
@@ -62,7 +63,8 @@ def test_an_unknown_marker_is_refused() -> None:
 
 
 def _documents() -> list[Path]:
-    return [*ROOT.glob("*.md"), *(ROOT / p / "README.md" for p in ("chatbots", "evaluation"))]
+    readmes = (ROOT / package / "README.md" for package in ("chatbots", "evaluation", "webapp"))
+    return [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *readmes]
 
 
 @pytest.mark.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -83,19 +85,18 @@ def test_every_command_and_make_target_in_the_documents_exists() -> None:
     for document in _documents():
         text = document.read_text(encoding="utf-8")
         assert set(re.findall(r"manage\.py ([a-z_]+)", text)) - commands == set(), document.name
-        short = set(re.findall(r"^    confab ([a-z_]+)", text, flags=re.MULTILINE))
+        short = set(re.findall(r"^(?:    )?confab ([a-z_]+)", text, flags=re.MULTILINE))
         assert short - commands - set(SHORT) == set(), document.name
         assert set(re.findall(r"`make ([a-z]+)", text)) - targets == set(), document.name
 
 
-def test_the_bot_of_the_readme_works() -> None:
+def test_the_bot_of_the_documentation_works() -> None:
     from chatbots import Conversation, Turn
     from chatbots.registry import bots
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (code,) = (block.text for block in blocks_of("docs/extend.md") if block.language == "python")
     try:
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme_bot"})
+        exec(compile(code, "docs/extend.md", "exec"), {"__name__": "documented_bot"})
         bot = bots.get("shouter")
         assert bot.answer([Conversation(id="1", turns=(Turn("human", "hi"),))]) == ["HI"]
         assert bot.answer([Conversation(id="2", turns=())]) == ["HELLO!"]

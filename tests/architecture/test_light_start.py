@@ -21,9 +21,13 @@ HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model
 NEURAL_ENGINES = (
     "chatbots.models",
     "chatbots.training",
+    "chatbots.generation.cache_rows",
     "chatbots.generation.decoding",
     "chatbots.generation.checkpoint_batch",
+    "chatbots.generation.int8_projection",
     "chatbots.generation.language_model",
+    "chatbots.generation.newcomers",
+    "chatbots.generation.read_ahead",
     "chatbots.generation.slots",
     "chatbots.generation.transformers_batch",
     "evaluation.models",

@@ -22,7 +22,7 @@ SAME_VIEWS = {
     # Every step of every protocol in a preview: previews, and every protocol's real pages from the first to the last.
     "contracts/test_previews.py": (
         "webapp/participant/test_preview.py",
-        "contracts/test_rehearsals.py",
+        "journeys/test_research.py",
     ),
     # Which pages the phone offers, how a question's and a check's card looks and what it says.
     "webapp/dashboard/test_build_preview.py": ("webapp/participant/test_preview.py",),
@@ -37,8 +37,26 @@ SAME_VIEWS = {
         "webapp/dashboard/test_pages.py",
         "webapp/dashboard/test_thin_studies.py",
     ),
+    # Whatever is sent to the API's routes gets an answer that its description allows.
+    "webapp/api/test_contract.py": ("webapp/api/test_api.py",),
 }
 """Left out although they ask a database: what they look at is words and places, and these files ask the same views on both."""
+
+ELSEWHERE = {
+    # Every example is opened, played by a worker and exported there; here its pages are searched for names of bots.
+    "contracts/test_rehearsals.py": ("journeys/test_research.py",),
+    # Commands as the documentation shows them.
+    "journeys/test_documents.py": ("journeys/test_research.py", "webapp/runs/test_commands.py"),
+    # Whether page, command and report tell one number; each is made on both databases there.
+    "webapp/dashboard/analysis/test_one_result.py": (
+        "webapp/dashboard/analysis/test_sections.py",
+        "webapp/dashboard/analysis/test_report.py",
+    ),
+    # How jobs are planned, done, killed and gone on with; here a model is trained meanwhile.
+    "webapp/runs/test_training.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_worker.py"),
+}
+"""Left out because they compute much: what may differ between databases is asked of both in these files."""
+
 
 DIFFERS = re.compile(
     r"transaction|select_for_update|IntegrityError|DatabaseError|Thread|Communicator|on_commit"
@@ -59,12 +77,22 @@ def test_what_shows_pages_alone_is_left_out_where_others_ask_the_same_views(name
         assert not any(path.is_relative_to(one) for one in without), f"{other} is left out too"
 
 
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_computes_much_is_left_out_where_others_ask_both_databases(name: str) -> None:
+    without = left_out()
+    assert ROOT / "tests" / name in without
+    for other in ELSEWHERE[name]:
+        path = ROOT / "tests" / other
+        assert path.exists(), path
+        assert not any(path.is_relative_to(one) for one in without), f"{other} is left out too"
+
+
 @pytest.mark.parametrize("path", left_out(), ids=lambda path: path.name)
 def test_what_is_left_out_is_there_and_asks_no_database(path: Path) -> None:
     assert path.exists(), f"{path} is gone: its tests run twice, or nobody noticed that it moved"
     if path.name in ("architecture", "browser", "test_rights.py"):
         return  # commands of their own, pages whose views are tested on both, and what is asked before any row is read
-    if str(path.relative_to(ROOT / "tests")) in SAME_VIEWS:
+    if str(path.relative_to(ROOT / "tests")) in {*SAME_VIEWS, *ELSEWHERE}:
         return
     files = [path] if path.is_file() else [*path.rglob("*.py")]
     for file in files:

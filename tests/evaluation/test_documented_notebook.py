@@ -1,4 +1,4 @@
-"""What the README shows of a notebook and of the command is true: the notebook's lines run as they stand there."""
+"""The notebook of the documentation runs, line by line, as it stands there."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ import pytest
 
 import confab
 from chatbots.corpora.reader import EVERYDAY, corpus_read
-from tests.conftest import ROOT
-from webapp.command_line import SHORT, _Commands
+from tests.documents import blocks_tested
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 BOTS = ("eliza", "retrieval", "parrot")
 
 
-def block(after: str) -> list[str]:
-    """Return the lines of code that come first after a text of the README, without blank ones."""
-    _, _, rest = README.partition(after)
-    (code,) = re.findall(r"\n\n((?:    .*\n|\n)+)", rest)[:1]
-    return [line.removeprefix("    ") for line in code.splitlines() if line]
+HERE = "tests/evaluation/test_documented_notebook.py::test_the_notebook_of_the_documentation_runs"
 
 
-def test_the_notebook_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = block("In a notebook nothing of the web")
+def test_the_notebook_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [block] = blocks_tested(HERE)
+    lines = [line for line in block.text.splitlines() if line]
     assert 5 < len(lines) <= 10
     dialogues = [d for d in corpus_read(EVERYDAY).dialogues if len(d.turns) >= 6][:18]
     talks = [
@@ -71,15 +68,3 @@ def test_the_notebook_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(drawn) >= 2
     assert all(value._repr_svg_().startswith("<svg") for value in drawn)
     assert set(confab.__all__) >= set(re.findall(r"confab\.(\w+)\(", "\n".join(lines)))
-
-
-def test_the_commands_of_the_readme_exist_and_are_ten_lines() -> None:
-    lines = block("### As a package")
-    assert 5 < len(lines) <= 10
-    for line in lines:
-        name, *given = line.partition("#")[0].split()[1:]
-        if name == "--help":
-            continue
-        command = _Commands(["confab", name]).fetch_command(name)
-        # Exits, and so fails, for an argument that the command does not take.
-        command.create_parser("confab", name).parse_args([*SHORT.get(name, ())[1:], *given])

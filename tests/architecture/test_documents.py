@@ -1,0 +1,127 @@
+"""Every block of README and the documentation is tested, or says why not; and the site is built without network."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from chatbots.configured import configured_bots
+from chatbots.outside import values_read
+from chatbots.training.config import TrainingConfig
+from evaluation.metrics.configured import configured_metrics
+from tests.documents import ROOT, Block, blocks_all, blocks_tested, words_of
+from webapp.command_line import SHORT, _Commands
+from webapp.studies.examples import study_example
+from webapp.studies.study_file import study_file_made, study_file_text
+
+READ = ("bots.yaml", "metrics.yaml", "study", "training", "settings", "conversation")
+
+
+@pytest.mark.parametrize("block", blocks_all(), ids=lambda block: block.place)
+def test_every_block_is_tested_or_says_why_not(block: Block) -> None:
+    if block.how in ("not", "arguments"):
+        assert len(block.reason) > 8, "a reason that a reader accepts"
+    elif block.how.startswith("tests/"):
+        path, _, name = block.how.partition("::")
+        names = {
+            node.name
+            for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        assert name in names, f"{path} has no {name}"
+    else:
+        ways = ("commands", "notebook", *READ)
+        assert block.how in ways, (
+            "above it goes a comment <!-- tested: WAY -->; tests/documents.py has the ways"
+        )
+    if block.language == "text":
+        assert not re.search(r"^(confab|python|make|manage\.py) ", block.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "block", [one for one in blocks_all() if one.language == "bash"], ids=lambda block: block.place
+)
+def test_commands_take_the_arguments_shown(block: Block) -> None:
+    for words in filter(None, map(words_of, block.commands)):
+        name, *given = words
+        if name != "--help":
+            command = _Commands(["confab", name]).fetch_command(name)
+            # Exits, and so fails, for an argument that the command does not take.
+            command.create_parser("confab", name).parse_args([*SHORT.get(name, ())[1:], *given])
+        for named in re.findall(r"\S+/configs/\S+", " ".join(given)):
+            assert (ROOT / named).is_file(), named
+
+
+@pytest.mark.parametrize(
+    ("how", "reader"), [("bots.yaml", configured_bots), ("metrics.yaml", configured_metrics)]
+)
+def test_entries_shown_are_entries(how: str, reader: Any, tmp_path: Path) -> None:
+    for block in blocks_tested(how):
+        file = tmp_path / how
+        file.write_text(block.text, encoding="utf-8")
+        read = reader.read(file)
+        assert [str(one) for one in read.broken] == [], block.place
+        assert len(read.made) == len(yaml.safe_load(block.text))
+
+
+def test_a_study_s_questions_shown_are_a_study_s() -> None:
+    for block in blocks_tested("study"):
+        study_file_made(
+            {**yaml.safe_load(study_file_text(study_example("chat"))), **yaml.safe_load(block.text)}
+        )
+
+
+def test_a_part_of_a_training_shown_is_one() -> None:
+    whole = ROOT / "chatbots/training/configs/table9/reddit-vhred-ei.yaml"
+    for block in blocks_tested("training"):
+        plain = yaml.safe_load(whole.read_text(encoding="utf-8"))
+        for key, values in yaml.safe_load(block.text).items():
+            plain[key] = {**plain[key], **values}
+        values_read(TrainingConfig, plain)
+
+
+def test_settings_shown_are_settings() -> None:
+    known = set(re.findall(r"^#? ?([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    for block in blocks_tested("settings"):
+        assert set(re.findall(r"^([A-Z_]+)=", block.text, re.MULTILINE)) <= known
+
+
+def test_a_conversation_shown_is_read(tmp_path: Path) -> None:
+    import confab
+
+    for block in blocks_tested("conversation"):
+        file = tmp_path / "talk.jsonl"
+        file.write_text(json.dumps(json.loads(block.text)) + "\n", encoding="utf-8")
+        read = confab.read(file)
+        assert (len(read.conversations), len(read.ratings)) == (1, 1)
+
+
+def test_the_site_is_built_without_network_and_takes_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    # No proxy answers there, so that whatever asked for the network would fail.
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+    }
+    build = [sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning"]
+    done = subprocess.run(
+        [*build, "docs", str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.html")}
+    assert {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} <= set(pages)
+    for name, page in pages.items():
+        taken = re.findall(r"<(?:script|img|link|iframe)\b[^>]*(?:src|href)=\"([^\"]+)\"", page)
+        assert [one for one in taken if re.match(r"(https?:)?//", one)] == [], name
+    for sheet in tmp_path.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", sheet.read_text())

@@ -1,0 +1,95 @@
+"""What README and the documentation site show: every block of commands, code or values, and how it is tested.
+
+A comment above a block says how:
+
+    <!-- tested: commands -->                run one after another by tests/journeys/test_documents.py
+    <!-- tested: notebook -->                run there too, as cells of a notebook
+    <!-- tested: bots.yaml -->               read by what reads such a file: also metrics.yaml, study, training, settings, conversation
+    <!-- tested: tests/…::test_name -->      run by that test
+    <!-- tested: arguments, REASON -->       the commands take these arguments; why they are not run
+    <!-- tested: not, REASON -->             why it cannot be run
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[1]
+_HOW = re.compile(r"<!-- tested: (?P<how>[^,]+?)(?:, (?P<reason>.+?))? -->\s*$", re.DOTALL)
+_MARKDOWN = MarkdownIt()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a document.
+
+    Attributes:
+        line: where it begins, from 1.
+        how: what its comment says; empty without one.
+        reason: why it is not run, where it is not.
+    """
+
+    document: str
+    line: int
+    language: str
+    text: str
+    how: str
+    reason: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.document}:{self.line}"
+
+    @property
+    def commands(self) -> list[str]:
+        """Return its commands, without comments and with lines joined that a backslash joins."""
+        joined = self.text.replace("\\\n", " ")
+        lines = [re.split(r"\s#\s", line)[0].strip() for line in joined.splitlines()]
+        return [part for line in lines for part in line.split(" && ") if part]
+
+
+def documents() -> list[str]:
+    """Return README and the pages of the site, by their paths in the project."""
+    return ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+def blocks_of(document: str) -> list[Block]:
+    """Return all blocks of a document but the site's own lists of pages, and what it takes from README."""
+    tokens = _MARKDOWN.parse((ROOT / document).read_text(encoding="utf-8"))
+    found = []
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.type not in ("fence", "code_block") or token.info.startswith(
+            ("{toctree}", "{include}")
+        ):
+            continue
+        marked = _HOW.search(before.content) if before and before.type == "html_block" else None
+        how, reason = (marked["how"], marked["reason"] or "") if marked else ("", "")
+        line = (token.map or [0])[0] + 1
+        found.append(Block(document, line, token.info.strip(), token.content, how, reason))
+    return found
+
+
+def blocks_all() -> list[Block]:
+    """Return all blocks of all documents."""
+    return [block for document in documents() for block in blocks_of(document)]
+
+
+def blocks_tested(how: str) -> list[Block]:
+    """Return all blocks that are tested in one way, and that there are some."""
+    found = [block for block in blocks_all() if block.how == how]
+    assert found, f"no document has a block of {how}"
+    return found
+
+
+def words_of(command: str) -> Sequence[str] | None:
+    """Return the name and arguments of a command of Confab's own; None for another program."""
+    program, *words = shlex.split(command)
+    if program == "confab":
+        return words
+    return words[1:] if program == "python" and words[:1] == ["manage.py"] else None
