@@ -42,6 +42,6 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \
     CMD ["python", "docker/healthcheck.py", "http://127.0.0.1:8000"]
-CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "off", \
+CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", \
      "--no-proxy-headers", "--no-access-log", "--ws-ping-interval", "20", "--timeout-graceful-shutdown", "10", \
      "--timeout-keep-alive", "130"]

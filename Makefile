@@ -31,7 +31,7 @@ FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
 VALIDATE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop run test check format docs messages bench chaos validate clean
+.PHONY: help setup develop run test check format docs site messages bench chaos validate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -83,7 +83,9 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   webapp/dashboard/wording webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
   webapp/core/test_plain_yaml.py webapp/test_catalogues.py webapp/studies/test_resolve_played.py \
   contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
-  webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py)
+  webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
+  webapp/api/test_contract.py webapp/plugins/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
+  webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.
@@ -123,8 +125,13 @@ format: develop ## Format the code and mend what lint can mend
 	$(PYTHON) -m ruff format $(FORMATTED)
 	$(PYTHON) -m ruff check --fix $(FORMATTED)
 
-docs: develop ## Rebuild the catalogues in the READMEs from the code
+docs: develop ## Rebuild the catalogues in README and docs from the code
 	$(PYTHON) manage.py docs
+
+# Without network; a warning is an error. Nothing in it is taken from elsewhere.
+site: docs ## Build the documentation site into build/site
+	$(PYTHON) -m sphinx --quiet --nitpicky --fail-on-warning docs build/site
+	@echo "Open build/site/index.html"
 
 messages: develop ## Bring the catalogues of what participants read up to the sources; name what has no translation
 	DJANGO_SETTINGS_MODULE=webapp.settings.embedded $(PYTHON) -m tests.checks.catalogues $(MESSAGES_ARGS)

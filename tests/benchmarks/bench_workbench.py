@@ -1,9 +1,9 @@
-"""The conversation workbench with 100,000 conversations and 1,000,000 ratings: search, ranges and orders, against the plain way.
+"""The pages of a study with 100,000 conversations and 1,000,000 ratings; searches of its workbench against the plain way.
 
     DATABASE_URL=postgres://… (an empty database) python -m tests.benchmarks.bench_workbench [--conversations N]
 
-Makes the study in a SQLite database of its own, unless `DATABASE_URL` names another, and opens the list as staff with one
-line after another. The plain way reads the texts with LIKE and takes the mean of the ratings for every conversation. On
+Makes the study in a SQLite database of its own, unless `DATABASE_URL` names another, and opens as staff every page of the
+study, then the list of conversations with one line after another. The plain way reads the texts with LIKE and takes the mean of the ratings for every conversation. On
 PostgreSQL every page must be there within the limit, and none may ask more of a large study than of one of 1000.
 """
 
@@ -32,7 +32,30 @@ LINES = (
     "rater:r7 sort:oldest",
     "-tomatoes is:rated sort:-fluency",
     "sample:20 seed:3",
+    "bot:eliza rating.quality:3..5 sample:5 seed:3",
 )
+PAGES = (
+    "study",
+    "study_live",
+    "study_live_now",
+    "study_pay",
+    "study_quality",
+    "study_places",
+    "study_reports",
+    "study_compare",
+    "study_fits",
+    "study_bots",
+    "study_pairs",
+    "study_agreement",
+    "study_statistics",
+    "study_report",
+    "study_hybrid",
+    "study_metrics",
+    "study_export",
+    "study_datasheet",
+    "study_package",
+)
+"""Of what workers compute for them `bench_results` tells; here it is not made yet, or being made."""
 METRICS = {
     "repetition": ("conversation_repetition_bot", "self_repetition_bot"),
     "sentiment": ("sentiment_user", "sentiment_bot", "sentiment_transition"),
@@ -124,17 +147,19 @@ def make(key: str, n: int, told: bool = False) -> Any:
     return study
 
 
-def opened(client: Any, study: Any, line: str, n_times: int) -> tuple[float, list[Any]]:
+def opened(
+    client: Any, study: Any, line: str, n_times: int, page: str = "study_conversations"
+) -> tuple[float, list[Any]]:
     """Return the milliseconds of the fastest of some looks at the page that a line gives, and its queries."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
     from django.urls import reverse
 
-    address = reverse("dashboard:study_conversations", args=[study.key])
+    address = reverse(f"dashboard:{page}", args=[study.key])
 
     def once() -> None:
-        answer = client.get(address, {"q": line})
-        assert answer.status_code == 200, answer.status_code
+        answer = client.get(address, {"q": line} if line else {})
+        assert answer.status_code == 200, (page, answer.status_code)
 
     once()
     with CaptureQueriesContext(connection) as captured:
@@ -220,17 +245,19 @@ def main() -> int:
         )
         plain = plainly(large)
         is_bad = False
-        for line in LINES:
-            few_ms, few = opened(client, small, line, 3)
-            many_ms, many = opened(client, large, line, 5)
+        looks = [(page, "") for page in PAGES]
+        for page, line in [*looks, *(("study_conversations", line) for line in LINES)]:
+            few_ms, few = opened(client, small, line, 3, page)
+            many_ms, many = opened(client, large, line, 5, page)
             slow = connection.vendor == "postgresql" and many_ms > LIMIT_MS
-            is_bad |= slow or len(many) != len(few)
+            is_bad |= slow or len(many) > len(few)
             ratio = (
                 f", {plain[line] / many_ms:.1f} times as fast as plainly" if line in plain else ""
             )
             print(
                 f"{many_ms:6.0f} ms, {len(many)} queries (in a study of 1000: {few_ms:.0f} ms, {len(few)})"
-                f"  {line or '(all)'}{ratio}{'  TOO SLOW' if slow else ''}"
+                f"  {page} {line}{ratio}{'  TOO SLOW' if slow else ''}",
+                flush=True,
             )
         return int(is_bad)
 

@@ -49,6 +49,8 @@ ALLOWED = frozenset(
 )
 
 BY_NAME = {
+    "docutils": "Public domain and BSD; GPL is only its mode for Emacs, which its wheel has not. Builds the "
+    "documentation, and is not needed to run Confab.",
     "psycopg2-binary": "LGPL, used unchanged as a library of its own: it binds nothing that is "
     "linked to it by an import. The usual PostgreSQL driver of Django.",
 }

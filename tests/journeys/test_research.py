@@ -19,6 +19,7 @@ import pytest
 
 from chatbots.corpora.reader import corpus_read
 from tests.conftest import ROOT, ConfabServer
+from tests.documents import blocks_of
 from webapp.participant.rehearsal import OutsideDoors, frames_until, say
 
 pytestmark = pytest.mark.slow
@@ -149,7 +150,7 @@ def test_from_ratings_to_an_export_and_a_job_of_ci(
 def evaluated_by_the_documented_job(
     server: ConfabServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run the job that docs/api.md shows, against the study that is here."""
+    """Run what docs/api.md shows from Python, and its job of CI, against the study that is here."""
     server.shell(
         "from django.contrib.auth import get_user_model;"
         "get_user_model().objects.create_superuser('ci', password='a-long-password')"
@@ -159,7 +160,15 @@ def evaluated_by_the_documented_job(
     named = {"URL": server.url, "TOKEN": answer(server, *asked)["token"], "STUDY": "lab"}
     for name, value in {**named, "BOT": "eliza"}.items():
         monkeypatch.setenv(f"CONFAB_{name}", value)
-    [job] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)
+    reading, job = (one.text for one in blocks_of("docs/api.md") if one.language == "python")
+    monkeypatch.chdir(server.data_dir)
+    rated_conversations(Path("more.jsonl.gz"), n_bots=1)
+    reading = reading.replace("https://confab.example.org", server.url)
+    exec(
+        compile(reading.replace(".jsonl", ".jsonl.gz"), "docs/api.md", "exec"),
+        {"token": named["TOKEN"]},
+    )
+    assert Path("ratings.csv").stat().st_size
     with pytest.raises(SystemExit) as ended:
         exec(compile(job.replace("conversations=30", "conversations=4"), "docs/api.md", "exec"), {})
     said = capsys.readouterr().out

@@ -1,76 +1,24 @@
-"""The dashboard's pages of a study with 100,000 ratings, and its pay page with 10,000 visits, against studies of 100.
+"""The pay page of a study with 10,000 visits, against a study of 100.
 
-    [DATABASE_URL=postgres://… an empty database] python -m tests.benchmarks.bench_study_page [--ratings N] [--visits N]
+    [DATABASE_URL=postgres://… an empty database] python -m tests.benchmarks.bench_pay [--visits N]
 
-Makes the studies in a SQLite database of its own, unless `DATABASE_URL` names another, and opens each page as staff. The
-number of queries must not depend on the size, nor that of the question whether pay waits in any of many studies. What
-workers compute for these pages is measured by `bench_results`.
+Makes the studies in a SQLite database of its own, unless `DATABASE_URL` names another, and opens the page as staff. The
+number of queries must not depend on the size, nor that of the question whether pay waits in any of many studies.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
 import sys
 import tempfile
 import time
 from datetime import timedelta
 from typing import Any
 
-PAGES = ("study", "study_bots", "study_agreement", "study_statistics", "study_report")
-LIMIT_S = 3.0
-"""For the study's own page, the first time."""
-PAY_LIMIT_S = 0.3
-"""For the CPU of the pay page, which a busy machine hardly changes."""
+LIMIT_S = 0.3
+"""For the page's CPU, which a busy machine hardly changes."""
 N_STUDIES = 50
-
-
-def make(key: str, n_ratings: int) -> None:
-    """Make in bulk one imported study with a rating per conversation and four bots."""
-    from django.utils import timezone
-
-    from webapp.bots.services import bot_version_record_imported
-    from webapp.conversations.models import Conversation, Turn
-    from webapp.ratings.models import Rating
-    from webapp.studies.models import Participant
-    from webapp.studies.services import study_create
-
-    bots = [bot_version_record_imported(bot_id=f"bot{i}", source=key) for i in range(4)]
-    study = study_create(key=key, name=key, bots=[bot.bot_id for bot in bots], is_imported=True)
-    dimensions = [d.key for d in study.rubric.dimensions.all()]
-    draw, now = random.Random(0), timezone.now()
-    for start in range(0, n_ratings, 5000):
-        numbers = range(start, min(start + 5000, n_ratings))
-        people = [Participant(study=study, platform="import") for _n in numbers]
-        chats = [
-            Conversation(
-                source="import",
-                state="completed",
-                bot=bots[n % 4],
-                study=study,
-                external_id=f"d{n}",
-                n_exchanges=1,
-            )
-            for n in numbers
-        ]
-        Participant.objects.bulk_create(people)
-        Conversation.objects.bulk_create(chats)
-        Turn.objects.bulk_create(
-            Turn(conversation=chat, index=i, speaker=speaker, text="Hello.")
-            for chat in chats
-            for i, speaker in enumerate(("human", "bot"))
-        )
-        Rating.objects.bulk_create(
-            Rating(
-                conversation=chat,
-                participant=person,
-                rubric_id=study.rubric_id,
-                answers={name: draw.randint(1, 7) for name in dimensions},
-                submitted_at=now,
-            )
-            for chat, person in zip(chats, people, strict=True)
-        )
 
 
 def make_visits(key: str, n_visits: int) -> Any:
@@ -162,16 +110,16 @@ def make_visits(key: str, n_visits: int) -> Any:
     return study
 
 
-def opened(client: object, key: str, page: str) -> tuple[int, float, float]:
-    """Return the queries, the seconds and the seconds of this process's CPU of one page."""
+def opened(client: object, key: str) -> tuple[int, float, float]:
+    """Return the queries, the seconds and the seconds of this process's CPU of the study's page."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
     from django.urls import reverse
 
     started, cpu = time.perf_counter(), time.process_time()
     with CaptureQueriesContext(connection) as queries:
-        answer = client.get(reverse(f"dashboard:{page}", args=[key]))  # type: ignore[attr-defined]
-    assert answer.status_code == 200, (page, answer.status_code)
+        answer = client.get(reverse("dashboard:study_pay", args=[key]))  # type: ignore[attr-defined]
+    assert answer.status_code == 200, answer.status_code
     return len(queries), time.perf_counter() - started, time.process_time() - cpu
 
 
@@ -189,11 +137,9 @@ def waits() -> tuple[int, float]:
 
 
 def main() -> int:
-    """Return 1 if a page asks more of a large study than of a small one, or the study's own page is slow."""
+    """Return 1 if the page asks more of a large study than of a small one, or is slow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ratings", type=int, default=100_000)
     parser.add_argument("--visits", type=int, default=10_000)
-    n_ratings: int = parser.parse_args().ratings
     n_visits: int = parser.parse_args().visits
     with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder:
         os.environ.update(DJANGO_SETTINGS_MODULE="webapp.settings.test", CONFAB_DATA_DIR=folder)
@@ -209,35 +155,26 @@ def main() -> int:
         import webapp.asgi  # noqa: F401  as the server runs it
 
         call_command("migrate", verbosity=0)
-        make("small", 100)
-        make("large", n_ratings)
-        make_visits("small-paid", 100)
+        make_visits("small", 100)
         n_queries, _seconds = waits()
-        make_visits("large-paid", n_visits)
+        make_visits("large", n_visits)
         for number in range(N_STUDIES):
             make_visits(f"paid-{number}", 100)
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
         client = Client()
         client.force_login(get_user_model().objects.create_superuser("r", password="x"))
-        failed = False
-        print(
-            f"{connection.vendor}\n{'page':18} {'queries':>8} {'of 100':>7} {'first s':>8} {'again s':>8} {'its CPU':>8}"
+        opened(client, "small")  # what is looked up once a process
+        few, _seconds, _cpu = opened(client, "small")
+        first_queries, first, _cpu = opened(client, "large")
+        many, again, cpu = min(
+            (opened(client, "large") for _time in range(3)), key=lambda found: found[2]
         )
-        for page in (*PAGES, "study_pay"):
-            small, large = (
-                ("small-paid", "large-paid") if page == "study_pay" else ("small", "large")
-            )
-            opened(client, small, page)  # what is looked up once a process
-            few, _seconds, _cpu = opened(client, small, page)
-            first_queries, first, _cpu = opened(client, large, page)
-            many, again, cpu = min(
-                (opened(client, large, page) for _time in range(3)), key=lambda found: found[2]
-            )
-            print(f"{page:18} {many:8} {few:7} {first:8.2f} {again:8.2f} {cpu:8.2f}", flush=True)
-            failed |= many > few or first_queries > few + 20
-            failed |= page == "study" and first > LIMIT_S
-            failed |= page == "study_pay" and cpu > PAY_LIMIT_S
+        print(
+            f"{connection.vendor}: {many} queries, {few} of 100 visits; {first:.2f} s the first time,"
+            f" {again:.2f} s then, {cpu:.2f} s of them its own CPU"
+        )
+        failed = many > few or first_queries > few + 20 or cpu > LIMIT_S
         asked, seconds = waits()
         print(
             f"what waits for pay in {N_STUDIES + 2} studies: {asked} queries, {seconds * 1000:.0f} ms; of one study {n_queries}"
