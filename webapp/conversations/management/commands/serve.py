@@ -1,5 +1,7 @@
-"""`manage.py serve`: the web server, the bot host in the same process where it is embedded, and,
-with `--worker`, a Celery worker beside it. `make run` is `serve --demo --worker`.
+"""`manage.py serve`: the web server, and the bot host in the same process where it is embedded.
+
+With `--worker` a Celery worker runs beside it, with `--demo` a bot host where none is in the process, so that whoever
+opens the demo is answered. `make run` is `serve --demo --worker`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import errno
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
@@ -25,10 +26,18 @@ from django.db import DatabaseError
 
 from chatbots.entries import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_discover
+from webapp.core.children import Children
 from webapp.core.database import database_complaint, database_write_check
-from webapp.core.stopping import GRACE_S, WORKER_S, end_within
+from webapp.core.stopping import GRACE_S, end_within
 from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Study
+
+_BOT_HOST = ("django", "bot_host")
+_WORKER = (
+    *("celery", "--quiet", "--app", "webapp.celery", "worker"),
+    *("--queues", "gpu,default", "--concurrency", "1", "--loglevel", "WARNING"),
+    *("--without-gossip", "--without-mingle"),
+)
 
 
 class Command(BaseCommand):
@@ -37,7 +46,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.HOST)
         parser.add_argument("--port", type=int, default=settings.PORT)
-        parser.add_argument("--demo", action="store_true", help="migrate and make the demo study")
+        parser.add_argument(
+            "--demo",
+            action="store_true",
+            help="migrate, make the demo studies, and run a bot host too where none is in this process",
+        )
         parser.add_argument("--worker", action="store_true", help="run a Celery worker too")
 
     def handle(
@@ -59,12 +72,16 @@ class Command(BaseCommand):
             self._admin_ensure()
         # Between here and the event loop's own handlers too, a signal must reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        children = [self._worker()] if worker else []
+        children = Children()
         try:
             self._say_where(host, port, demo, paper)
+            if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
+                children.begin("bot host", *_BOT_HOST, without_it="nobody who chats is answered")
+            if worker:
+                children.begin("worker", *_WORKER, without_it="jobs wait, such as metrics")
             asyncio.run(_serve(listening, children))
         finally:
-            _end(children)
+            children.end()
 
     def _say_where(self, host: str, port: int, demo: bool, paper: Study | None) -> None:
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
@@ -79,6 +96,10 @@ class Command(BaseCommand):
                 self.stdout.write(f"The paper's bots  {address}/s/{paper.key}/")
             if away:
                 self.stdout.write(f"Not available in the study {paper.key}: {', '.join(away)}")
+        if not (demo or settings.CONFAB_BOT_HOST_IN_PROCESS):
+            self.stdout.write(
+                f"Nobody is answered by this process: `{settings.CONFAB_PROGRAM} bot_host` has to run beside it."
+            )
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 
@@ -92,16 +113,6 @@ class Command(BaseCommand):
             users.create_superuser("admin", password=password)
             self.stdout.write(f"Login (shown once) admin / {password}")
 
-    @staticmethod
-    def _worker() -> subprocess.Popen[bytes]:
-        """Start one child process for all queues, in a session of its own, so that Ctrl-C reaches it through us."""
-        command = [
-            *(sys.executable, "-m", "celery", "--app", "webapp.celery", "worker"),
-            *("--queues", "gpu,default", "--concurrency", "1", "--loglevel", "WARNING"),
-            *("--without-gossip", "--without-mingle"),
-        ]
-        return subprocess.Popen(command, start_new_session=True)
-
 
 class _Server(uvicorn.Server):
     """Leaves signals to `_serve`: uvicorn's own way raises SIGTERM again when it has stopped, which
@@ -112,7 +123,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes]]) -> None:
+async def _serve(listening: socket.socket, children: Children) -> None:
     """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
@@ -130,14 +141,17 @@ async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes
 
     def stop(number: int, frame: FrameType | None) -> None:
         if not server.should_exit:
-            # The worker is told at the end (told twice, Celery would break off its task), and not left behind.
-            end_within(first=lambda: _kill(children))
+            # Children are told at the end (told twice, Celery would break off its task), and not left behind.
+            end_within(first=children.kill)
         loop.call_soon_threadsafe(server.handle_exit, number, frame)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # A terminal that is closed must leave nothing running either; `nohup` has it ignored.
+    hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
         # Not the loop's own handlers, which a blocked loop would never call.
         signal.signal(number, stop)
     web = asyncio.ensure_future(server.serve(sockets=[listening]))
+    watching = asyncio.ensure_future(children.watch())
     tasks = [web]
     if settings.CONFAB_BOT_HOST_IN_PROCESS:
         from webapp.conversations.bot_host import runtime_get
@@ -145,6 +159,7 @@ async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes
         tasks.append(asyncio.ensure_future(runtime_get().run()))
     done, _pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
+    watching.cancel()
     for task in tasks:
         if task is not web:
             task.cancel()
@@ -189,18 +204,3 @@ def _checked(step: Callable[[], object]) -> None:
         step()
     except DatabaseError as error:
         raise CommandError(database_complaint(error)) from error
-
-
-def _end(children: list[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.send_signal(signal.SIGTERM)
-    try:
-        for child in children:
-            child.wait(timeout=WORKER_S)
-    except subprocess.TimeoutExpired:
-        _kill(children)
-
-
-def _kill(children: list[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.kill()

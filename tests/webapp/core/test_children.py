@@ -1,0 +1,39 @@
+"""What runs beside the server is missed when it ends, and ends with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import psutil
+import pytest
+
+from webapp.core import children as module
+from webapp.core.children import Children
+
+
+async def test_a_child_that_ends_is_told_and_the_others_end_with_us(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
+    children = Children()
+    listens = ("http.server", "0", "--bind", "127.0.0.1")
+    children.begin("wrong one", "no_such_module", without_it="nothing is right")
+    children.begin("killed one", *listens, without_it="nobody listens")
+    children.begin("third", *listens, without_it="all is quiet")
+    _wrong, killed, third = psutil.Process().children()[-3:]
+    watching = asyncio.ensure_future(children.watch())
+    async with asyncio.timeout(60):
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+        killed.send_signal(signal.SIGKILL)
+        while len(caplog.messages) < 2:
+            await asyncio.sleep(0.01)
+    watching.cancel()
+    assert caplog.messages == [
+        "The wrong one has ended (exit code 1). Until Confab is started again, nothing is right.",
+        "The killed one has ended (killed by SIGKILL). Until Confab is started again, nobody listens.",
+    ]
+    assert third.is_running()
+    children.end()
+    assert not third.is_running()
