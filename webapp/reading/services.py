@@ -28,6 +28,20 @@ def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
     Raises:
         Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which the search could not name.
     """
+    return Note.objects.get_or_create(
+        conversation=conversation,
+        kind=Note.Kind.TAG,
+        text=tag_checked(text),
+        defaults={"author": author},
+    )[0]
+
+
+def tag_checked(text: str) -> str:
+    """Return a tag as it is stored.
+
+    Raises:
+        Refused: as `tag_add` does.
+    """
     tag = " ".join(text.lower().split())
     if not tag or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
         raise Refused(
@@ -36,9 +50,7 @@ def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
                 "“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark."
             ).format(text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG),
         )
-    return Note.objects.get_or_create(
-        conversation=conversation, kind=Note.Kind.TAG, text=tag, defaults={"author": author}
-    )[0]
+    return tag
 
 
 def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
@@ -46,6 +58,17 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
 
     Raises:
         Refused: for one that is empty or too long.
+    """
+    return Note.objects.create(
+        conversation=conversation, kind=Note.Kind.NOTE, text=note_checked(text), author=author
+    )
+
+
+def note_checked(text: str) -> str:
+    """Return the words of a note as they are stored.
+
+    Raises:
+        Refused: as `note_add` does.
     """
     words = text.replace("\x00", "").strip()
     if not words or len(words) > Note.LONGEST:
@@ -55,9 +78,7 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
                 most=Note.LONGEST, n=len(words)
             ),
         )
-    return Note.objects.create(
-        conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
-    )
+    return words
 
 
 def note_remove(*, conversation: Conversation, pk: int) -> None:

@@ -24,6 +24,7 @@ from tests.builders import (
     make_annotated,
     make_arena,
     make_participant,
+    make_staff,
     make_study,
 )
 from tests.webapp.dashboard.test_pair_pages import make_compared
@@ -42,6 +43,7 @@ from webapp.conversations.models import (
 )
 from webapp.conversations.services.reports import reply_report
 from webapp.core.errors import Refused
+from webapp.core.rights import Right
 from webapp.quality.services import flags_make
 from webapp.ratings.comparing import comparison_submit
 from webapp.ratings.judging import judgements_of
@@ -49,6 +51,8 @@ from webapp.ratings.models import Rating
 from webapp.ratings.pairs import study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add, rating_submit
+from webapp.reading.models import Note
+from webapp.reading.services import note_add, star_set, tag_add
 from webapp.results.making import study_answers, study_comparisons
 from webapp.results.pairs import study_pairs
 from webapp.results.study_data import study_data
@@ -241,6 +245,32 @@ def test_checks_reports_and_marks_come_back(
     assert [model.objects.count() for model in BESIDE] == n_rows
 
 
+def test_what_readers_left_comes_back_once(study: Study, tmp_path: Path) -> None:
+    study = study_edit(study=study, state=Study.State.ENDED)
+    author = make_staff(Right.READ)
+    first, second = study.conversations.order_by("created_at")
+    star_set(conversation=first, is_starred=True, author=author)
+    for chat in (first, second):
+        tag_add(conversation=chat, text="-off topic", author=author)
+        note_add(conversation=chat, text="=SUM(A1)\nLook again, \u202eagain.", author=author)
+    note_add(conversation=first, text="Look again.", author=author)
+    emptied = note_add(conversation=first, text="A name.", author=author)
+    Note.objects.filter(pk=emptied.pk).update(text="")  # as a retention does
+    read = again(study, tmp_path)
+    assert_same_tables(study, read, "reader_notes")
+    left = Note.objects.filter(conversation__study=read)
+    n_left, somewhen = left.count(), left.filter(text="Look again.").get()
+    assert n_left == 7
+    assert not left.exclude(author=None).exists()
+    Note.objects.filter(pk=somewhen.pk).update(text="")
+    import_conversations(tmp_path / "study.zip", study_key="again")
+    assert left.count() == n_left
+
+    changed = changed_cell(study, tmp_path, "reader_notes", b",star,", b",heart,")
+    with pytest.raises(PackageError, match=r"reader_notes.csv, row \d: kind 'heart' is none"):
+        import_conversations(changed, study_key="third")
+
+
 BESIDE = (ReplyReport, ReplyMark, QuizAttempt, ChatCheckAnswer, Rating, Slot, Task)
 
 
@@ -421,31 +451,19 @@ def test_a_zip_that_would_do_harm_is_not_unpacked(
         pass
 
 
-def test_a_row_that_cannot_be_read_is_named(study: Study, tmp_path: Path) -> None:
+def changed_cell(study: Study, tmp_path: Path, table: str, old: bytes, new: bytes) -> Path:
+    """Pack a study with another text in one of its tables, and the digests of that."""
     files = opened(packed(study))
-    files["data/bots.csv"] = files["data/bots.csv"].replace(b",eliza,", b",other,")
+    files[f"data/{table}.csv"] = files[f"data/{table}.csv"].replace(old, new)
     sums = io.StringIO()
     for name, data in files.items():
         if name != "SHA256SUMS":
             sums.write(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
     files["SHA256SUMS"] = sums.getvalue().encode()
+    return packed_as(tmp_path, files)
+
+
+def test_a_row_that_cannot_be_read_is_named(study: Study, tmp_path: Path) -> None:
+    path = changed_cell(study, tmp_path, "bots", b",eliza,", b",other,")
     with pytest.raises(PackageError, match="is not the key of bot 'other'"):
-        import_conversations(packed_as(tmp_path, files), study_key="again")
-
-
-def test_a_notebook_gets_the_exported_tables(study: Study, tmp_path: Path) -> None:
-    read = confab.read(written(study, tmp_path))
-    assert set(read.tables) >= {"participants", "turns", "ratings", "bots", "conversations"}
-    files = opened(packed(study))
-    for name, table in read.tables.items():
-        exported = rows(files, name)
-        assert len(table) == len(exported), name
-        if exported:
-            assert list(table.columns) == list(exported[0])
-    ratings = read.tables["ratings"]
-    assert ratings["with"].tolist() == [4.0, 4.0]
-    assert ratings["comment"].tolist() == [NASTY] * 2
-    assert read.reversed == ("dull",)
-    assert read.ratings["with"].tolist() == [4.0, 4.0]
-    assert len(read.messages) == 12
-    assert set(read.dimensions) == {"with", "dull"}
+        import_conversations(path, study_key="again")

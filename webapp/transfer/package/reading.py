@@ -20,6 +20,7 @@ from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import asked_after
 from webapp.transfer.package.beside_reading import beside_read
 from webapp.transfer.package.metric_reading import metrics_named, metrics_read
+from webapp.transfer.package.note_reading import notes_read
 from webapp.transfer.package.storing import (
     ReadConversation,
     ReadPerson,
@@ -102,6 +103,9 @@ class _Reading:
             self._tell("data/ratings.csv", stored.left_out)
         for part in beside_read(study=study, package=package, versions=self.versions):
             self._tell("checks, reports or marks", part.left_out)
+            self._count(part.n_new)
+        for part in notes_read(study=study, package=package):
+            self._tell("data/reader_notes.csv", part.left_out)
             self._count(part.n_new)
         metrics = metrics_named(package)
         for n_rows in metrics_read(study=study, package=package, metrics=metrics):
