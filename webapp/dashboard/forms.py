@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.text import slugify
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
@@ -287,10 +289,23 @@ class ImportForm(forms.Form):
         label=_("File"),
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"}),
     )
-    study = forms.SlugField(
+    study = forms.CharField(
         label=_("Study key"),
+        required=False,
         max_length=60,
-        help_text=_("A study of this key is made if there is none."),
+        # The browser refuses what the server would: a refused form has lost its file.
+        widget=forms.TextInput(
+            attrs={
+                "pattern": "[\\-A-Za-z0-9_]+",
+                "title": _("Letters, digits, - and _ only, such as my-study"),
+                "autocapitalize": "none",
+                "spellcheck": "false",
+            }
+        ),
+        help_text=_(
+            "The study's name in addresses, such as my-study. It is made if there is none. Left empty, it is named "
+            "after the file."
+        ),
     )
     low = forms.FloatField(label=_("Scale from"), required=False)
     high = forms.FloatField(
@@ -326,6 +341,25 @@ class ImportForm(forms.Form):
                 )
             )
         return file
+
+    def clean_study(self) -> str:
+        """Return the key, or the one that the file's name makes; refuse what cannot stand in an address."""
+        key = self.cleaned_data["study"].strip()
+        file = self.cleaned_data.get("file")
+        if not key and file is not None:
+            key = slugify(file.name.split(".")[0])[:60]
+            if not key:
+                raise forms.ValidationError(
+                    __("“{name}” makes no key. Write one, such as my-study.").format(name=file.name)
+                )
+        if key and not re.fullmatch(r"[-\w]+", key, re.ASCII):
+            example = slugify(key) or "my-study"
+            raise forms.ValidationError(
+                __(
+                    "“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
+                ).format(key=key, example=example)
+            )
+        return key
 
     def clean_language(self) -> str:
         """Refuse what is no code of a language."""

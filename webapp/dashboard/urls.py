@@ -102,6 +102,9 @@ urlpatterns = [
         conversations.study_conversations,
         name="study_conversations",
     ),
+    path(
+        "studies/<slug:key>/conversations/spread/", conversations.study_spread, name="study_spread"
+    ),
     path("studies/<slug:key>/conversations/keep/", noting.search_keep, name="search_keep"),
     path("studies/<slug:key>/metrics/", metrics.study_metrics, name="study_metrics"),
     path("studies/<slug:key>/export/", export.export, name="study_export"),
@@ -132,6 +135,7 @@ urlpatterns = [
         conversations.run_conversations,
         name="run_conversations",
     ),
+    path("runs/<int:run_id>/conversations/spread/", conversations.run_spread, name="run_spread"),
     path("jobs/<slug:kind>/<int:pk>/", jobs.job, name="job"),
     path("jobs/<slug:kind>/<int:pk>/live/", jobs.job_live, name="job_live"),
     path("jobs/<slug:kind>/<int:pk>/stop/", jobs.job_stop, name="job_stop"),

@@ -200,6 +200,42 @@ def _columns(
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """The range of a number that a line asks for; an end that it leaves open is empty.
+
+    Attributes:
+        rest: the line without it, its order and its limits.
+    """
+
+    low: str
+    high: str
+    rest: str
+
+
+def range_asked(line: str, number: Number, numbers: Numbers) -> Range:
+    """Return which range of a number a line asks for, so that it can be asked for otherwise.
+
+    Raises:
+        Unreadable: the line cannot be read.
+    """
+    low = high = ""
+    rest = []
+    for term in terms_of(line):
+        if term.field in ("sort", "limit", "sample", "seed"):
+            continue
+        if term.is_not or not term.field or numbers.get(term.field) != number:
+            rest.append(term)
+        elif term.sign.startswith(">"):
+            low = term.value
+        elif term.sign.startswith("<"):
+            high = term.value
+        else:
+            first, dots, last = term.value.partition("..")
+            low, high = first.strip("*"), last.strip("*") if dots else first
+    return Range(low, high, line_of(rest))
+
+
+@dataclass(frozen=True, slots=True)
 class Wider:
     """A part of a line that finds nothing, and how many would be found without it."""
 

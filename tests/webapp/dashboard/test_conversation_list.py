@@ -194,3 +194,21 @@ def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(
         assert found == dict.fromkeys(
             study.conversations.filter(ratings__isnull=False).values_list("pk", flat=True), 1
         )
+
+
+def test_the_spread_of_a_number_is_of_what_the_rest_of_the_line_asks_for(
+    staff: Client, study: Study
+) -> None:
+    address = reverse("dashboard:study_spread", args=[study.key])
+
+    def drawn(**query: str) -> tuple[str, list[tuple[str, str]]]:
+        text = staff.get(address, query).content.decode()
+        return text, re.findall(r'height="([\d.]+)" data-low="(\d+)"', text)
+
+    text, bars = drawn(of="quality", q="quality:2..4 sort:quality limit:1")
+    assert bars == [("40", "2"), ("20", "4"), ("20", "5"), ("20", "7")]
+    assert 'data-spread-low="2" data-spread-high="4"' in text
+    _text, bars = drawn(of="quality", q="exchanges>3 quality>3")
+    assert bars == [("40", "2"), ("20", "5")]
+    assert "No conversation that fits" in drawn(of="quality", q="fluency>9")[0]
+    assert staff.get(address, {"of": "nonsense"}).status_code == 404

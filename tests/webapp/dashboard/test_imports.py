@@ -94,3 +94,24 @@ def test_what_cannot_be_imported_is_refused_before_there_is_a_job(
     with pytest.raises(Refused, match=told):
         job_create(kind="import", payload=payload)
     assert not Job.objects.exists()
+
+
+def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_can(
+    staff: Client,
+) -> None:
+    line = {
+        "dialogue_id": "a",
+        "bot": "b",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+    }
+
+    def sent(name: str, key: str) -> str:
+        upload = SimpleUploadedFile(name, (json.dumps(line) + "\n").encode())
+        answer = staff.post(reverse("dashboard:imports"), {"file": upload, "study": key})
+        return answer.content.decode()
+
+    assert "1 conversation" in sent("Talks of May.jsonl", "")
+    assert Conversation.objects.get().study.key == "talks-of-may"
+    assert "“My study”: a key has" in (refused := sent("a.jsonl", "My study"))
+    assert "“my-study” would do." in refused
+    assert "“!!.jsonl” makes no key." in sent("!!.jsonl", "")

@@ -9,6 +9,8 @@ from markupsafe import Markup
 from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
 from evaluation.plots.svg import el
 
+_SCREEN = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -44,6 +46,11 @@ class Table:
 
     headers: list[Header]
     rows: list[list[Cell]]
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether it has more rows than a screen shows."""
+        return len(self.rows) > _SCREEN
 
     @property
     def lined(self) -> list[list[tuple[Header, Cell]]]:

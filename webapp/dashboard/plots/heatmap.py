@@ -52,7 +52,9 @@ def heatmap_figure(
         id=id,
         title=title,
         method=method,
-        wide=_draw(titles, found, 342 if len(titles) <= 6 else 600, css="plot-wide"),
+        wide=_draw(titles, found, 342, css="plot-wide plot-small")
+        if len(titles) <= 6
+        else _draw(titles, found, 600, css="plot-wide"),
         narrow=[Variant("", _draw(titles, found, 298, css=""))],
         table=Table(headers, rows),
         note=note,

@@ -13,6 +13,9 @@ from evaluation.printing import figure, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 
+CROWDED = 8
+"""More points than these need the whole width of a page for their names."""
+
 
 def scatter_figure(
     points: Sequence[Point],
@@ -44,8 +47,10 @@ def scatter_figure(
         id=id,
         title=title,
         method=method,
-        wide=drawn_as(515, 390, css="plot-wide"),
-        narrow=[Variant("", drawn_as(298, 330, size=11))],
+        wide=drawn_as(860, 500, css="plot-wide plot-grown")
+        if len(drawn) > CROWDED
+        else drawn_as(515, 390, css="plot-wide"),
+        narrow=[Variant("", drawn_as(298, 480 if len(drawn) > CROWDED else 330, size=11))],
         table=_table(points, x_title, y_title),
         note=note,
     )

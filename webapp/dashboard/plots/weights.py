@@ -5,22 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from markupsafe import Markup
 
 from evaluation.plots.weights import Weight, weights_drawing
 from evaluation.printing import share, span
-from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.plots.figure import Cell, Figure, Header, More, Table, Variant
+
+FIRST = 15
+"""Weights that are drawn at first."""
 
 
 def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: str = "") -> Figure:
-    """Draw the weights, sorted by their means, largest first."""
+    """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand."""
     ordered = sorted(weights, key=lambda weight: -weight.mean)
-    name = _("Weights of {n} features with their intervals.").format(n=len(ordered))
+    wide, narrow = _drawings(ordered)
+    more = None
+    if len(ordered) > FIRST + 3:
+        told = _(
+            "Shown are the {n} that move the prediction most: chosen for that, they look stronger than they are."
+        ).format(n=FIRST)
+        all_of_them = ngettext("All %(n)s weight", "All %(n)s weights", len(ordered))
+        more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
+        strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:FIRST])
+        wide, narrow = _drawings([one for i, one in enumerate(ordered) if i in strongest])
     return Figure(
         id="weights",
         title=title,
         method=method,
-        wide=weights_drawing(ordered, 380, name=name, css="plot-wide"),
-        narrow=[Variant("", weights_drawing(ordered, 298, name=name))],
+        wide=wide,
+        narrow=narrow,
         table=Table(
             [Header(_("Feature")), Header(_("Weight"), numeric=True), Header("90 %", numeric=True)],
             [
@@ -33,4 +47,19 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
             ],
         ),
         note=note,
+        more=more,
+    )
+
+
+def _drawings(weights: Sequence[Weight]) -> tuple[Markup, list[Variant]]:
+    """Return the drawings for wide and for narrow columns."""
+    n = len(weights)
+    name = ngettext(
+        "The weight of %(n)d feature with its interval.",
+        "Weights of %(n)d features with their intervals.",
+        n,
+    ) % {"n": n}
+    return (
+        weights_drawing(weights, 380, name=name, css="plot-wide"),
+        [Variant("", weights_drawing(weights, 298, name=name))],
     )

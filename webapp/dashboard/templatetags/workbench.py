@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from django import template
+from markupsafe import Markup
 
 from evaluation.plots.lettering import plain
+from evaluation.plots.svg import el
 from evaluation.printing import figure
 from webapp.dashboard.board import Choice
 from webapp.dashboard.plots.tracks import printed
 from webapp.dashboard.workbench import Workbench
 from webapp.reading.fields import Number
 from webapp.reading.models import SavedSearch
+from webapp.reading.spread import Spread
 
 register = template.Library()
 
@@ -36,6 +39,40 @@ def number_of(one: tuple[Number, float | None]) -> str:
     if number.kind == "metric":
         return printed(value, number.unit)
     return plain(value) if float(value).is_integer() else figure(value)
+
+
+@register.filter
+def number_plain(value: float) -> str:
+    """Write a number with as few decimals as it takes."""
+    return plain(value)
+
+
+@register.filter
+def unlocalised(value: float) -> str:
+    """Write a number as attributes of HTML have it, in every language."""
+    return f"{value:.10g}"
+
+
+@register.simple_tag
+def spread_bars(spread: Spread) -> Markup:
+    """Draw the bars of a spread on a ground of 200 by 40, each with the range that it stands for."""
+    highest = max(bar.n for bar in spread.bars)
+    width = 200 / len(spread.bars)
+    drawn = [
+        el(
+            "rect",
+            x=i * width + 0.5,
+            y=40 - height,
+            width=width - 1,
+            height=height,
+            data_low=unlocalised(bar.low),
+            data_high=unlocalised(bar.high),
+        )
+        for i, bar in enumerate(spread.bars)
+        # A bar of one conversation among thousands is still seen.
+        if (height := max(40 * bar.n / highest, 1.5) if bar.n else 0)
+    ]
+    return Markup("").join(drawn)
 
 
 @register.simple_tag

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
@@ -20,9 +20,10 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.dashboard.workbench import Workbench, workbench_of
+from webapp.dashboard.workbench import Range, Workbench, range_asked, workbench_of
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import study_dimensions, title_as_given
+from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import (
     Listing,
@@ -33,9 +34,11 @@ from webapp.reading.listing import (
     of_run,
     of_study,
     page_of,
+    people_kept,
     place_of,
 )
 from webapp.reading.selectors import Notes, notes_of, saved_searches, tags_of_study
+from webapp.reading.spread import spread_of
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
 
@@ -201,6 +204,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         study,
         "conversations",
         leaves_out=True,
+        spread_href=reverse("dashboard:study_spread", args=[study.key]),
         bots=list(bots.values()),
         states=Conversation.State.choices,
         saved=saved_searches(study, request.user, numbers, tuple(bots)),
@@ -227,10 +231,46 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
         "run_conversations.html",
         "runs",
         run=run,
+        spread_href=reverse("dashboard:run_spread", args=[run.pk]),
         bots=list(slots.values()),
         has_pairs=run.plan.get("pairs") == "all",
         **bench_context(request, bench, rows, numbers, slots, rows.count()),
     )
+
+
+@require_safe
+@staff_only
+def study_spread(request: HttpRequest, key: str) -> HttpResponse:
+    """Draw how a number spreads over a study's conversations, as a part of the page."""
+    study = study_of(key)
+    dimensions = dimensions_of(study)
+    numbers = Numbers(dimensions)
+    bench = workbench_of(request.GET, numbers, dimensions, study_bots(study), study)
+    return _spread(request, bench, of_study(study), numbers)
+
+
+@require_safe
+@staff_only
+def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Draw how a number spreads over a run's conversations, as a part of the page."""
+    run = get_object_or_404(SelfPlayRun, pk=run_id)
+    numbers = Numbers([])
+    return _spread(request, workbench_of(request.GET, numbers), of_run(run), numbers)
+
+
+def _spread(request: HttpRequest, bench: Workbench, rows: Any, numbers: Numbers) -> HttpResponse:
+    """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
+    number = numbers.get(request.GET.get("of", ""))
+    if number is None:
+        raise Http404(f"no number {request.GET.get('of', '')}")
+    asked = Range("", "", "")
+    if bench.wrong is None:
+        asked = range_asked(bench.line, number, numbers)
+        others = asked_of(asked.rest, numbers, study=bench.study)
+        rows = others.matching(rows)
+    rows = people_kept(rows, synthetic=bench.synthetic, without=bench.without)
+    context = {"number": number, "spread": spread_of(rows, number), "asked": asked}
+    return render(request, "dashboard/_spread.html", context)
 
 
 @require_safe

@@ -20,7 +20,7 @@ from webapp.dashboard import counts
 from webapp.dashboard.column_titles import short_titles
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
-from webapp.dashboard.plots.scatter import scatter_figure
+from webapp.dashboard.plots.scatter import CROWDED, scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
 from webapp.dashboard.wording.hybrid_bots import carrying_table, expected_table, selfplay_table
 from webapp.dashboard.wording.hybrid_tables import (
@@ -69,6 +69,7 @@ class HybridView:
     no_correlation: str
     verdict: str
     checks: list[Check]
+    is_crowded: bool
 
 
 def hybrid_view(
@@ -136,6 +137,7 @@ def hybrid_view(
         % {"n": n_bots, "few": FEW_BOTS},
         verdict=verdict_text(result.get("verdict")),
         checks=checks_of(result, bots) if enough else choices_of(result),
+        is_crowded=n_bots > CROWDED,
     )
 
 

@@ -1,6 +1,7 @@
 // The workbench: rows open beside the list without leaving it; the list is one stop of Tab, arrows go through it.
 import { readerKeysMayAct, readerStart } from "./reader.js";
 import { formsStart } from "./forms.js";
+import { spreadStart } from "./spread.js";
 
 const bench = document.querySelector("[data-workbench]");
 const wide = matchMedia("(min-width: 1001px)");
@@ -104,6 +105,8 @@ if (bench) {
       sheet.querySelector("summary").focus();
     });
   }
+
+  for (const form of bench.querySelectorAll("[data-spread]")) spreadStart(form);
 
   // Six columns at most: the others are closed once six are chosen.
   for (const form of bench.querySelectorAll("[data-columns]")) {

@@ -1,0 +1,62 @@
+// A range of a number: two sliders over its bars, beside the two fields, which count. Without script there are the fields alone.
+export function spreadStart(form) {
+  const here = form.querySelector("[data-spread-here]");
+  const number = form.elements.number;
+  const fields = { low: form.elements.low, high: form.elements.high };
+  let asking = null;
+
+  const read = (field) => (field.value.trim() === "" ? NaN : Number(field.value.replace(",", ".").replace("−", "-")));
+
+  // Bars within the range are filled; a slider stands where its field says, or at the end that is left open.
+  const show = () => {
+    const low = read(fields.low);
+    const high = read(fields.high);
+    for (const bar of here.querySelectorAll("rect")) {
+      const [from, to] = [Number(bar.dataset.low), Number(bar.dataset.high)];
+      bar.classList.toggle("is-out", to <= low || from > high);
+    }
+    for (const slider of here.querySelectorAll("[data-end]")) {
+      const is = slider.dataset.end === "low" ? low : high;
+      slider.value = Number.isNaN(is) ? slider[slider.dataset.end === "low" ? "min" : "max"] : is;
+    }
+  };
+
+  const slid = (event) => {
+    const slider = event.target;
+    const { end } = slider.dataset;
+    const other = here.querySelector(`[data-end=${end === "low" ? "high" : "low"}]`);
+    const beyond = end === "low" ? Number(slider.value) > Number(other.value) : Number(slider.value) < Number(other.value);
+    if (beyond) slider.value = other.value;
+    const isOpen = slider.value === slider[end === "low" ? "min" : "max"];
+    fields[end].value = isOpen ? "" : slider.value;
+    show();
+  };
+
+  const ask = async () => {
+    asking?.abort();
+    asking = new AbortController();
+    const query = new URLSearchParams(new FormData(form));
+    for (const name of ["number", "low", "high", "bot", "state", "first"]) query.delete(name);
+    query.set("of", number.value);
+    try {
+      const answer = await fetch(`${form.dataset.spread}?${query}`, { signal: asking.signal });
+      if (!answer.ok) throw new Error(answer.statusText);
+      const part = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+      const bars = part.querySelector(".spread-bars");
+      fields.low.value = bars?.dataset.spreadLow ?? "";
+      fields.high.value = bars?.dataset.spreadHigh ?? "";
+      here.replaceChildren(...part.childNodes);
+      here.hidden = false;
+      show();
+    } catch (error) {
+      if (error.name !== "AbortError") here.hidden = true; // the fields do without
+    }
+  };
+
+  here.addEventListener("input", slid);
+  for (const field of Object.values(fields)) field.addEventListener("input", show);
+  number.addEventListener("change", ask);
+  form.closest("details").addEventListener("toggle", (event) => {
+    if (event.target.open && !here.childNodes.length) ask();
+  });
+}
