@@ -21,6 +21,7 @@ from webapp.core.crew import CrewedPages, PagesInOneThread  # noqa: E402
 from webapp.core.lifespan import lifespan  # noqa: E402
 from webapp.core.origins import OriginValidator  # noqa: E402
 from webapp.core.prefix import PathPrefix  # noqa: E402
+from webapp.core.processes import THREADS, signs  # noqa: E402
 from webapp.core.rights import Right  # noqa: E402
 from webapp.participant.routing import websocket_urlpatterns  # noqa: E402
 
@@ -42,12 +43,14 @@ def rights_to_upload(path: str) -> tuple[Right, ...]:
 
 
 django_application = PagesInOneThread()
+crewed = CrewedPages(
+    django_application,
+    n_threads=settings.CONFAB_WEB_THREADS,
+    wait_s=settings.CONFAB_WEB_WAIT_S,
+)
+signs.stands_s[THREADS] = crewed.stands_s
 pages = BodyLimits(
-    CrewedPages(
-        django_application,
-        n_threads=settings.CONFAB_WEB_THREADS,
-        wait_s=settings.CONFAB_WEB_WAIT_S,
-    ),
+    crewed,
     limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     # The form around the file takes a little too.
     upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,

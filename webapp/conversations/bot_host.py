@@ -94,6 +94,7 @@ class BotHostRuntime:
             await asyncio.gather(
                 *(self._listen(worker, channel) for channel in channels),
                 self._beat(),
+                signs.beat(),
             )
         finally:
             await self.close()

@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +22,7 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.utils import translation
 
@@ -35,6 +36,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
+# So much of a large answer is made at a visit to its thread, and sent before the next is made.
+PIECE_BYTES = 64 * 1024
 # Drawn anew for everyone, so that those who were sent away do not come back all together.
 RETRY_AFTER_S = (3, 8)
 
@@ -50,19 +53,26 @@ class Crew:
         # One worker each: whoever borrows it has all its work done by the same thread.
         self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
         self._places = asyncio.Semaphore(n_threads)
+        self._moved_at = time.monotonic()
 
     @property
     def has_idle(self) -> bool:
         """Whether a thread can be borrowed without waiting."""
         return not self._places.locked()
 
+    def stands_s(self) -> float:
+        """Return for how many seconds every thread has been busy with what it was; 0 while one is free. For any thread."""
+        return 0.0 if self._idle else time.monotonic() - self._moved_at
+
     async def borrow(self) -> ThreadPoolExecutor:
         """Wait for a thread; the one that worked last, so that in quiet hours few connections are open."""
         await self._places.acquire()
+        self._moved_at = time.monotonic()
         return self._idle.pop()
 
     def give_back(self, thread: ThreadPoolExecutor) -> None:
         """Leave the thread to whoever is next in line."""
+        self._moved_at = time.monotonic()
         self._idle.append(thread)
         self._places.release()
 
@@ -81,7 +91,8 @@ class PagesInOneThread(ASGIHandler):
     """Django, with all of a page's middleware and its view done in one visit to the thread.
 
     Django's own goes back to the event loop before the view and for each look of the middleware at it. An
-    asynchronous view still runs on the event loop.
+    asynchronous view still runs on the event loop. And what a page streams from a plain iterator is sent while it is
+    made: Django's own collects all of it first.
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
@@ -91,6 +102,33 @@ class PagesInOneThread(ASGIHandler):
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Return the page, made in the thread that the request borrowed."""
         return await sync_to_async(self.get_response)(request)
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send the page, a piece at a time where it is streamed."""
+        if isinstance(response, StreamingHttpResponse) and not response.is_async:
+            response.streaming_content = in_pieces(iter(response))
+        await super().send_response(response, send)
+
+
+async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what an iterator yields, which is asked in the thread of the request, joined to pieces worth a visit to it.
+
+    What has to arrive as soon as it is there must be an asynchronous iterator, which does not come here.
+    """
+    taken = sync_to_async(_piece)
+    while piece := await taken(parts):
+        yield piece
+
+
+def _piece(parts: Iterator[bytes]) -> bytes:
+    """Return the next piece; nothing once the iterator has come to its end."""
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            break
+    return b"".join(found)
 
 
 class CrewedPages:
@@ -107,6 +145,10 @@ class CrewedPages:
         self.wait_s = wait_s
         self._pages = Crew(n_threads, "page")
         self._health = Crew(1, "health")
+
+    def stands_s(self) -> float:
+        """Return for how many seconds no page has come to its end though all threads are busy."""
+        return self._pages.stands_s()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path = scope["path"]

@@ -14,12 +14,16 @@ END_S = 3.0
 
 async def lifespan(_scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Begin and end the signs of life of this process."""
+    beating: asyncio.Task[None] | None = None
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
             signs.begin(WEB)
+            beating = asyncio.ensure_future(signs.beat())
             await send({"type": "lifespan.startup.complete"})
         else:
+            if beating is not None:
+                beating.cancel()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(signs.end), END_S)
             await send({"type": "lifespan.shutdown.complete"})

@@ -1,4 +1,4 @@
-"""Signs of life of every process: who it is, how busy it is, and what it has counted.
+"""Signs of life of every process: who it is, how busy it is, whether it hangs, and what it has counted.
 
 A process stores its sign in one row, every few seconds. So whichever web process is asked tells of all of them, on any
 number of machines, and nobody needs to reach a bot host or a worker.
@@ -6,13 +6,15 @@ number of machines, and nobody needs to reach a bot host or a worker.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psutil
@@ -29,6 +31,11 @@ logger = logging.getLogger(__name__)
 SILENT_AFTER = timedelta(seconds=60)
 """Who has given no sign for so long is not there any more."""
 FORGOTTEN_AFTER = timedelta(days=1)
+HANGS_AFTER_S = 60.0
+"""What has stood still for so long hangs. The sign says so, for the thread that gives signs still moves."""
+LOOP, THREADS = "loop", "threads"
+"""What may hang: the event loop, and all threads for pages at once."""
+_BEAT_EVERY_S = 1.0
 
 Role = str
 WEB, BOT_HOST, WORKER = "web", "bot_host", "worker"
@@ -42,6 +49,8 @@ class Signs:
         self.roles: dict[Role, dict[str, Any]] = {}
         self.after: list[Callable[[], object]] = []
         """What is done after each sign, in the same thread."""
+        self.stands_s: dict[str, Callable[[], float]] = {}
+        """Of what may hang, how long it has stood still, in seconds."""
         self._began_at = timezone.now()
         self._used: tuple[float, float] | None = None
         self._over = threading.Event()
@@ -61,6 +70,14 @@ class Signs:
             self._thread = threading.Thread(target=self._give_on, name="signs", daemon=True)
             self._thread.start()
 
+    async def beat(self) -> None:
+        """Watch from now on whether the event loop that runs this moves; until cancelled."""
+        beat_at = time.monotonic()
+        self.stands_s[LOOP] = lambda: time.monotonic() - beat_at
+        while True:
+            beat_at = time.monotonic()
+            await asyncio.sleep(_BEAT_EVERY_S)
+
     def give(self) -> None:
         """Store a sign; while the database is away there is none."""
         now = timezone.now()
@@ -72,7 +89,7 @@ class Signs:
             "began_at": self._began_at,
             "heard_at": now,
             "details": {key: value for one in self.roles.values() for key, value in one.items()},
-            "load": self._load(),
+            "load": {**self._load(), "hangs": self._hangs()},
             "samples": samples_now(),
         }
         try:
@@ -109,6 +126,11 @@ class Signs:
             self._over.wait(settings.CONFAB_SIGN_EVERY_S)
         self._thread = None
 
+    def _hangs(self) -> dict[str, float]:
+        """Return what hangs, and for how many seconds."""
+        stands = {name: look() for name, look in self.stands_s.items()}
+        return {name: round(s, 1) for name, s in stands.items() if s >= HANGS_AFTER_S}
+
     def _load(self) -> dict[str, float]:
         """Return the share of a core used since the last sign and the memory; a worker's children count with it."""
         own = psutil.Process()
@@ -137,6 +159,12 @@ signs = Signs()
 def is_silent(process: Process) -> bool:
     """Tell whether a process has given no sign for too long."""
     return timezone.now() - process.heard_at > SILENT_AFTER
+
+
+def hangs_since(process: Process) -> dict[str, datetime]:
+    """Return what of a process hung at its last sign, and since when."""
+    hangs = process.load.get("hangs", {})
+    return {name: process.heard_at - timedelta(seconds=s) for name, s in hangs.items()}
 
 
 def processes_all() -> list[Process]:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
 from webapp.core.models import Process
-from webapp.core.processes import BOT_HOST, WORKER, is_silent, processes_all
+from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_all
 from webapp.operating.queues import Queue, job_queues, replies_queue
 from webapp.operating.room import database_bytes, disk, folder_bytes
 from webapp.operating.troubles import Trouble, role_words, troubles
@@ -30,6 +30,7 @@ class ProcessRow:
     began_at: datetime
     heard_s: int
     is_silent: bool
+    hangs_since: datetime | None
     cpu: int | None
     memory_mb: float
 
@@ -122,6 +123,7 @@ def _row(one: Process) -> ProcessRow:
         one.began_at,
         max(0, round((timezone.now() - one.heard_at).total_seconds())),
         is_silent(one),
+        min(hangs_since(one).values(), default=None),
         None if cpu is None else round(cpu * 100),
         one.load.get("memory_mb", 0.0),
     )

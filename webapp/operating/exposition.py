@@ -62,13 +62,15 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
     heard = _gauge("confab_process_heard_seconds", "Since its last sign of life.", "process")
     cpu = _gauge("confab_process_cpu_cores", "Cores it kept busy since its last sign.", "process")
     memory = _gauge("confab_process_memory_bytes", "Resident memory.", "process")
+    hangs = _gauge("confab_process_hangs_seconds", "How long its event loop, or all threads for pages, had stood still at its last sign; 0: they move.", "process")  # fmt: skip
     for one in living:
         info.add_metric([one.label, " ".join(one.roles), one.host, one.version], 1)
         heard.add_metric([one.label], (timezone.now() - one.heard_at).total_seconds())
         memory.add_metric([one.label], one.load.get("memory_mb", 0) * 1e6)
+        hangs.add_metric([one.label], max(one.load.get("hangs", {}).values(), default=0.0))
         if "cpu" in one.load:
             cpu.add_metric([one.label], one.load["cpu"])
-    yield from (info, heard, cpu, memory)
+    yield from (info, heard, cpu, memory, hangs)
 
 
 def _waiting() -> Iterator[Metric]:

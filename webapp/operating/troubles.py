@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.core.models import Process
-from webapp.core.processes import is_silent, processes_all
+from webapp.core.processes import LOOP, hangs_since, is_silent, processes_all
 from webapp.operating.queues import Queue, job_queues, replies_queue
 from webapp.operating.room import disk
 from webapp.runs.kinds.base import job_models
@@ -82,6 +82,8 @@ def role_words(process: Process) -> str:
 def _silent() -> Iterator[Trouble]:
     everyone = processes_all()
     living = [one for one in everyone if not is_silent(one)]
+    for one in living:
+        yield from _hanging(one)
     for one in everyone:
         if not is_silent(one) or any(_replaces(other, one) for other in living):
             continue
@@ -96,6 +98,35 @@ def _silent() -> Iterator[Trouble]:
             ).format(time=f"{one.heard_at:%H:%M:%S}"),
             {"process": one.label, "roles": one.roles, "host": one.host},
         )
+
+
+def _hanging(process: Process) -> Iterator[Trouble]:
+    """Yield that a process hangs: of the same kind and subject as when it falls silent, which may come next."""
+    if not (hangs := hangs_since(process)):
+        return
+    time = f"{min(hangs.values()):%H:%M:%S}"
+    if LOOP in hangs:
+        words = _(
+            "Its event loop has not moved since {time} (UTC): whoever is connected to it is answered nothing. Start it again."
+        )
+    else:
+        words = _(
+            "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and are "
+            "asked to come back. Look at what takes so long, such as locks of the database, or start it again."
+        )
+    yield Trouble(
+        SILENT,
+        str(process.id),
+        _("{process} on {host} hangs").format(process=role_words(process), host=process.host),
+        words.format(time=time),
+        {
+            "process": process.label,
+            "roles": process.roles,
+            "host": process.host,
+            "hangs": sorted(hangs),
+            "since": min(hangs.values()).isoformat(timespec="seconds"),
+        },
+    )
 
 
 def _replaces(other: Process, gone: Process) -> bool:

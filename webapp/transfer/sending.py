@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import BinaryIO, Literal, cast
+from collections.abc import Iterator
+from typing import BinaryIO, Literal
 
-from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
 from webapp.transfer.writers import CONTENT_TYPES, Format
@@ -30,16 +29,8 @@ def sent(
 ) -> StreamingHttpResponse:
     """Send pieces of a file under the name of what is in it."""
     kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
-    response = StreamingHttpResponse(streamed(pieces), content_type=kind)
+    response = StreamingHttpResponse(pieces, content_type=kind)
     name = f"{key}-{what}{'-private' if is_private else ''}"
     response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-async def streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces one after another; of a plain iterator the server would read all at once."""
-    end = object()
-    following = sync_to_async(next)
-    while (piece := await following(pieces, end)) is not end:  # type: ignore[call-arg]
-        yield cast(bytes, piece)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.core.cache import caches
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
@@ -59,10 +58,8 @@ class Program:
 
 
 def streamed(answer: Any) -> bytes:
-    async def pieces() -> bytes:
-        return b"".join([piece async for piece in answer.streaming_content])
-
-    return async_to_sync(pieces)()
+    """Return the bytes of a file that was sent."""
+    return b"".join(answer.streaming_content)
 
 
 def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None:

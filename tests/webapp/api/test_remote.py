@@ -22,11 +22,7 @@ from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
 from webapp.studies.models import Study
 
-pytestmark = [
-    pytest.mark.django_db,
-    # Files are streamed asynchronously, for the servers that Confab runs on; the transport of these tests is not one.
-    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
-]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

@@ -71,12 +71,15 @@ async def test_no_more_threads_than_allowed_and_everybody_gets_in() -> None:
     page = Page()
     pages = CrewedPages(page, n_threads=3, wait_s=30)
     slow = [Visit(pages, "/slow") for _ in range(3)]
+    assert pages.stands_s() == 0
     await until(lambda: page.at_work == 3)
+    assert 0 < pages.stands_s() <= pages.stands_s()
     others = [Visit(pages, f"/{n}") for n in range(20)]
     await asyncio.sleep(0)
     assert not any(visit.task.done() for visit in others)
     page.may_go_on.set()
     assert [await visit.status() for visit in slow + others] == [200] * 23
+    assert pages.stands_s() == 0
     assert page.most_at_work <= 3
     assert len(set(page.threads)) == 3
 

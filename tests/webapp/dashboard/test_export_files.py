@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import math
 import os
+import threading
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import sync_to_async
 from django.test import Client
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.crew import PIECE_BYTES, PagesInOneThread
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.runs import queue
@@ -62,11 +67,7 @@ RATINGS = {"what": "ratings", "format": "csv"}
 
 def body(answer: Any) -> bytes:
     """Return the bytes of a streamed answer."""
-
-    async def pieces() -> bytes:
-        return b"".join([piece async for piece in answer.streaming_content])
-
-    return async_to_sync(pieces)()
+    return b"".join(answer.streaming_content)
 
 
 def made(client: Client, **asked: str) -> Job:
@@ -251,3 +252,59 @@ def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:
     payer = staff(Right.PAY)
     assertNotContains(payer.get(PUBLISH), "include_private")
     assert payer.post(PUBLISH, {"include_private": "on"}).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_export_is_sent_while_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare() -> str:
+        make_rating(make_conversation(make_study("out"), n_exchanges=3), quality=4)
+        return staff().cookies["sessionid"].value
+
+    cookie = await sync_to_async(prepare)()
+
+    async def download(n_bodies: float = math.inf) -> list[dict[str, Any]]:
+        """Return what is sent to somebody who goes after so many pieces."""
+        inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        inbox.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        sent = []
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+            if len(sent) > n_bodies:
+                inbox.put_nowait({"type": "http.disconnect"})
+            await asyncio.sleep(0)  # as where the network takes its time
+
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/dashboard/studies/out/export/",
+            "query_string": b"what=ratings&format=csv",
+            "headers": [(b"host", b"localhost"), (b"cookie", f"sessionid={cookie}".encode())],
+        }
+        async with asyncio.timeout(60):
+            await PagesInOneThread()(scope, inbox.get, send)
+        return sent
+
+    sent = await download()
+    assert sent[0]["status"] == 200
+    named = dict(sent[0]["headers"])[b"Content-Disposition"]
+    assert named == b'attachment; filename="out-ratings.csv"'
+    lines = b"".join(message["body"] for message in sent[1:] if "body" in message).splitlines()
+    assert len(lines) == 2
+    assert b"quality" in lines[0]
+
+    made: list[str] = []
+
+    def pieces(*_: object) -> Iterator[bytes]:
+        try:
+            for _n in range(1000):
+                made.append(threading.current_thread().name)
+                yield b"0123456789" * 5000
+        finally:
+            made.append(threading.current_thread().name)
+
+    monkeypatch.setattr("webapp.dashboard.views.export.stream", pieces)
+    sent = await download(n_bodies=3)
+    assert max(len(message.get("body", b"")) for message in sent) <= PIECE_BYTES
+    assert len(made) < 50, "all of it was made although nobody took it"
+    assert len(set(made)) == 1, "rows are asked for, and closed, in the thread of the request"

@@ -10,15 +10,14 @@ import pytest
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
-from django.test import AsyncClient, Client
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_staff, make_study
+from tests.builders import make_conversation, make_study
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
-from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 from webapp.reading import listing
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
@@ -385,26 +384,6 @@ def test_the_dictionary_has_every_column(staff: Client) -> None:
         assert metric.identity.key[:8] in html
         for column in metric.columns:
             assert f"<code>{column.name}</code>" in html
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_an_export_streams() -> None:
-    from asgiref.sync import sync_to_async
-
-    def prepare() -> object:
-        rate_some(make_study("out"), 2)
-        return make_staff(*Right)
-
-    client = AsyncClient()
-    await client.aforce_login(await sync_to_async(prepare)())
-    answer = await client.get("/dashboard/studies/out/export/?what=ratings&format=csv")
-    assert answer.status_code == 200
-    assert answer["Content-Disposition"] == 'attachment; filename="out-ratings.csv"'
-    body = b"".join([piece async for piece in answer.streaming_content]).decode()
-    assert len(body.splitlines()) == 3
-    assert "quality" in body.splitlines()[0]
-    wrong = await client.get("/dashboard/studies/out/export/?what=secrets&format=csv")
-    assert wrong.status_code == 400
 
 
 def upload(text: str, name: str = "file.jsonl") -> SimpleUploadedFile:

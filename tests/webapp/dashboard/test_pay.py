@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
@@ -441,10 +440,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
         return payer.post(where, {"file": file}, follow=True)
 
     def sent(answer: Any) -> str:
-        async def read() -> bytes:
-            return b"".join([piece async for piece in answer.streaming_content])
-
-        return async_to_sync(read)().decode()
+        return b"".join(answer.streaming_content).decode()
 
     answer = upload(text.encode())
     assert answer["Content-Disposition"] == 'attachment; filename="paid-mturk-results.csv"'

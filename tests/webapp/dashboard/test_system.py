@@ -43,7 +43,9 @@ def test_an_installation_that_tells_nothing_says_so() -> None:
 
 
 def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
-    signs_of("web", settings)
+    web = signs_of("web", settings)
+    web.load["hangs"] = {"threads": 120.0}
+    web.save()
     gone = signs_of("bot_host", settings, pool="gpu2")
     Process.objects.filter(pk=gone.pk).update(heard_at=timezone.now() - timedelta(minutes=4))
     waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
@@ -53,6 +55,9 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         text = client.get(address).content.decode()
         assert f"Bot host on {gone.host} is not heard of" in text
         assert "bots of pool gpu2" in text
+        assert f"Web on {web.host} hangs" in text
+        assert "All its threads for pages have been busy" in text
+        assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
         assert "The queue default stands still" in text
         assert "1 job waits, and no worker has gone on" in text
         assert "No bot host is heard of" in text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -18,8 +20,9 @@ from tests.builders import make_conversation, make_study
 from tests.documents import blocks_of
 from webapp.bots.models import Alert
 from webapp.conversations.models import Conversation
+from webapp.core import processes
 from webapp.core.models import Incident, Process
-from webapp.core.processes import SILENT_AFTER, Signs
+from webapp.core.processes import HANGS_AFTER_S, SILENT_AFTER, Signs
 from webapp.operating import room, watching
 from webapp.operating.watching import alert_try, look, look_if_due, send_here
 from webapp.runs.alerts import signature
@@ -117,6 +120,41 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     sent()
     assert lab.events == ["process_silent", "process_back"]
     assert "over" in mail.outbox[-1].subject
+
+
+def test_a_process_that_hangs_is_told_although_it_gives_signs(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(django_settings, "CONFAB_SIGN_EVERY_S", 10.0)
+    signs = Signs()
+    signs.begin("web", in_thread=False)
+    for stands_s in (HANGS_AFTER_S / 2, HANGS_AFTER_S * 2, HANGS_AFTER_S * 3, 0.5):
+        signs.stands_s["loop"] = lambda s=stands_s: s
+        signs.give()
+        look()
+    sent()
+    assert lab.events == ["process_silent", "process_back"]
+    body = lab.heard[0][0]
+    assert body["title"].endswith(" hangs")
+    assert body["hangs"] == ["loop"]
+    heard_at = Process.objects.get(pk=signs.id).heard_at
+    since = datetime.fromisoformat(body["since"])
+    assert since < heard_at - timedelta(seconds=HANGS_AFTER_S)
+
+
+async def test_an_event_loop_that_is_blocked_stands_until_it_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "_BEAT_EVERY_S", 0.001)
+    signs = Signs()
+    beating = asyncio.ensure_future(signs.beat())
+    await asyncio.sleep(0)
+    time.sleep(0.05)
+    assert signs.stands_s["loop"]() >= 0.05
+    async with asyncio.timeout(60):
+        while signs.stands_s["loop"]() >= 0.05:
+            await asyncio.sleep(0.001)
+    beating.cancel()
 
 
 def test_what_the_lab_does_not_take_is_sent_again_under_the_same_id(lab: Receiver) -> None:

@@ -42,7 +42,6 @@ from webapp.pay.selectors import comparison_newest, hook_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
-from webapp.transfer.sending import streamed
 
 _IN_MEMORY_BYTES = 2_500_000
 """A larger results file lies on the disk while it is filled in and sent back."""
@@ -363,7 +362,7 @@ def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
     if request.method == "POST":
         return _mturk_filled(request, study)
     lines = (line.encode() for line in mturk_file(study))
-    response = StreamingHttpResponse(streamed(lines), content_type="text/csv; charset=utf-8")
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{study.key}-mturk.csv"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
@@ -397,7 +396,7 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     out.flush()
     kept.seek(0)
     response = StreamingHttpResponse(
-        streamed(iter(lambda: kept.read(_PIECE_BYTES), b"")),
+        iter(lambda: kept.read(_PIECE_BYTES), b""),
         content_type="text/csv; charset=utf-8",
     )
     response._resource_closers.append(out.close)  # type: ignore[attr-defined]
