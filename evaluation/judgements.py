@@ -234,7 +234,7 @@ def judge(
         judgements = judgements.judged
     target = judgements.target(target)
     chosen = {
-        (one if isinstance(one, str) else one.name): _metric_and_columns(one) for one in metrics
+        (one if isinstance(one, str) else one.name): metric_and_columns(one) for one in metrics
     }
     shared = shared or Shared()
     humans = _Humans.of(judgements, target)
@@ -263,7 +263,7 @@ def judge_everywhere(
     """
     name = metric if isinstance(metric, str) else metric.name
     humans = [_Humans.of(judgements, target) for target in judgements.targets]
-    found = _judged(name, *_metric_and_columns(metric), humans, shared or Shared(), progress)
+    found = _judged(name, *metric_and_columns(metric), humans, shared or Shared(), progress)
     return {one.target: one for one in found}
 
 
@@ -351,7 +351,7 @@ def _over_references(
     return np.where(np.isneginf(found), np.nan, found)
 
 
-def _metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
+def metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
     """Return the metric, and which of its columns are wanted; none: all."""
     if not isinstance(one, str):
         return one, ()

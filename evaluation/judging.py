@@ -232,7 +232,7 @@ def in_batches(
 def _pair(item: Item, forward: float, swapped: float) -> PairJudged:
     return PairJudged(
         item=item.key,
-        context=_context(item),
+        context=context_name(item),
         first=item.model,
         second=item.second_model,
         preference=(forward + 1 - swapped) / 2,
@@ -242,7 +242,7 @@ def _pair(item: Item, forward: float, swapped: float) -> PairJudged:
     )
 
 
-def _context(item: Item) -> str:
+def context_name(item: Item) -> str:
     """Return a name for what was said before, by which pairs belong together; without any each stands alone."""
     said = "\n".join((item.source, *item.context)) if item.context else f"pair {item.key}"
     return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -6,6 +6,7 @@ import csv
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from evaluation.formats.spreadsheet import escaped, unescaped
 from evaluation.judging import PairJudged
@@ -14,6 +15,52 @@ from evaluation.metrics.judge import PAIR_PROMPT, Judge
 _TEXTS = ("item", "context", "first", "second")
 _NUMBERS = ("preference", "first_place", "words_first", "words_second")
 _COLUMNS = (*_TEXTS, "preferred", "judged_by", *_NUMBERS, "judge")
+
+
+class JudgedRead(NamedTuple):
+    """A file of judged pairs.
+
+    Attributes:
+        name: of the judge; judge: a digest of its model, prompt and window; both empty of a file without a pair.
+    """
+
+    name: str
+    judge: str
+    pairs: tuple[PairJudged, ...]
+
+
+def judged_file_read(path: Path) -> JudgedRead:
+    """Read a file of judged pairs; a last line that a kill cut short is passed over.
+
+    Raises:
+        ValueError: it is another kind of file, or holds the judgements of several judges.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        whole = list(csv.reader(line for line in file if line.endswith("\n")))
+    if not whole or tuple(whole[0]) != _COLUMNS or {len(row) for row in whole} != {len(_COLUMNS)}:
+        raise ValueError(
+            f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one"
+        )
+    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in whole[1:]]
+    judges = sorted({(unescaped(row["judged_by"]), row["judge"]) for row in rows})
+    if len({judge for _name, judge in judges}) > 1:
+        told = ", ".join(f"{name} ({judge})" for name, judge in judges)
+        raise ValueError(f"{path} holds the judgements of several judges: {told}")
+    name, judge = judges[0] if judges else ("", "")
+    return JudgedRead(
+        name,
+        judge,
+        tuple(
+            PairJudged(
+                **{name: unescaped(row[name]) for name in _TEXTS},
+                preference=float(row["preference"]),
+                first_place=float(row["first_place"]),
+                words_first=int(row["words_first"]),
+                words_second=int(row["words_second"]),
+            )
+            for row in rows
+        ),
+    )
 
 
 class JudgedFile:
@@ -43,33 +90,13 @@ class JudgedFile:
             file.truncate(content.rfind(b"\n") + 1)
 
     def _read(self) -> list[PairJudged]:
-        found = []
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
-            whole = list(csv.reader(line for line in file if line.endswith("\n")))
-        if (
-            not whole
-            or tuple(whole[0]) != _COLUMNS
-            or {len(row) for row in whole} != {len(_COLUMNS)}
-        ):
-            raise ValueError(f"{self.path} is no file of judged pairs; name another one")
-        for row in whole[1:]:
-            cells = dict(zip(_COLUMNS, row, strict=True))
-            if cells["judge"] != self._judge:
-                raise ValueError(
-                    f"{self.path} is of another judge ({cells['judge']}, now {self._judge}): its model, its prompt "
-                    "or its window was another; name another file"
-                )
-            texts = {name: unescaped(cells[name]) for name in _TEXTS}
-            found.append(
-                PairJudged(
-                    **texts,
-                    preference=float(cells["preference"]),
-                    first_place=float(cells["first_place"]),
-                    words_first=int(cells["words_first"]),
-                    words_second=int(cells["words_second"]),
-                )
+        found = judged_file_read(self.path)
+        if found.judge and found.judge != self._judge:
+            raise ValueError(
+                f"{self.path} is of another judge ({found.judge}, now {self._judge}): its model, its prompt "
+                "or its window was another; name another file"
             )
-        return found
+        return list(found.pairs)
 
     def keep(self, pairs: Sequence[PairJudged]) -> None:
         """Add these pairs to the file, at once."""

@@ -12,9 +12,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from evaluation.metrics.configured import configured_metrics
-from tests.builders import make_study
+from tests.builders import make_participant, make_study
 from tests.tiny_models import save_model
+from webapp.ratings.services import rating_add
 from webapp.studies.items import item_add
+from webapp.studies.models import Study
+from webapp.studies.services import task_open
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +80,46 @@ def test_a_study_s_pairs_are_judged_too(judge: str) -> None:
     item_add(study=study, key="b", context=["hi"], responses=two[:1])
     found = told("--study", "pairs", "--judge", judge)
     assert (found["n"], found["n_requests"]) == (1, 2)
+
+
+def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path: Path) -> None:
+    study = make_study("compared", protocol="pairwise", bots=[], state="draft", n_items=3)
+    for key, texts in (
+        ("a", ("cats", "dogs and cats")),
+        ("b", ("no no no", "yes")),
+        ("c", ("hi", "ho")),
+    ):
+        two = [{"model": bot, "text": text} for bot, text in zip("pq", texts, strict=True)]
+        item_add(study=study, key=key, context=["hi"], responses=two)
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for said in ({"a": -1, "b": 1, "c": 0}, {"a": -1, "b": 0, "c": 0}):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item"):
+            answers = dict.fromkeys(("fluency", "relatedness", "empathy"), 0)
+            quality = {"quality": said[slot.item.key]}
+            rating_add(task=task, target=slot.item, answers={**answers, **quality})
+    output = tmp_path / "judged.csv"
+    asked = ["--study", "compared", "--judge", judge, "--output", str(output)]
+    beside = told(*asked)["people"]["quality"]
+    assert (beside["n"], beside["n_pairs"], beside["n_raters"]) == (6, 3, 2)
+    assert beside["length"]["r"] == pytest.approx(1), "people preferred the longer replies"
+    out = StringIO()
+    call_command("judge_pairs", *asked, stdout=out, stderr=StringIO())
+    assert "people's quality and being longer (Spearman): 1.00" in out.getvalue()
+    assert "people's answers to 'quality': 6 of 3 pairs by 2 raters" in out.getvalue()
+    metrics = ["--study", "compared", "--metrics", "words_bot,bleu", "--judged", str(output)]
+    out = StringIO()
+    call_command("evaluate_metrics", *metrics, "--json", stdout=out, stderr=StringIO())
+    found = json.loads(out.getvalue())
+    assert found["words_bot"]["counts"]["same"] == 3
+    assert found["words_bot"]["counts"]["people_tied"] == 1
+    assert found["words_bot"]["counts"]["both_tied"] == 2
+    assert found["bleu"]["skipped"] == {"there is no reference": 3}
+    assert found[f"{judge} (pairs)"]["counts"] == beside["counts"]
+    out = StringIO()
+    call_command("evaluate_metrics", *metrics, stdout=out, stderr=StringIO())
+    assert "the same reply where both chose one: 1.00 [.21, 1.00]" in out.getvalue()
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n")
+    with pytest.raises(CommandError, match="no file of judged pairs"):
+        call_command("evaluate_metrics", *metrics[:-1], str(other))

@@ -1,4 +1,7 @@
-"""`evaluate_metrics (--data FILE | --study KEY) --metrics a,b [--target DIMENSION]`."""
+"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION]`.
+
+Where a study's people compare two replies, each metric chooses the one with the better score, and its choices stand beside theirs.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.judged import study_judged
+from webapp.ratings.pairs import compares_pairs, study_judgements, study_pair_items
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.scoring import reply_bar, scoring_arguments
 from webapp.runs.management.studies import study_named
 
 if TYPE_CHECKING:
     from evaluation.judgements import Judgements
+    from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
@@ -33,7 +38,13 @@ class Command(ConfabCommand):
         source.add_argument(
             "--study",
             metavar="KEY",
-            help="the replies that this study's people judged: its items, marked replies or votes",
+            help="the replies that this study's people judged: its items, marked replies or votes; or the pairs they compared",
+        )
+        parser.add_argument(
+            "--judged",
+            type=Path,
+            metavar="FILE.csv",
+            help="with a study that compares: what judge_pairs wrote of its pairs, to stand beside the metrics",
         )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
@@ -51,6 +62,10 @@ class Command(ConfabCommand):
         wanted = names(options["metrics"])
         if not wanted:
             raise Usage("--metrics names no metric")
+        if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
+            return self._of_pairs(study, wanted, options)
+        if options["judged"] is not None:
+            raise Usage("--judged is for a --study in which people compare two replies")
         judgements = self._judgements(options)
         for told in judgements.lines:
             self.note(f"left out: {told}")
@@ -74,6 +89,42 @@ class Command(ConfabCommand):
             raise CommandError("none of the metrics can be computed here")
         return {name: one.to_json() for name, one in found.items()}
 
+    def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:
+        from evaluation.choices import choices_beside
+        from evaluation.choosing import MetricChosen, choose, judge_chosen
+        from evaluation.judging_files import judged_file_read
+        from evaluation.metrics.shared import Shared
+        from webapp.bots.text_store import text_store
+
+        people = study_judgements(
+            study,
+            include_synthetic=options["include_synthetic"],
+            without=without_asked([study], options["without"]),
+        )
+        if people is None or not len(people):
+            raise CommandError(f"nobody has compared two replies in {study.key} yet")
+        items = list(study_pair_items(study))
+        if not items:
+            raise CommandError(
+                f"people compare whole chats in {study.key}; metrics choose between single replies"
+            )
+        found = choose(
+            people,
+            items,
+            wanted,
+            question=options["target"],
+            shared=Shared(options["device"], store=text_store()),
+            progress=reply_bar,
+        )
+        if options["judged"] is not None:
+            read = judged_file_read(options["judged"])
+            name = f"{read.name} (pairs)"
+            agreement = choices_beside(people, judge_chosen(read.pairs), options["target"])
+            found[name] = MetricChosen(name, agreement=agreement)
+        if all(one.unavailable for one in found.values()):
+            raise CommandError("none of the metrics can be computed here")
+        return {name: one.to_json() for name, one in found.items()}
+
     def _judgements(self, options: dict[str, Any]) -> Judgements:
         from evaluation.judgements import judgements_of, judgements_read
 
@@ -93,6 +144,10 @@ class Command(ConfabCommand):
         )
 
     def present(self, result: dict[str, Any]) -> None:
+        from evaluation.choosing import choices_printed
         from evaluation.judgements_printed import agreements_printed
 
+        if any("n_pairs" in one for one in result.values()):
+            self.stdout.write(choices_printed(result))
+            return
         self.stdout.write(agreements_printed(result))

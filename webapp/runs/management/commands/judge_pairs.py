@@ -1,20 +1,21 @@
 """`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
 
-`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "position_bias", "changed", "length_bias", "left_out"}`.
+`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "position_bias", "changed", "length_bias", "left_out", "people"}`;
+of a study `people` has by question how its choices agree with people's of the same pairs, and how theirs go with length.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from webapp.core.management.base import ConfabCommand, whole_number
-from webapp.ratings.pairs import study_pair_items
+from webapp.ratings.pairs import study_judgements, study_pair_items
 from webapp.runs.management.studies import study_named
 
 
@@ -85,7 +86,28 @@ class Command(ConfabCommand):
             known,
             file.keep if file is not None else lambda pairs: None,
         )
-        return {**found.to_json(), "left_out": dict(left_out)}
+        return {
+            **found.to_json(),
+            "left_out": dict(left_out),
+            "people": self._beside_people(options["study"], found.pairs),
+        }
+
+    def _beside_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
+        """Return by question how the judge's choices agree with those of the study's people; {} without any."""
+        from evaluation.choices import choices_beside
+        from evaluation.choosing import judge_chosen, length_beside
+
+        people = study_judgements(study_named(key)) if key is not None else None
+        if people is None or not len(people):
+            return {}
+        chosen = judge_chosen(pairs)
+        return {
+            question: {
+                **choices_beside(people, chosen, question).to_json(),
+                "length": length_beside(people, pairs, question).to_json(),
+            }
+            for question in people.titles
+        }
 
     def _items(self, options: dict[str, Any], left_out: Counter[str]) -> Iterator[Any]:
         from evaluation.formats.base import Skipped
@@ -123,6 +145,15 @@ class Command(ConfabCommand):
         )
         told = "undefined" if length["r"] is None else figure(length["r"])
         write(f"preference and being longer (Spearman): {told} {ends(length)}")
+        for question, beside in result["people"].items():
+            length = beside["length"]
+            told = "undefined" if length["r"] is None else figure(length["r"])
+            write(f"people's {question} and being longer (Spearman): {told} {ends(length)}")
+        if result["people"]:
+            from evaluation.choosing import choices_printed
+
+            for beside in result["people"].values():
+                write(choices_printed({result["judge"]: beside}))
         if result["refused"]:
             write(
                 f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered"

@@ -1,0 +1,117 @@
+"""Choices of a judge or a metric beside people's: hand-worked shares, kappa, ties, sides that were turned round."""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.choices import NOBODY_SAID, NOT_CHOSEN, Chosen, choices_beside
+from evaluation.choosing import choices_printed, choose, judge_chosen, length_beside
+from evaluation.items import Item
+from evaluation.judging import PairJudged
+from evaluation.stats.proportion import share_interval
+
+
+def people(*rows: tuple[str, str, float], first: str = "a", second: str = "b") -> Judgements:
+    """Return answers, each (pair, rater, answer), of bots a and b."""
+    item, rater, answers = zip(*rows, strict=True)
+    return Judgements(
+        item=np.array(item, dtype=object),
+        first=np.array([first] * len(rows), dtype=object),
+        second=np.array([second] * len(rows), dtype=object),
+        rater=np.array(rater, dtype=object),
+        answers={"quality": np.array(answers, dtype=float)},
+        titles={"quality": "Quality"},
+    )
+
+
+SEVEN = people(
+    ("p1", "x", 1), ("p1", "y", 1), ("p2", "x", 1), ("p2", "y", -1), ("p3", "x", 0), ("p3", "y", -1), ("p4", "x", -1),
+)  # fmt: skip
+FOUR = {"p1": 1.0, "p2": 1.0, "p3": -1.0, "p4": 0.0}
+
+
+def test_seven_answers_by_hand() -> None:
+    chosen = {name: Chosen(answer, "a") for name, answer in FOUR.items()}
+    found = choices_beside(SEVEN, chosen)
+    assert (found.n_pairs, found.n, found.n_raters) == (4, 7, 2)
+    assert found.counts == {
+        "same": 4, "other": 1, "people_tied": 1, "chooser_tied": 1, "both_tied": 0,
+    }  # fmt: skip
+    assert (found.agreed.mean, found.agreed.n) == (4 / 5, 5)
+    # Observed 4 of 7; by chance (3 · 4 + 1 · 1 + 3 · 2) / 49.
+    assert found.kappa.mean == pytest.approx((28 - 19) / (49 - 19))
+    # x and y chose the same reply of p1 and not of p2; of p3 x chose none.
+    assert (found.people.mean, found.people.n) == (1 / 2, 2)
+    for one in (found.agreed, found.kappa, found.people):
+        assert one.low is not None
+        assert one.low <= one.mean <= one.high
+    turned = {name: Chosen(-answer, "b") for name, answer in FOUR.items()}
+    assert choices_beside(SEVEN, turned).to_json() == found.to_json()
+
+
+def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> None:
+    chosen = {
+        "p1": Chosen(nan, "a", why="the cap is reached"),
+        "p3": Chosen(0, "a"),
+        "q": Chosen(1),
+    }
+    found = choices_beside(SEVEN, chosen)
+    assert found.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
+    assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1
+    assert found.agreed.mean is None
+    assert "always called them the same" in found.to_json()["agreed"]["reason"]
+    with pytest.raises(ValueError, match="'warmth' about pairs; there is quality"):
+        choices_beside(SEVEN, chosen, "warmth")
+
+
+def test_the_interval_counts_contexts_and_raters_not_answers() -> None:
+    """All agree: the interval is that of as many independent answers as there are units of the fewer kind."""
+    rows = [(f"p{k}", f"r{r}", 1.0) for k in range(6) for r in range(10)]
+    of_one = {f"p{k}": Chosen(1.0, "a", context=str(k // 2)) for k in range(6)}
+    found = choices_beside(people(*rows), of_one).agreed
+    assert (found.mean, found.low, found.high) == (1, *share_interval(3, 3))
+    by_rater = [(f"p{k}", f"r{r}", 1.0 if r < 5 else -1.0) for k in range(40) for r in range(10)]
+    many = {f"p{k}": Chosen(1.0, "a") for k in range(40)}
+    found = choices_beside(people(*by_rater), many).agreed
+    assert found.mean == 0.5
+    assert found.high - found.low > 0.5, "pairs agree to the dot, raters differ"
+
+
+def test_metrics_and_a_judge_choose_and_are_told() -> None:
+    items = [
+        Item(id="p1", context=("hi",), response="one two", model="a", second_response="one", second_model="b"),
+        Item(id="p2", context=("hi",), response="one", model="a", second_response="one two three", second_model="b"),
+        Item(id="p3", response="same", model="a", second_response="same", second_model="b"),
+        Item(id="p4", response="alone"),
+    ]  # fmt: skip
+    found = choose(SEVEN, items, ["words_bot", "bleu"])
+    words = found["words_bot"].agreement
+    assert words is not None
+    # It chooses 1, −1 and the same; p4 has nothing to choose from.
+    assert words.counts == {
+        "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 1, "both_tied": 1,
+    }  # fmt: skip
+    assert words.skipped == {NOT_CHOSEN: 1}
+    bleu = found["bleu"].agreement
+    assert bleu is not None
+    assert bleu.skipped == {"there is no reference": 3, NOT_CHOSEN: 1}
+    assert bleu.agreed.mean is None
+    pairs = [
+        PairJudged("p1", "c", "a", "b", 0.9, 0.5, 2, 1),
+        PairJudged("p2", "c", "b", "a", 0.8, 0.5, 3, 1),
+        PairJudged("p3", "d", "a", "b", 0.5, 0.9, 1, 1),
+    ]
+    chosen = judge_chosen(pairs)
+    assert [one.answer for one in chosen.values()] == [1, 1, 0]
+    told = choices_printed({"judge": {"column": "", **choices_beside(SEVEN, chosen).to_json()}})
+    # Of p2 it prefers what was shown first to it, which is b: y alone says that, too.
+    assert (
+        "3 the same reply, 1 the other one, 0 people said “the same”, 1 judge did, 1 both did"
+        in told
+    )
+    # Longer by 1, 2 and 0 words; people's means, turned to the judge's sides, 1, 0 and −½: both orders by rank but one.
+    assert length_beside(SEVEN, pairs, "quality").r == pytest.approx(0.5)
