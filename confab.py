@@ -34,6 +34,7 @@ from evaluation.combination import combine
 from evaluation.hybrid.of_study import hybrid
 from evaluation.judgements import judge
 from evaluation.judging import judge_pairs
+from evaluation.powered_study import powered
 from evaluation.reading import read
 from evaluation.remote import connect
 from evaluation.study import (
@@ -41,7 +42,6 @@ from evaluation.study import (
     agreement,
     compare,
     models,
-    powered,
     raters,
     selfplay,
     vectors_kept_in,

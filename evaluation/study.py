@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from evaluation.analysis.comparisons import Comparisons
     from evaluation.analysis.item_sets import ItemSets
     from evaluation.analysis.models import RatingModels
-    from evaluation.analysis.powered import PoweredMeans
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.metrics.base import MetricTable
     from evaluation.plots.plot import Plot
@@ -292,7 +291,7 @@ class Study:
         """
         from evaluation.analysis.comparisons import compare as compared
 
-        return compared(_rated(self), target, plans=False).plot()
+        return compared(rated(self), target, plans=False).plot()
 
     def summary(self) -> str:
         """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""
@@ -328,45 +327,7 @@ def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparis
     """
     from evaluation.analysis.comparisons import compare as compared
 
-    return compared(_rated(study), target)
-
-
-def powered(
-    study: Study,
-    metric: str,
-    column: str | None = None,
-    target: str | Sequence[str] | None = None,
-) -> PoweredMeans:
-    """Estimate the bots' means from their ratings and a metric of conversations that nobody rated (PPI++).
-
-    Args:
-        metric: its name; column: which of its quantities, such as "words_user"; None where it has one.
-        target: a question, or several for their mean; None: what bots are ranked by.
-
-    Returns:
-        Means with and without the metric, and what it gains, in a sentence, too.
-
-    Raises:
-        ValueError: without ratings, for a question that there is not, or a column that the metric has not.
-    """
-    from evaluation.analysis.powered import powered_means
-
-    ratings = _rated(study)
-    if target is not None:
-        ratings = replace(ratings, headline=(target,) if isinstance(target, str) else tuple(target))
-    table = study.metrics([metric])
-    names = [str(name) for name in table.columns if name not in ("conversation", "bot")]
-    if column is None and len(names) == 1:
-        column = names[0]
-    if column not in names:
-        raise ValueError(f"column is {column!r}; {metric} gives {', '.join(names)}")
-    return powered_means(
-        ratings,
-        table["conversation"].astype(str).tolist(),
-        table["bot"].astype(str).tolist(),
-        table[column].to_numpy(dtype=float),
-        by=column,
-    )
+    return compared(rated(study), target)
 
 
 def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None) -> RatingModels:
@@ -380,7 +341,7 @@ def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None)
     """
     from evaluation.analysis.models import rating_models
 
-    return rating_models(_rated(study), factors)
+    return rating_models(rated(study), factors)
 
 
 def raters(study: Study) -> RaterAnalysis:
@@ -391,7 +352,7 @@ def raters(study: Study) -> RaterAnalysis:
     """
     from evaluation.analysis.raters import analyse_raters
 
-    return analyse_raters(_rated(study))
+    return analyse_raters(rated(study))
 
 
 def agreement(study: Study) -> ItemSets:
@@ -403,10 +364,15 @@ def agreement(study: Study) -> ItemSets:
     from evaluation.analysis.item_sets import item_sets
 
     sets = {dialogue.conversation.id: dialogue.source for dialogue in study.dialogues}
-    return item_sets(_rated(study), sets)
+    return item_sets(rated(study), sets)
 
 
-def _rated(study: Study) -> Ratings:
+def rated(study: Study) -> Ratings:
+    """Return the study's ratings.
+
+    Raises:
+        ValueError: there are none.
+    """
     if not study.dimensions:
         raise ValueError(f"{study.name} has no ratings, so there is nothing to analyse")
     return study.answers

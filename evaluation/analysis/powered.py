@@ -16,6 +16,8 @@ from evaluation.stats.ppi import Powered, powered_mean
 LEVEL = 0.90
 NOTHING = 0.01
 """Less of the variance saved than this is nothing."""
+UNLIKE = 2.5
+"""Predictions of rated and unrated conversations further apart than so many standard errors were not drawn alike."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,16 +45,33 @@ class PoweredMeans:
         return sum(variance * saved for variance, saved in known) / sum(v for v, _saved in known)
 
     @property
+    def gains(self) -> bool:
+        """Whether predictions save enough to be worth a table."""
+        return self.saved is not None and self.saved >= NOTHING
+
+    @property
+    def unlike(self) -> list[str]:
+        """Bots whose rated and unrated conversations differ beyond chance in what is predicted."""
+        shifts = {bot: one.shift for bot, one in self.bots.items()}
+        return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
+
+    @property
     def sentence(self) -> str:
         """What predictions gain, in words."""
         if self.saved is None:
             reasons = dict.fromkeys(str(one.reason) for one in self.bots.values() if one.reason)
             return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
-        if self.saved < NOTHING:
+        if not self.gains:
             return f"Predictions by {self.by} gain nothing here: report the means of the ratings alone."
-        return (
+        gained = (
             f"Predictions by {self.by} of unrated conversations make the variances of the means {self.saved:.0%} smaller, "
             f"as {1 / (1 - self.saved) - 1:.0%} more ratings would."
+        )
+        if not self.unlike:
+            return gained
+        return (
+            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ beyond chance: where people "
+            "chose what to rate, report the means of the ratings alone."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -61,12 +80,16 @@ class PoweredMeans:
             bot: {
                 "ratings_mean": one.ratings,
                 "ratings_error": one.ratings_error,
+                "ratings_low": one.ratings_low,
+                "ratings_high": one.ratings_high,
                 "mean": one.mean,
                 "low": one.low,
                 "high": one.high,
                 "weight": one.weight,
                 "saved": one.saved,
+                "shift": one.shift,
                 "n": one.n,
+                "n_predicted": one.n_predicted,
                 "n_unrated": one.n_unrated,
                 **number_or_reason(one.reason),
             }
@@ -77,6 +100,8 @@ class PoweredMeans:
             "by": self.by,
             "level": self.level,
             "saved": self.saved,
+            "gains": self.gains,
+            "unlike": self.unlike,
             "sentence": self.sentence,
             "bots": rows,
         }
@@ -85,13 +110,15 @@ class PoweredMeans:
         """Return a table for a terminal."""
         rows = [
             [
-                *(bot, str(one.n), str(one.n_unrated), figure(one.ratings), figure(one.mean)),
-                span(one.low, one.high),
+                *(bot, str(one.n), str(one.n_unrated)),
+                *(figure(one.ratings), span(one.ratings_low, one.ratings_high)),
+                *(figure(one.mean), span(one.low, one.high)),
                 str(one.reason) if one.saved is None else f"{one.saved:.0%}",
             ]
             for bot, one in self.bots.items()
         ]
-        headers = ["bot", "rated", "unrated", "ratings", "powered", f"{self.level:.0%}", "saved"]
+        ends = f"{self.level:.0%}"
+        headers = ["bot", "ratings", "unrated", "mean", ends, "powered", ends, "saved"]
         title = f"{self.dimension} with predictions by {self.by}"
         return text_table(title, headers, rows, self.sentence)
 
@@ -120,30 +147,52 @@ def powered_means(
     Raises:
         ValueError: there is no dimension, or lengths differ.
     """
+    return powered_by(ratings, conversations, bots, {by: predicted}, level=level)[by]
+
+
+def powered_by(
+    ratings: Ratings,
+    conversations: Sequence[str],
+    bots: Sequence[str],
+    predicted: Mapping[str, Sequence[float] | np.ndarray],
+    *,
+    level: float = LEVEL,
+) -> dict[str, PoweredMeans]:
+    """Return `powered_means` by each of several predictions.
+
+    Args:
+        predicted: by name, (c,) each.
+
+    Raises:
+        ValueError: there is no dimension, or lengths differ.
+    """
     leading = ratings.leading
     if leading is None:
         raise ValueError("there is no dimension to estimate means of")
-    if not len(conversations) == len(bots) == len(predicted):
-        raise ValueError(
-            f"{len(conversations)} conversations, {len(bots)} bots and {len(predicted)} predictions; there must be one each"
-        )
-    numbers = np.asarray(predicted, dtype=float)
-    of = dict(zip(map(str, conversations), numbers.tolist(), strict=True))
+    for by, numbers in predicted.items():
+        if not len(conversations) == len(bots) == len(numbers):
+            raise ValueError(
+                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {by}; there must "
+                "be one each"
+            )
+    at = {str(name): place for place, name in enumerate(conversations)}
     values = ratings.values()
-    rated = set(ratings.conversation[np.isfinite(values)].tolist())
+    # Place −1 stands for a conversation that is rated and not among these: it has no prediction.
+    place = np.array([at.get(name, -1) for name in ratings.conversation.tolist()], dtype=int)
+    is_unrated = np.ones(len(conversations) + 1, dtype=bool)
+    is_unrated[place[np.isfinite(values)]] = False
+    of_bot = np.asarray(bots, dtype=object).astype(str)
+    rows = {bot: ratings.bot == bot for bot in sorted(ratings.bots)}
+    more = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
+    units = {bot: ratings.unit[mine].tolist() for bot, mine in rows.items()}
     found = {}
-    for bot in sorted(ratings.bots):
-        mine = ratings.bot == bot
-        unrated = [
-            number
-            for name, other, number in zip(conversations, bots, numbers, strict=True)
-            if str(other) == bot and str(name) not in rated
-        ]
-        found[bot] = powered_mean(
-            values[mine],
-            [of.get(name, np.nan) for name in ratings.conversation[mine].tolist()],
-            unrated,
-            ratings.unit[mine].tolist(),
-            level=level,
-        )
-    return PoweredMeans(leading.key, by, level, found)
+    for by, numbers in predicted.items():
+        known = np.append(np.asarray(numbers, dtype=float), np.nan)
+        means = {
+            bot: powered_mean(
+                values[mine], known[place[mine]], known[more[bot]], units[bot], level=level
+            )
+            for bot, mine in rows.items()
+        }
+        found[by] = PoweredMeans(leading.key, by, level, means)
+    return found

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
-from evaluation.hybrid.embeddings import pooled_embeddings
+from evaluation.hybrid.embeddings import block_of, pooled_embeddings
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.levels import LENGTHS
 from evaluation.hybrid.presets import preset_get
-from evaluation.hybrid.results import HybridResult
+from evaluation.hybrid.results import HybridResult, KeptFit
+from evaluation.hybrid.single import predicted_singly
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from evaluation.study import Study
@@ -68,6 +69,13 @@ def hybrid(
         ratings=study.answers,
         study=study.name,
     )
+
+
+def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
+    """Return every conversation of a study with what a fit predicts of it as `hybrid`; metrics it needs are computed."""
+    blocks = list(dict.fromkeys(block for name in fit.features if (block := block_of(name))))
+    table = _table(study, metrics_with(fit.features), blocks)
+    return table.assign(hybrid=predicted_singly(fit, table))[["conversation", "bot", "hybrid"]]
 
 
 def metrics_with(columns: Sequence[str]) -> list[Metric]:

@@ -39,21 +39,27 @@ class Powered:
     """A mean with and without predictions.
 
     Attributes:
-        ratings: mean of the ratings alone; ratings_error: its standard error.
+        ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's t.
         mean, low, high: with predictions; None with a reason.
         weight: lambda.
         saved: share by which predictions make the variance smaller; below 0 where they add to it.
-        n, n_unrated: rated and unrated conversations.
+        shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far from 0
+            the two were not drawn alike.
+        n: ratings; n_predicted: those with a prediction; n_unrated: unrated conversations with a prediction.
     """
 
     ratings: float | None
     ratings_error: float | None
+    ratings_low: float | None
+    ratings_high: float | None
     mean: float | None
     low: float | None
     high: float | None
     weight: float | None
     saved: float | None
+    shift: float | None
     n: int
+    n_predicted: int
     n_unrated: int
     reason: Reason | None = None
 
@@ -69,10 +75,10 @@ def powered_mean(
     """Estimate a mean from ratings and predictions.
 
     Args:
-        values, predicted: (n,) of rated conversations; those without one of the two are left out.
+        values, predicted: (n,) of ratings; one without a prediction counts for the mean of the ratings alone.
         unrated: (N,) predictions of conversations without a rating; undefined ones are left out.
         raters: (n,) who rated; None as an entry stands for somebody who rated only this.
-        level: of the interval, by Student's t with two degrees of freedom fewer than raters.
+        level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with predictions two.
 
     Raises:
         ValueError: lengths that differ.
@@ -85,17 +91,21 @@ def powered_mean(
         raise ValueError(
             f"{len(y)} ratings, {len(f)} predictions and {len(people)} raters; there must be one each"
         )
-    keep = np.isfinite(y) & np.isfinite(f)
-    y, f, people = y[keep], f[keep], codes(people[keep])
+    rated = np.isfinite(y)
+    y, f, people = y[rated], f[rated], people[rated]
+    alone, error, low, high = _alone(y, codes(people), level)
+    predicted_too = np.isfinite(f)
+    n_ratings = len(y)
+    y, f, people = y[predicted_too], f[predicted_too], codes(people[predicted_too])
     more = np.asarray(unrated, dtype=float)
     more = more[np.isfinite(more)]
     n, n_more = len(y), len(more)
     n_people = int(people.max(initial=-1)) + 1
-    alone = float(y.mean()) if n else None
-    error = float(np.sqrt(_variance(y, people, 1))) if n_people > 1 else None
+    own = (alone, error, low, high)
+    counted = (n_ratings, n, n_more)
 
     def without(reason: Reason) -> Powered:
-        return Powered(alone, error, None, None, None, None, None, n, n_more, reason)
+        return Powered(*own, None, None, None, None, None, None, *counted, reason)
 
     if n_people < FEWEST:
         return without(FEW_RATED)
@@ -105,11 +115,31 @@ def powered_mean(
     if spread <= 1e-12 * max(1.0, float(np.abs(f).max()) ** 2):
         return without(CONSTANT)
     weight = float(((y - y.mean()) * (f - f.mean())).mean() / ((1 + n / n_more) * spread))
-    mean = float(y.mean() - weight * (f.mean() - more.mean()))
-    variance = _variance(y - weight * f, people, 2) + weight**2 * float(more.var(ddof=1)) / n_more
+    gap = float(f.mean() - more.mean())
+    rest = float(more.var(ddof=1)) / n_more
+    mean = float(y.mean()) - weight * gap
+    variance = _variance(y - weight * f, people, 2) + weight**2 * rest
     half = float(stats.t.ppf(0.5 + level / 2, n_people - 2)) * float(np.sqrt(variance))
     saved = 1 - variance / error**2 if error else None
-    return Powered(alone, error, mean, mean - half, mean + half, weight, saved, n, n_more)
+    apart = _variance(f, people, 1) + rest
+    shift = gap / float(np.sqrt(apart)) if apart > 0 else None
+    return Powered(*own, mean, mean - half, mean + half, weight, saved, shift, *counted)
+
+
+def _alone(
+    y: np.ndarray, people: np.ndarray, level: float
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return the mean of the ratings alone, its standard error and its interval; None where there is none."""
+    from scipy import stats
+
+    if not len(y):
+        return None, None, None, None
+    mean, n_people = float(y.mean()), int(people.max()) + 1
+    if n_people < 2:
+        return mean, None, None, None
+    error = float(np.sqrt(_variance(y, people, 1)))
+    half = float(stats.t.ppf(0.5 + level / 2, n_people - 1)) * error
+    return mean, error, mean - half, mean + half
 
 
 def _variance(values: np.ndarray, groups: np.ndarray, n_lost: int) -> float:

@@ -269,3 +269,11 @@ def test_means_are_helped_by_a_metric_of_conversations_that_nobody_rated(tmp_pat
     assert "words_user" in helped.sentence
     with pytest.raises(ValueError, match="column is None; words gives words_user, words_bot"):
         confab.powered(study, "words")
+    # Predictions are another scale of the one feature, which changes nothing but the weight.
+    three = path.with_name("three.jsonl")
+    three.write_text(path.read_text() + "\n".join(json.dumps(one) for one in lines(3, 30)[60:]))
+    study = confab.read(three)
+    fit = confab.hybrid(study, features=["words_user"], target="quality")
+    by_fit, by_words = (confab.powered(study, *by) for by in ((fit,), ("words", "words_user")))
+    assert by_fit.bots["bot-0"].mean == pytest.approx(by_words.bots["bot-0"].mean)
+    assert by_fit.by == "hybrid"

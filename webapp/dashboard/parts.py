@@ -16,6 +16,7 @@ from webapp.dashboard.wording.items import items_section
 from webapp.dashboard.wording.methods import Sources, methods_section, pair_methods_section
 from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.pairs import protocols_section
+from webapp.dashboard.wording.powered import powered_section
 from webapp.dashboard.wording.raters import raters_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import (
@@ -166,6 +167,7 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "raters": raters_part,
     "trajectories": trajectories_part,
     "correlations": correlations_part,
+    "powered": powered_section,
 }
 """By the name of the part, as in `webapp.results.making.PARTS`."""
 

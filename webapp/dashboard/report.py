@@ -71,6 +71,8 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
     yield Step("hybrid", _("hybrid metric"), lambda: hybrid_part(frame))
     yield Step("trajectories", _("trajectories"), section("trajectories"))
     yield Step("correlations", _("correlations"), section("correlations"))
+    if result("powered").by:
+        yield Step("powered", _("unrated chats"), section("powered"))
     yield Step("methods", _("methods"), lambda: methods_part(frame))
 
 

@@ -34,6 +34,7 @@ from evaluation.analysis.trajectories import (
 from webapp.conversations.selectors import chat_seconds
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.item_results import StudyItems, study_items
+from webapp.results.powered import StudyPowered, study_powered
 from webapp.results.state import Reads
 from webapp.results.study_data import StudyData
 from webapp.runs.models import SelfPlayRun
@@ -348,6 +349,7 @@ PARTS: dict[str, Part] = {
         StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)
     ),
     "correlations": Part(StudyCorrelations, study_correlations, ("metrics", "runs")),
+    "powered": Part(StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")),
 }
 """Every result of a study by its name, which rows of jobs keep: never rename one."""
 

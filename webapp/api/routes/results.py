@@ -158,6 +158,7 @@ def result(
         "raters",
         "trajectories",
         "correlations",
+        "powered",
     ],
     include_synthetic: bool = False,
     include_failed: bool = False,

@@ -34,6 +34,7 @@ from webapp.dashboard.views.study import (
 from webapp.dashboard.wording.answers import answers_figure
 from webapp.dashboard.wording.comparisons import planning_table
 from webapp.dashboard.wording.correlations import dimensions_figure
+from webapp.dashboard.wording.powered import powered_section, predictor_title
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import study_bots
 from webapp.ratings.summary import bot_summary
@@ -50,6 +51,7 @@ _TITLES: dict[str, Any] = {
     "raters": gettext_lazy("Raters"),
     "trajectories": gettext_lazy("Trajectories"),
     "correlations": gettext_lazy("Correlations"),
+    "powered": gettext_lazy("Unrated chats"),
 }
 """Of the parts of the statistics, in order."""
 
@@ -152,7 +154,14 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         if not problem:
             return redirect("dashboard:study_statistics_part", key, part)
     found = shown(request, study, part)
-    section = None if found.frame is None else SECTIONS[part](found.frame, found.result)
+    section, predictors = None, []
+    if found.frame is not None and part == "powered":
+        by = request.GET.get("by", "")
+        section = powered_section(found.frame, found.result, by)
+        chosen = by if by in found.result.by else found.result.first
+        predictors = [(name, predictor_title(name), name == chosen) for name in found.result.by]
+    elif found.frame is not None:
+        section = SECTIONS[part](found.frame, found.result)
     plan_form, plan = PlanForm(request.GET or None), None
     if found.frame is not None and part == "comparisons" and plan_form.is_valid():
         plan = _plan(found.frame, found.result.planned, plan_form)
@@ -172,6 +181,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         waiting=found.waiting,
         plan_form=plan_form,
         plan=plan,
+        predictors=predictors,
         form=form,
         problem=problem,
         own=BotColumns.from_json(study.bot_columns),
@@ -181,8 +191,8 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
 
 
 def is_part_of(study: Study, part: str) -> bool:
-    """Tell whether the study has this part: chats have no items, and items no courses of talk."""
-    return part not in {"trajectories" if judges_items(study) else "items"}
+    """Tell whether the study has this part: chats have no items, and items no courses of talk and no metrics."""
+    return part not in ({"trajectories", "powered"} if judges_items(study) else {"items"})
 
 
 @require_safe

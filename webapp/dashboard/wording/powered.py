@@ -1,0 +1,121 @@
+"""What conversations that nobody rated add to the bots' means, in words and a table."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from evaluation.analysis.powered import PoweredMeans
+from evaluation.printing import digits_for, percent
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    listed,
+    number_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.results.powered import HYBRID, StudyPowered
+from webapp.results.study_data import StudyFrame
+from webapp.runs.selectors.metrics import metric_titles
+
+
+def predictor_title(name: str) -> str:
+    """Return what predicts, for people."""
+    return _("the hybrid metric") if name == HYBRID else metric_titles().get(name, name)
+
+
+def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
+    """Say what predictions of unrated conversations gain, with a table where they gain something.
+
+    Args:
+        by: what predicts; "" for the first.
+    """
+    section = Section("powered", _("What unrated conversations add"))
+    means = found.by.get(by) or found.by.get(found.first or "")
+    if not found.n_unrated:
+        section.missing.append(_("No finished conversation is without a rating."))
+    elif means is None:
+        section.missing.append(
+            _("No metric of the {unrated} without a rating is computed yet.").format(
+                unrated=counts.conversations(found.n_unrated)
+            )
+        )
+    if means is None:
+        return section
+    section.lead.append(_gained(frame, means))
+    if means.gains:
+        if means.unlike:
+            section.caution = _(
+                "Rated and unrated conversations of {bots} differ beyond chance in what predicts. Where people chose what to "
+                "rate, or left before they rated, report the means of the ratings alone."
+            ).format(bots=listed([frame.title(bot) for bot in means.unlike]))
+        section.tables.append(_table(frame, means))
+    return section
+
+
+def _gained(frame: StudyFrame, means: PoweredMeans) -> str:
+    by = predictor_title(means.by)
+    if means.saved is None:
+        reasons = dict.fromkeys(said(one.reason) for one in means.bots.values() if one.reason)
+        return _("Predictions by {by} cannot be used: {why}.").format(
+            by=by, why="; ".join(reasons) or _("no bot is rated")
+        )
+    if not means.gains:
+        return _(
+            "Predictions by {by} gain nothing here: report the means of the ratings alone."
+        ).format(by=by)
+    return _(
+        "Predictions by {by} of conversations that nobody rated make the variances of the bots’ means {saved} smaller, as "
+        "{more} more ratings would."
+    ).format(by=by, saved=percent(means.saved), more=percent(1 / (1 - means.saved) - 1))
+
+
+def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    ends = percent(means.level)
+    headers = [Header(_("Bot"))]
+    headers += [
+        Header(text, numeric=True)
+        for text in (
+            *(_("Ratings"), _("Unrated"), _("Mean of the ratings"), ends),
+            *(_("With predictions"), ends, _("Ratings saved")),
+        )
+    ]
+    rows = []
+    for bot in frame.rated_bots:
+        one = means.bots.get(bot)
+        if one is None:
+            continue
+        info, why = frame.bots[bot], said(one.reason)
+        rows.append(
+            [
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                count_cell(one.n),
+                count_cell(one.n_unrated),
+                number_cell(one.ratings, digits),
+                span_cell(one.ratings_low, one.ratings_high, digits, why=_("one rater only")),
+                number_cell(one.mean, digits, why),
+                span_cell(one.low, one.high, digits, why=why),
+                share_cell(one.saved, why=why or _("the ratings do not vary")),
+            ]
+        )
+    return NamedTable(
+        "powered",
+        _("{name} with and without predictions of unrated conversations").format(
+            name=frame.headline.title
+        ),
+        Table(headers, rows),
+        method=_(
+            "Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {by}, weighted anew for each bot. Both "
+            "intervals by Student’s t, clustered by rater. Ratings saved: the share of the ratings that the same precision "
+            "would do without; below 0 where predictions cost precision."
+        ).format(by=predictor_title(means.by)),
+        note=_(
+            "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the best of "
+            "many looks better than it is."
+        ),
+    )
