@@ -145,6 +145,7 @@ chaos: develop ## People on a server whose processes are killed: what was lost, 
 validate: develop ## On real rated data: fit the hybrid metric, compare turn-level metrics with people
 	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.comparisons
+	$(PYTHON) -m tests.validation.coverage --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.replies --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.entailment --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.folds --size $(VALIDATE)

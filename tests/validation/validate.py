@@ -28,6 +28,7 @@ from typing import Any
 from evaluation.analysis.findings import findings_printed
 from evaluation.hybrid.summary import STANDINGS
 from evaluation.printing import share, span
+from tests.validation.noise_shares import noise_shares_told
 from tests.validation.selfplay import BOTS_FILE, configured, selfplay_told
 from tests.validation.simulated import simulations_told
 from tests.validation.training_noise import training_noise_told
@@ -271,6 +272,7 @@ def main() -> int:
                 notes.append(permuted_standings(rated.name, tables, 2 * n_samples))
                 samples = [subsample(tables, sizes[-1], seed) for seed in range(n_samples)]
                 notes.append(training_noise_told(rated.name, sizes[-1], samples))
+                notes.append(noise_shares_told(rated.name, tables, sizes[-1], n_samples))
                 bots = sorted(set(tables.human["bot"]))
                 notes.append(selfplay_told(confab, rated, bots, here_run, METRICS))
             print(f"{rated.title}: {time.monotonic() - started:.0f} s for the fits", flush=True)

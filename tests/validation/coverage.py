@@ -1,0 +1,121 @@
+"""Do the intervals that pages print hold what they claim? Simulated studies, many more than the suite has time for.
+
+    python -m tests.validation.coverage --size quick|full
+
+Differences by generalised least squares, means of bots with few and many raters, prediction-powered means, and the always-valid
+test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by what came out so far. The
+designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats as distributions
+
+from evaluation.stats.bootstrap import mean_interval
+from evaluation.stats.gls import fit_gls
+from evaluation.stats.ppi import powered_mean
+from tests.evaluation.stats import test_gls, test_sequential
+
+LEVEL = 0.90
+N_STUDIES = {"quick": 100, "full": 1_500}
+RATERS = (5, 8, 12, 20, 30, 60)
+
+
+def told(what: str, held: int, n: int, width: float) -> str:
+    """Return one line: how often an interval held the truth, and how wide it was."""
+    error = np.sqrt(LEVEL * (1 - LEVEL) / n)
+    less = held / n < LEVEL - 2 * error
+    return (
+        f"{what}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width {width:.2f}"
+        + (", LESS THAN IT CLAIMS" if less else "")
+    )
+
+
+def differences(n: int) -> list[str]:
+    """Return how often intervals of differences held, over all pairs of a design and the worst pair."""
+    lines = []
+    for design in (test_gls.uneven, test_gls.within, test_gls.apart, test_gls.few):
+        rng = np.random.default_rng(7)
+        pairs = [(i, j) for i in range(4) for j in range(i)]
+        held, width = np.zeros(len(pairs)), 0.0
+        for _ in range(n):
+            fit = fit_gls(*design(rng))
+            for place, (i, j) in enumerate(pairs):
+                gap = fit.gap(i, j)
+                half = distributions.t.ppf(0.5 + LEVEL / 2, gap.df) * gap.error
+                true = test_gls.TRUE[i] - test_gls.TRUE[j]
+                held[place] += abs(gap.difference - true) <= half
+                width += 2 * half / n / len(pairs)
+        lines.append(told(f"difference, {design.__name__}", round(held.mean()), n, width))
+        lines.append(f"  worst of its {len(pairs)} pairs {held.min() / n:.3f}")
+    return lines
+
+
+def means(n: int) -> list[str]:
+    """Return how often intervals of a bot's mean held: by raters with three ratings each, resampled whole."""
+    return [_one(f"mean of {k} raters", n, k, _mean) for k in RATERS]
+
+
+def powered(n: int) -> list[str]:
+    """Return how often prediction-powered intervals held, where the prediction explains half of the variance."""
+    return [_one(f"powered mean of {k} raters", n, k, _powered) for k in RATERS]
+
+
+Interval = Callable[[np.random.Generator, int], tuple[float | None, float | None]]
+
+
+def _one(what: str, n: int, n_raters: int, interval: Interval) -> str:
+    rng = np.random.default_rng(11)
+    ends = np.array([interval(rng, n_raters) for _ in range(n)], dtype=float)
+    low, high = ends.T
+    return told(what, int(((low <= 0) & (high >= 0)).sum()), n, float(np.mean(high - low)))
+
+
+def _mean(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
+    raters = np.repeat(np.arange(n_raters), 3)
+    values = rng.normal(0, 0.7, n_raters)[raters] + rng.normal(0, 0.7, 3 * n_raters)
+    found = mean_interval(values, raters, level=LEVEL, n=1000)
+    return found.low, found.high
+
+
+def _powered(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
+    predicted = rng.normal(size=n_raters)
+    found = powered_mean(
+        predicted + rng.normal(size=n_raters), predicted, rng.normal(size=5 * n_raters), level=LEVEL
+    )
+    return found.low, found.high
+
+
+def looked_at_often(n: int) -> list[str]:
+    """Return in how many studies the always-valid test never left the truth out."""
+    lines = []
+    shares = (test_sequential.LIKED, test_sequential.SPLIT)
+    for rule in (test_sequential.balanced, test_sequential.greedy):
+        for repeats in (1, 6):
+            rng, widths = np.random.default_rng(8), list[float]()
+            wrong = sum(
+                test_sequential.ever_wrong(rng, rule, shares, repeats=repeats, widths=widths)
+                for _ in range(n)
+            )
+            what = f"at every look, {rule.__name__}, up to {repeats} ratings a rater"
+            lines.append(told(what, n - wrong, n, float(np.mean(widths))))
+    return lines
+
+
+def main() -> int:
+    """Print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=["quick", "full"], default="quick")
+    n = N_STUDIES[parser.parse_args().size]
+    for part in (differences, means, powered, looked_at_often):
+        print("\n".join(part(n)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

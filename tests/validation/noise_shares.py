@@ -1,0 +1,101 @@
+"""What keeps `strong` from predicting bots with few conversations: noise of the target, of the features, or of the fit?
+
+Used by `validate`. In subsamples, what a bot is predicted from is replaced part by part by what all conversations say: the
+features of the bot that is predicted, the training bots' features, their ratings. Every prediction is by the fold without
+the bot, with the common intercept; it is compared with the subsample's own adjusted means and with those of all conversations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evaluation.hybrid.features import design_of
+from evaluation.hybrid.fitting import fit_process
+from evaluation.hybrid.means import BotMeans
+from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.process import Process
+from evaluation.hybrid.process_folds import Means
+from evaluation.printing import share
+from tests.validation.values import subsample
+
+if TYPE_CHECKING:
+    from tests.validation.values import Tables
+
+CASES = {
+    "as it is": (False, False, False),
+    "features of the predicted bot from all conversations": (True, False, False),
+    "training bots' features from all": (False, True, False),
+    "training bots' ratings from all": (False, False, True),
+    "both": (False, True, True),
+    "all three": (True, True, True),
+}
+"""What is taken from all conversations: features of the predicted bot, features and ratings of the training bots."""
+
+
+def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.ndarray]:
+    """Return by case (n, 2): r with the subsample's adjusted means and with those of all conversations; and the `ceiling`."""
+    whole = _means(tables)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ceiling", *CASES)}
+    for seed in range(n_samples):
+        part = _means(subsample(tables, per_bot, seed))
+        targets = part.whole.rating, whole.whole.rating
+        found["ceiling"].append((1.0, _r(*targets)))
+        for name, (predicted, features, ratings) in CASES.items():
+            values = _predicted(
+                whole if predicted else part,
+                whole if features else part,
+                whole if ratings else part,
+            )
+            found[name].append((_r(values, targets[0]), _r(values, targets[1])))
+    return {name: np.array(rs) for name, rs in found.items()}
+
+
+def _means(tables: Tables) -> Means:
+    preset = preset_get("strong")
+    design = design_of(tables.human, preset.features, tables.targets)
+    rated = design.rows(np.isfinite(design.y))
+    kept, _ = fit_process(rated, preset, tables.targets, "common", tables.ratings, None)
+    assert kept.means is not None
+    return kept.means
+
+
+def _predicted(predicted: Means, features: Means, ratings: Means) -> np.ndarray:
+    """Return every bot's prediction, (K,), its own and the training bots' features and ratings each from its own source."""
+    blocks = [np.array(columns, dtype=int) for columns in features.blocks.values()]
+    found = []
+    for k, bot in enumerate(features.whole.bots):
+        process = Process(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
+        posterior = process.posterior(process.means.rating[None])
+        at, own = predicted.whole.x[k], ratings.whole
+        mu = process.mu_with(posterior, at, own.rating[k, None], float(own.n_eff[k]))
+        line = process.line(process.answers(posterior, mu), 0, ())
+        found.append(float(line.predict(at[None])[0]))
+    return np.array(found)
+
+
+def _mixed(features: BotMeans, ratings: BotMeans) -> BotMeans:
+    return replace(
+        features,
+        rating=ratings.rating,
+        n=ratings.n,
+        n_eff=ratings.n_eff,
+        variance=ratings.variance,
+    )
+
+
+def _r(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def noise_shares_told(name: str, tables: Tables, per_bot: int, n_samples: int) -> str:
+    """Say what each source of noise costs, as means over the subsamples."""
+    found = noise_shares(tables, per_bot, n_samples)
+    lines = [
+        f"{name}, {per_bot} conversations a bot, mean of {n_samples}: their human means correlate with those of all "
+        f"conversations at {share(found.pop('ceiling')[:, 1].mean())}; r of strong with them, and with those of all:"
+    ]
+    lines += [f"  {case}: {', '.join(map(share, rs.mean(axis=0)))}" for case, rs in found.items()]
+    return "\n".join(lines)
