@@ -185,6 +185,22 @@ def test_the_next_place_on_prolific_is_another_visit(outcome: str) -> None:
     assert Participant.objects.count() == 1
 
 
+def test_who_opens_the_link_again_is_led_to_the_open_chat_in_their_own_browser_alone() -> None:
+    make_study("s", **BY_PROLIFIC)
+    prolific = FakeProlific(recruiting_link(STUDY), ACTIONS)
+    first, second = prolific.reserve("anna"), prolific.reserve("anna")
+    person, stranger = Person(cookies=True), Person(cookies=True)
+    person.open(first)
+    chat = f"/chat/{person.begin().pk}/"
+    person.open(first)
+    assert "You have an open chat." in person.html
+    assert chat in Page(person.html).links
+    person.open(second)
+    assert chat not in Page(person.html).links, "another visit is paid by itself"
+    stranger.open(first)
+    assert chat not in Page(stranger.html).links
+
+
 @pytest.mark.parametrize("cookies", [True, False], ids=["cookies", "no cookies"])
 @pytest.mark.parametrize("outcome", ENDS)
 def test_mechanical_turk_takes_every_outcome_by_its_form(outcome: str, cookies: bool) -> None:

@@ -70,9 +70,11 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
         # What is chosen by a number is told by the same form.
         recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))
     # A platform id in a link does not open a chat: only the session or the token does.
-    is_certain = visit.participant is not None or not recruitment.external_id
-    mine = arrival.participant if is_certain and not errors else None
+    mine = arrival.participant if arrival.is_theirs and not errors else None
     going_on = standing_open(mine) if mine else None
+    if going_on and going_on.task and recruitment.submission:
+        # Another visit of the same person is paid by itself, and begins anew.
+        going_on = going_on if going_on.task.submission == recruitment.submission else None
     step = next_step(going_on) if going_on else None
     context = {
         **study_texts(arrival.study, arrival.study.version),

@@ -59,6 +59,10 @@ if (about && how) {
     else go("about");
   });
   addEventListener("popstate", (event) => go(event.state?.step === "how" ? "how" : "about"));
+  // It stands where Continue stood: the second click of a double click would skip the instructions.
+  byId("start")?.addEventListener("click", (event) => {
+    if (event.detail > 1) event.preventDefault();
+  });
   document.querySelector("form").addEventListener(
     "submit",
     (event) => {
