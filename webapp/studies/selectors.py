@@ -46,9 +46,12 @@ def study_by_key(key: str) -> Study:
     """Return the study with its newest version and the rubric of that.
 
     Raises:
-        Study.DoesNotExist
+        Study.DoesNotExist: with the key that no study has.
     """
-    return Study.objects.get(key=key)
+    study = study_found(key)
+    if study is None:
+        raise Study.DoesNotExist(f"there is no study {key!r}")
+    return study
 
 
 def study_found(key: str) -> Study | None:

@@ -153,7 +153,9 @@ def test_studies_come_and_go_as_files() -> None:
     assert "texts.minutes is 'soon'" in mistakes["texts.minutes"]
     assert "balanced" in mistakes["rule"]
     assert [one["key"] for one in program.get("studies", limit=1).json()["items"]] == ["again"]
-    assert program.get("studies/nothing").status_code == 404
+    missing = program.get("studies/nothing")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["message"] == "there is no study 'nothing'"
 
 
 def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(
