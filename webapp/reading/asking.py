@@ -244,8 +244,10 @@ class _Reader:
         if found is not None:
             self.spoken_of.setdefault(found.name, found)
             return found
-        known = [*CHOICES, *ORDERS, *self.numbers.names()]
-        near = nearest_names(name, known)
+        # Only numbers are sorted by or compared with one.
+        takes_words = term.sign == ":" and term.field not in ORDERS
+        others = (*CHOICES, *ORDERS) if takes_words else ()
+        near = nearest_names(name, [*others, *self.numbers.names()])
         why = _("There is no field “{name}” here.").format(name=name)
         if near:
             why += " " + _("Did you mean {names}?").format(names=_listed(near))

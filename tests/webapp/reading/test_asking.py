@@ -137,6 +137,8 @@ def test_a_sample_is_drawn_by_its_seed(study: Study) -> None:
     ("line", "why", "example"),
     [
         ("repitition>0.3", "no field “repitition”", "repetition>0.3"),
+        ("bott>0.3", "no field “bott”", "conversation_repetition_bot>0.3"),
+        ("bott:eliza", "Did you mean bot", "bot:eliza"),
         ("sort:qualty", "no field “qualty”", "sort:quality"),
         ("quality>much", "“much” is no number", "quality>3"),
         ("quality:2..x", "“x” is no number", "quality:2..4"),
