@@ -194,7 +194,11 @@ class GradeNetwork(nn.Module):
 
     def loss(self, batch: Ranked) -> ExampleLoss:
         """Return max(0, s_false − s_true + margin), and how often the true reply is ahead (Eq. 13)."""
-        better, worse = self(batch.true), self(batch.false)
+        return self.loss_of(self.logits(batch.true), self.logits(batch.false))
+
+    def loss_of(self, true: Tensor, false: Tensor) -> ExampleLoss:
+        """Return the same of scores before their sigmoid, (B,) each."""
+        better, worse = torch.sigmoid(true), torch.sigmoid(false)
         total = F.relu(worse - better + self.margin).mean()
         right = (better > worse).float().mean()
-        return ExampleLoss(total, len(batch.true), {"accuracy": right.detach()})
+        return ExampleLoss(total, len(true), {"accuracy": right.detach()})

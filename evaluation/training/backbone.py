@@ -6,15 +6,19 @@ matrices beside each linear layer, so that a checkpoint holds hundreds of kiloby
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from chatbots.encoders.sentence import MINILM, encoder_folder
 from chatbots.huggingface import find_model, load, n_positions
 from evaluation.training.backbone_config import BackboneConfig, backbone_missing
+
+_PART = 512
+"""Tokens that a CPU reads at once, padding counted."""
 
 
 class States(NamedTuple):
@@ -58,6 +62,26 @@ class Backbone(nn.Module):
             max_length=self.max_tokens,
             return_tensors="pt",
         ).to(device)
+        n, longest = read["attention_mask"].shape
+        size = max(1, _PART // longest)
+        if device.type != "cpu" or n <= size or self.tokenizer.padding_side != "right":
+            return self._encoded(read)
+        # Texts of like length side by side, few enough to stay in the processor's cache: half of the time on a CPU.
+        lengths = read["attention_mask"].sum(dim=1)
+        order = lengths.argsort(stable=True)
+        parts = []
+        for rows in order.split(size):
+            some = {name: one[rows, : int(lengths[rows].max())] for name, one in read.items()}
+            parts.append(self._encoded(some))
+        back = order.argsort()
+        tokens = [F.pad(one.tokens, (0, 0, 0, longest - one.tokens.shape[1])) for one in parts]
+        return States(
+            torch.cat([one.pooled for one in parts])[back],
+            torch.cat(tokens)[back],
+            read["attention_mask"],
+        )
+
+    def _encoded(self, read: Mapping[str, Tensor]) -> States:
         frozen = self.config.learns == "frozen"
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
             found = self.model(**read)

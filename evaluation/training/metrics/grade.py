@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import Field, ValidationInfo, field_validator
-from torch import nn
+from torch import Tensor, nn
 
 from chatbots.corpora.reader import CorpusError, Dialogue
 from chatbots.encoders.sentence import encoder_get
@@ -259,16 +259,23 @@ class Grade(LearnedMetric):
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
         """Measure as usual, and mean and standard deviation of the scores before their sigmoid, of true and false pairs."""
-        found = super().measure(network, examples, batch_size)
+        network.eval()
+        known: list[Tensor] = []
+        sums, n = {"loss": 0.0, "accuracy": 0.0}, 0
         with torch.no_grad():
-            logits = torch.cat(
-                [
-                    network.logits(pairs)  # type: ignore[operator]
-                    for batch in examples.in_order(batch_size)
-                    for pairs in (batch.true, batch.false)
-                ]
-            )
-        return {**found, "level": float(logits.mean()), "spread": float(logits.std())}
+            for batch in examples.in_order(batch_size):
+                true, false = network.logits(batch.true), network.logits(batch.false)  # type: ignore[operator]
+                parts = network.loss_of(true, false)  # type: ignore[operator]
+                sums["loss"] += float(parts.total) * parts.n
+                sums["accuracy"] += float(parts.told["accuracy"]) * parts.n
+                n += parts.n
+                known += [true, false]
+        logits = torch.cat(known)
+        return {
+            **{name: total / max(n, 1) for name, total in sums.items()},
+            "level": float(logits.mean()),
+            "spread": float(logits.std()),
+        }
 
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
         return _network(config, self._start if config.own.nodes == "learned" else None)
