@@ -15,13 +15,14 @@ from tests.architecture.source import ROOT, modules
 from webapp.runs.kinds.base import Queue
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 PROFILES = ("cpu", "gpu")
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-    return compose["services"]
+    found: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
+    return found
 
 
 def words(command: Any) -> list[str]:
@@ -75,6 +76,26 @@ def test_a_service_waits_only_for_services_of_its_profile(services: dict[str, An
             assert set(services[other].get("profiles", PROFILES)) >= set(
                 service.get("profiles", PROFILES)
             ), f"{name} waits for {other}"
+
+
+SET_BY_THE_IMAGE = {
+    *("HOST", "PORT", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_DEVICE"),
+    *("CONFAB_BOT_HOST_IN_PROCESS", "CONFAB_DEBUG"),
+}
+"""Variables that image and commands decide, or that production ignores."""
+
+
+@pytest.mark.parametrize(
+    "service", ["web", "bot-host", "bot-host-gpu", "worker-default", "migrate"]
+)
+def test_every_setting_of_an_env_file_reaches_the_containers(
+    services: dict[str, Any], service: str
+) -> None:
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    known = set(re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE))
+    read_by_compose = set(re.findall(r"\$\{([A-Z_]+)", COMPOSE))
+    passed_on = set(services[service]["environment"])
+    assert known - passed_on - read_by_compose - SET_BY_THE_IMAGE == set()
 
 
 def test_what_the_dockerfile_copies_and_reads_is_there() -> None:

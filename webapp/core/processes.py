@@ -167,9 +167,22 @@ def hangs_since(process: Process) -> dict[str, datetime]:
     return {name: process.heard_at - timedelta(seconds=s) for name, s in hangs.items()}
 
 
-def processes_all() -> list[Process]:
-    """Return every process that has not ended in order, the silent ones of the last day too, by what they do."""
-    return sorted(Process.objects.all(), key=lambda one: (one.roles, one.host, one.began_at))
+def processes_known() -> list[Process]:
+    """Return every process that has not ended in order and has no successor, by what they do; the silent of a day too."""
+    everyone = sorted(Process.objects.all(), key=lambda one: (one.roles, one.host, one.began_at))
+    living = [one for one in everyone if not is_silent(one)]
+    return [
+        one
+        for one in everyone
+        if not (is_silent(one) and any(_replaces(other, one) for other in living))
+    ]
+
+
+def _replaces(other: Process, gone: Process) -> bool:
+    """Tell whether a process began after another fell silent and does all that it did."""
+    does_all = set(gone.roles) <= set(other.roles)
+    same = all(other.details.get(key) == value for key, value in gone.details.items())
+    return other.began_at > gone.heard_at and does_all and same
 
 
 def processes_living(role: Role | None = None) -> list[Process]:

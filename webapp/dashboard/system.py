@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
 from webapp.core.models import Process
-from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_all
+from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
 from webapp.operating.queues import Queue, job_queues, replies_queue
 from webapp.operating.room import database_bytes, disk, folder_bytes
 from webapp.operating.troubles import Trouble, role_words, troubles
@@ -83,7 +83,7 @@ def system_now() -> System:
     """
     found = troubles()
     kinds = {(one.kind, one.subject) for one in found}
-    processes = processes_all()
+    processes = processes_known()
     queues = [replies_queue(), *job_queues()]
     return System(
         found,
@@ -130,7 +130,7 @@ def _row(one: Process) -> ProcessRow:
 
 
 def _about(one: Process) -> str:
-    parts = []
+    parts = [_("process {pid}").format(pid=one.pid)]
     if pool := one.details.get("pool"):
         parts.append(
             _("bots of all pools") if pool == "all" else _("bots of pool {pool}").format(pool=pool)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.core.models import Process
-from webapp.core.processes import LOOP, hangs_since, is_silent, processes_all
+from webapp.core.processes import LOOP, hangs_since, is_silent, processes_known
 from webapp.operating.queues import Queue, job_queues, replies_queue
 from webapp.operating.room import disk
 from webapp.runs.kinds.base import job_models
@@ -80,12 +80,9 @@ def role_words(process: Process) -> str:
 
 
 def _silent() -> Iterator[Trouble]:
-    everyone = processes_all()
-    living = [one for one in everyone if not is_silent(one)]
-    for one in living:
-        yield from _hanging(one)
-    for one in everyone:
-        if not is_silent(one) or any(_replaces(other, one) for other in living):
+    for one in processes_known():
+        if not is_silent(one):
+            yield from _hanging(one)
             continue
         name = role_words(one)
         yield Trouble(
@@ -107,33 +104,29 @@ def _hanging(process: Process) -> Iterator[Trouble]:
     time = f"{min(hangs.values()):%H:%M:%S}"
     if LOOP in hangs:
         words = _(
-            "Its event loop has not moved since {time} (UTC): whoever is connected to it is answered nothing. Start it again."
+            "Its event loop has not moved since {time} (UTC): whoever is connected to it is answered nothing. End it "
+            "(kill -9 {pid}) and have it started again."
         )
     else:
         words = _(
             "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and are "
-            "asked to come back. Look at what takes so long, such as locks of the database, or start it again."
+            "asked to come back. Look at what takes so long, such as locks of the database, or end it (kill -9 {pid}) and have "
+            "it started again."
         )
     yield Trouble(
         SILENT,
         str(process.id),
         _("{process} on {host} hangs").format(process=role_words(process), host=process.host),
-        words.format(time=time),
+        words.format(time=time, pid=process.pid),
         {
             "process": process.label,
             "roles": process.roles,
             "host": process.host,
+            "pid": process.pid,
             "hangs": sorted(hangs),
             "since": min(hangs.values()).isoformat(timespec="seconds"),
         },
     )
-
-
-def _replaces(other: Process, gone: Process) -> bool:
-    """Tell whether a process began after another fell silent and does all that it did."""
-    does_all = set(gone.roles) <= set(other.roles)
-    same = all(other.details.get(key) == value for key, value in gone.details.items())
-    return other.began_at > gone.heard_at and does_all and same
 
 
 def _disk_low(*, is_told: bool) -> Iterator[Trouble]:

@@ -43,6 +43,8 @@ def test_an_installation_that_tells_nothing_says_so() -> None:
 
 
 def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
+    replaced = signs_of("web", settings)
+    Process.objects.filter(pk=replaced.pk).update(heard_at=timezone.now() - timedelta(minutes=4))
     web = signs_of("web", settings)
     web.load["hangs"] = {"threads": 120.0}
     web.save()
@@ -56,6 +58,8 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert f"Bot host on {gone.host} is not heard of" in text
         assert "bots of pool gpu2" in text
         assert f"Web on {web.host} hangs" in text
+        assert f"kill -9 {web.pid}" in text
+        assert text.count("Not heard of</span>") == 1, "who was replaced is missed by nobody"
         assert "All its threads for pages have been busy" in text
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
         assert "The queue default stands still" in text
