@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,7 +27,9 @@ from webapp.quality.selectors import left_out
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.checks import SetApart, set_apart
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
-from webapp.runs.models import MetricResult, SelfPlayRun
+from webapp.runs.models import MetricVersion, SelfPlayRun
+from webapp.runs.selectors.languages import results_counted
+from webapp.runs.selectors.metrics import measurable
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
@@ -360,25 +362,28 @@ class MetricProgress:
     """How many of those done are in a language that the metric does not hold for."""
 
 
-def metrics_progress(study: Study) -> list[MetricProgress]:
-    """Return how far each metric's present version is on the study's finished conversations."""
+def metrics_progress(
+    study: Study, counted: Mapping[str, Counter[str]] | None = None
+) -> list[MetricProgress]:
+    """Return how far each metric's present version is on the study's finished conversations.
+
+    Args:
+        counted: `results_counted` of the study, where that is known already.
+    """
     metrics = metric_list()
-    finished = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
-    n_total = finished.count()
+    n_total = measurable(study=study, run=None).count()
+    found = results_counted(study=study) if counted is None else counted
+    names = dict(MetricVersion.objects.filter(key__in=list(found)).values_list("key", "name"))
+    keys = {metric.name: metric.identity.key for metric in metrics}
     counts: dict[str, int] = {}
     old: dict[str, int] = {}
     left_out: dict[str, int] = {}
-    keys = {metric.name: metric.identity.key for metric in metrics}
-    for row in (
-        MetricResult.objects.filter(conversation__in=finished)
-        .values("metric__name", "metric__key")
-        .annotate(n=Count("pk"), n_left_out=Count("pk", filter=~Q(language="")))
-    ):
-        name = row["metric__name"]
-        if keys.get(name) == row["metric__key"]:
-            counts[name], left_out[name] = row["n"], row["n_left_out"]
+    for key, by_language in found.items():
+        name, n = names[key], sum(by_language.values())
+        if keys.get(name) == key:
+            counts[name], left_out[name] = n, n - by_language[""]
         else:
-            old[name] = old.get(name, 0) + row["n"]
+            old[name] = old.get(name, 0) + n
     return [
         MetricProgress(
             metric.name,

@@ -100,6 +100,22 @@ def ratings_counted(
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 
+def conversations_counted(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+) -> Q:
+    """Return the condition on conversations that count for the study's numbers; see `study_conversations`."""
+    states = [Conversation.State.COMPLETED]
+    if include_failed:
+        states += [Conversation.State.FAILED, Conversation.State.ENDED]
+    counted = left_out(study, without) & Q(study=study, state__in=states)
+    counted &= ~Q(source=Conversation.Source.SELFPLAY)
+    return counted if include_synthetic else counted & Q(is_synthetic=False)
+
+
 def study_conversations(
     study: Study,
     *,
@@ -112,13 +128,14 @@ def study_conversations(
     Args:
         include_failed: also those whose bot failed, or that ended with a missed check.
     """
-    states = [Conversation.State.COMPLETED]
-    if include_failed:
-        states += [Conversation.State.FAILED, Conversation.State.ENDED]
-    found = Conversation.objects.filter(
-        left_out(study, without), study=study, state__in=states
-    ).exclude(source=Conversation.Source.SELFPLAY)
-    return found if include_synthetic else found.filter(is_synthetic=False)
+    return Conversation.objects.filter(
+        conversations_counted(
+            study,
+            include_synthetic=include_synthetic,
+            include_failed=include_failed,
+            without=without,
+        )
+    )
 
 
 def study_dimensions(study: Study) -> list[Dimension]:
@@ -288,9 +305,3 @@ def _widened(dimension: Dimension, given: np.ndarray) -> Dimension:
 
 def _number(answer: Any) -> float:
     return float(answer) if isinstance(answer, int | float) else float("nan")
-
-
-def rated_count(study: Study) -> int:
-    """Return how many of the study's conversations have a rating."""
-    ratings = Rating.objects.filter(conversation=OuterRef("pk"))
-    return study_conversations(study).filter(Exists(ratings)).count()

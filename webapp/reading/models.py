@@ -16,12 +16,16 @@ from webapp.studies.models import Study
 
 
 class Series(models.Model):
-    """One kind of number that conversations have: a count, the mean of a rating, a column of a metric's version."""
+    """One kind of number that conversations have: a count, the mean of a rating, a column of a metric's version, a time.
+
+    The one time is `rated`: when a rating was last changed, in seconds since 1970.
+    """
 
     class Kind(models.TextChoices):
         COUNT = "count"
         RATING = "rating"
         METRIC = "metric"
+        TIME = "time"
 
     is_derived = True
 

@@ -11,12 +11,14 @@ from django.db.models import Count, Max
 
 from chatbots.identity import canonical_json
 from chatbots.release import release
+from webapp.bots.models import BotVersion
 from webapp.quality.selectors import without_state
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.pairs import compares_pairs, pairs_counted
-from webapp.ratings.selectors import ratings_counted, study_conversations
-from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun, State
+from webapp.ratings.selectors import conversations_counted, study_conversations
+from webapp.reading.totals import rated_totals, totals
+from webapp.runs.models import MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
@@ -61,14 +63,13 @@ def analysed_counts(
         n_ratings: of the study's bots, where they are counted already.
     """
     counted: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
-    chats = study_conversations(study, **counted)
     if n_ratings is None:
-        n_ratings = ratings_counted(study, **counted).count()
+        n_ratings = rated_totals(study, **counted)["n"]
     if compares_pairs(study):
         n_ratings = n_ratings or pairs_counted(study, **counted).count()
     return Analysed(
         n_ratings=n_ratings,
-        n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
+        n_measured=totals(study, conversations_counted(study, **counted), "results").n_results,
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
 
@@ -93,14 +94,11 @@ def data_state(
         "without": without,
     }
     chats = study_conversations(study, **counted)
-    # Of chats a million ratings need not be looked up among the items.
-    changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
-    rated = ratings_counted(study, **counted).aggregate(
-        n=Count("pk"), newest=Max("updated_at"), **changed
-    )
-    talked = chats.aggregate(
-        n=Count("pk"), newest=Max("updated_at"), n_bots=Count("bot__bot_id", distinct=True)
-    )
+    rated = rated_totals(study, **counted)
+    # By version, a number, for names are slow to tell apart.
+    of_versions = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
+    versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in of_versions])
+    n_bots = versions.values("bot_id").distinct().count()
     parts = [
         release(),
         study.pk,
@@ -108,7 +106,7 @@ def data_state(
         list(study.rubric.dimensions.values_list("key", "title", "low", "high", "reversed")),
         [include_synthetic, include_failed, without_state(study, without)],
         rated,
-        talked,
+        sorted(of_versions),
     ]
     if compares_pairs(study):
         judged = pairs_counted(study, include_synthetic=include_synthetic, without=without)
@@ -127,7 +125,8 @@ def data_state(
             MetricRun.objects.filter(study=None).aggregate(Count("pk"), Max("ended_at")),
         ]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
-    n_bots = len(study_bots(study)) if judges_items(study) else talked["n_bots"]
+    if judges_items(study):
+        n_bots = len(study_bots(study))
     return DataState(rated["n"], n_bots, digest)
 
 

@@ -29,7 +29,7 @@ def figures() -> dict[uuid.UUID, dict[str, float]]:
     found: dict[uuid.UUID, dict[str, float]] = defaultdict(dict)
     rows = Figure.objects.values_list("conversation_id", "series__kind", "series__name", "value")
     for pk, kind, name, value in rows:
-        found[pk][f"{kind}.{name}"] = value
+        found[pk][f"{kind}.{name}"] = round(value, 5)
     return dict(found)
 
 
@@ -45,9 +45,13 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
             one["count.down"] = sum(turn.vote == -1 for turn in turns)
         if ratings:
             one["count.ratings"] = len(ratings)
+            changed = max(rating.updated_at for rating in ratings)
+            one["time.rated"] = round(changed.timestamp(), 5)
         for key in {key for rating in ratings for key in rating.answers}:
             given = [rating.answers[key] for rating in ratings if key in rating.answers]
             one[f"rating.{key}"] = sum(given) / len(given)
+        if chat.metric_results.all():
+            one["count.results"] = len(chat.metric_results.all())
         for result in chat.metric_results.all():
             for name, value in result.values.items():
                 if value is not None:
@@ -120,6 +124,10 @@ def measured_again(study: Study) -> None:
     MetricResult.objects.update(values={"made_user": 3})
 
 
+def results_deleted(_study: Study) -> None:
+    MetricResult.objects.all().delete()
+
+
 def conversation_deleted(study: Study) -> None:
     of(study, 2).delete()
 
@@ -142,6 +150,7 @@ def made_anew(_study: Study) -> None:
         rating_changed,
         ratings_deleted,
         measured_again,
+        results_deleted,
         conversation_deleted,
         person_erased,
         made_anew,

@@ -28,7 +28,8 @@ from webapp.dashboard.views.study import (
 from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.quality.flags.base import flag_kinds
 from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import rated_count, study_whole
+from webapp.ratings.selectors import conversations_counted, study_whole
+from webapp.reading.totals import totals
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fit_is_behind, fit_leading, fits_of
 from webapp.runs.services.fits import fit_create
@@ -90,7 +91,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             dict(study_targets(study)),
         )
     progress = metrics_progress(study)
-    n_rated = rated_count(study)
+    n_rated = totals(study, conversations_counted(study), "ratings").n_rated
     return study_page(
         request,
         "hybrid.html",

@@ -28,6 +28,7 @@ from webapp.runs.selectors.languages import (
     languages_told,
     left_out_told,
     metrics_left_out,
+    results_counted,
     study_languages,
 )
 from webapp.runs.selectors.metrics import metric_runs_newest
@@ -114,7 +115,8 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
     jobs_settle()
     jobs = metric_runs_newest(study, 10)
     newest = jobs[0] if jobs else None
-    measured = metrics_progress(study)
+    counted = results_counted(study=study)
+    measured = metrics_progress(study, counted)
     names = {one.name for one in measured if one.n_done}
     return study_page(
         request,
@@ -125,7 +127,7 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         languages=languages_told(
             study_languages(study), [metric for metric in metric_list() if metric.name in names]
         ),
-        left_out=left_out_told(metrics_left_out(study=study)),
+        left_out=left_out_told(metrics_left_out(study=study, counted=counted)),
         broken=configured_metrics.broken,
         jobs=jobs,
         running=job_context(newest, "metrics") if newest and not newest.is_over else None,

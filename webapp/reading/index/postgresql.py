@@ -81,10 +81,12 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'rating' AND s.name = a.key)
     UNION SELECT 'count', 'ratings', 0
     WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = 'ratings')
+    UNION SELECT 'time', 'rated', 0
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'time' AND s.name = 'rated')
     ON CONFLICT DO NOTHING;
     DELETE FROM reading_figure f USING reading_series s
     WHERE s.id = f.series_id AND f.conversation_id = ANY(ids)
-        AND (s.kind = 'rating' OR (s.kind = 'count' AND s.name = 'ratings'));
+        AND (s.kind IN ('rating', 'time') OR (s.kind = 'count' AND s.name = 'ratings'));
     INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
     SELECT r.conversation_id, s.id, c.study_id, avg((a.value #>> '{}')::float8)
     FROM ratings_rating r
@@ -94,12 +96,34 @@ BEGIN
     WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
     GROUP BY r.conversation_id, s.id, c.study_id
     UNION ALL
-    SELECT r.conversation_id, s.id, c.study_id, count(*)
+    SELECT r.conversation_id, s.id, c.study_id,
+        CASE s.kind WHEN 'count' THEN count(*) ELSE max(extract(epoch FROM r.updated_at))::float8 END
     FROM ratings_rating r
     JOIN conversations_conversation c ON c.id = r.conversation_id
-    JOIN reading_series s ON s.kind = 'count' AND s.name = 'ratings'
+    JOIN reading_series s ON (s.kind = 'count' AND s.name = 'ratings') OR s.kind = 'time'
     WHERE r.conversation_id = ANY(ids)
-    GROUP BY r.conversation_id, s.id, c.study_id
+    GROUP BY r.conversation_id, s.id, s.kind, c.study_id
+    ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_results_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
+    PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
+    INSERT INTO reading_series (kind, name, metric) SELECT 'count', 'results', 0
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = 'results')
+    ON CONFLICT DO NOTHING;
+    DELETE FROM reading_figure f USING reading_series s
+    WHERE s.id = f.series_id AND s.kind = 'count' AND s.name = 'results' AND f.conversation_id = ANY(ids)
+        AND NOT EXISTS (SELECT 1 FROM runs_metricresult m WHERE m.conversation_id = f.conversation_id);
+    INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+    SELECT m.conversation_id, s.id, c.study_id, count(*)
+    FROM runs_metricresult m
+    JOIN conversations_conversation c ON c.id = m.conversation_id
+    JOIN reading_series s ON s.kind = 'count' AND s.name = 'results'
+    WHERE m.conversation_id = ANY(ids)
+    GROUP BY m.conversation_id, s.id, c.study_id
     ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
 END $$
 """,
@@ -125,7 +149,8 @@ CREATE OR REPLACE FUNCTION reading_rating_changed() RETURNS trigger LANGUAGE plp
 DECLARE ids uuid[]; spoken uuid[];
 BEGIN
     IF TG_OP = 'UPDATE' THEN
-        SELECT array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.answers IS DISTINCT FROM o.answers),
+        SELECT array_agg(DISTINCT n.conversation_id)
+            FILTER (WHERE n.answers IS DISTINCT FROM o.answers OR n.updated_at <> o.updated_at),
             array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.comment <> o.comment)
         INTO ids, spoken
         FROM fresh n JOIN gone o ON o.id = n.id WHERE n.conversation_id IS NOT NULL;
@@ -149,6 +174,11 @@ END $$
     """
 CREATE OR REPLACE FUNCTION reading_metric_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF TG_OP = 'INSERT' THEN
+        PERFORM reading_results_renew((SELECT array_agg(DISTINCT conversation_id) FROM fresh));
+    ELSIF TG_OP = 'DELETE' THEN
+        PERFORM reading_results_renew((SELECT array_agg(DISTINCT conversation_id) FROM gone));
+    END IF;
     IF TG_OP <> 'INSERT' THEN
         DELETE FROM reading_figure f USING gone o, reading_series s
         WHERE f.conversation_id = o.conversation_id AND s.id = f.series_id
@@ -200,7 +230,7 @@ RENEW = (
     "DELETE FROM reading_figure",
     "DELETE FROM reading_conversationwords",
     """
-SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids) FROM (
+SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids), reading_results_renew(part.ids) FROM (
     SELECT array_agg(id) AS ids FROM (
         SELECT id, row_number() OVER (ORDER BY id) / 1000 AS number FROM conversations_conversation
     ) AS numbered GROUP BY number

@@ -63,7 +63,11 @@ INSERT INTO {words} (rowid, {column}) VALUES (NEW.id, NEW.{column});"""
 
 
 _ANSWERS = "FROM ratings_rating r, json_each(r.answers) AS a WHERE {which} AND a.type IN ('integer', 'real')"
-_RATINGS_SERIES = _series("rating", "a.key", "0", _ANSWERS) + _series("count", "'ratings'", "0")
+_RATINGS_SERIES = (
+    _series("rating", "a.key", "0", _ANSWERS)
+    + _series("count", "'ratings'", "0")
+    + _series("time", "'rated'", "0")
+)
 _RATINGS_FIGURES = """
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT r.conversation_id, s.id, c.study_id, avg(a.value)
@@ -78,6 +82,14 @@ FROM ratings_rating r
 JOIN conversations_conversation c ON c.id = r.conversation_id
 JOIN reading_series s ON s.kind = 'count' AND s.name = 'ratings'
 WHERE {which}
+GROUP BY r.conversation_id, s.id, c.study_id;
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT r.conversation_id, s.id, c.study_id,
+    strftime('%s', max(r.updated_at)) + CAST('0' || substr(max(r.updated_at), 20) AS REAL)
+FROM ratings_rating r
+JOIN conversations_conversation c ON c.id = r.conversation_id
+JOIN reading_series s ON s.kind = 'time' AND s.name = 'rated'
+WHERE {which}
 GROUP BY r.conversation_id, s.id, c.study_id;"""
 
 
@@ -85,7 +97,8 @@ def _ratings(row: str) -> str:
     which = f"r.conversation_id = {row}.conversation_id"
     return f"""
 DELETE FROM reading_figure WHERE conversation_id = {row}.conversation_id AND series_id IN (
-    SELECT id FROM reading_series WHERE kind = 'rating' OR (kind = 'count' AND name = 'ratings')
+    SELECT id FROM reading_series
+    WHERE kind IN ('rating', 'time') OR (kind = 'count' AND name = 'ratings')
 );{_RATINGS_SERIES.replace("{which}", which)}{_RATINGS_FIGURES.replace("{which}", which)}"""
 
 
@@ -108,6 +121,14 @@ JOIN reading_series s ON s.kind = 'metric' AND s.name = v.key AND s.metric = m.m
 WHERE {which} AND v.type IN ('integer', 'real');"""
 _METRIC = (_METRIC_SERIES + _METRIC_FIGURES).replace("{which}", "m.id = NEW.id")
 
+_RESULT_GONE = """
+UPDATE reading_figure SET value = value - 1 WHERE conversation_id = OLD.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name = 'results'
+);
+DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND value = 0 AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name = 'results'
+);"""
+
 _TURN, _COMMENT = _WORDS
 _DONE = {
     ("turn", "INSERT"): _words(_TURN[0], "text", "NEW") + _turns("+", "NEW"),
@@ -126,13 +147,13 @@ UPDATE reading_figure SET value = value - (
 );"""
     + _NO_TURNS,
     ("rating", "INSERT"): _words(_COMMENT[0], "comment", "NEW") + _ratings("NEW"),
-    ("rating", "UPDATE OF answers, comment"): _words(_COMMENT[0], "comment", "OLD")
+    ("rating", "UPDATE OF answers, comment, updated_at"): _words(_COMMENT[0], "comment", "OLD")
     + _words(_COMMENT[0], "comment", "NEW")
     + _ratings("NEW"),
     ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
-    ("metric", "INSERT"): _METRIC,
+    ("metric", "INSERT"): _METRIC + _counted("results", "1").replace("{row}", "NEW"),
     ("metric", 'UPDATE OF "values"'): _METRIC_GONE + _METRIC,
-    ("metric", "DELETE"): _METRIC_GONE,
+    ("metric", "DELETE"): _METRIC_GONE + _RESULT_GONE,
 }
 _OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult"}
 TRIGGERS = {
@@ -163,7 +184,14 @@ JOIN conversations_conversation c ON c.id = t.conversation_id
 JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
 GROUP BY c.id, s.id, s.name, c.study_id""",
     *_all(_RATINGS_SERIES + _RATINGS_FIGURES),
-    *_all(_METRIC_SERIES + _METRIC_FIGURES),
+    *_all(_METRIC_SERIES + _METRIC_FIGURES + _series("count", "'results'", "0")),
+    """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT c.id, s.id, c.study_id, count(*)
+FROM runs_metricresult m
+JOIN conversations_conversation c ON c.id = m.conversation_id
+JOIN reading_series s ON s.kind = 'count' AND s.name = 'results'
+GROUP BY c.id, s.id, c.study_id""",
 )
 AFTER_ERASURE = tuple(
     f"INSERT INTO {words} ({words}) VALUES ('optimize')" for words, _table, _column in _WORDS

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.conversations.models import Conversation
-from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun
+from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.runs.selectors.metrics import measurable, metrics_all
 from webapp.studies.models import Study
 
@@ -79,17 +79,38 @@ class LeftOut:
         return sum(self.n.values()) == self.n_results
 
 
-def metrics_left_out(
+def results_counted(
     *, study: Study | None = None, run: SelfPlayRun | None = None
-) -> list[LeftOut]:
-    """Return the metrics, as they are now, that were left out of some conversations of a study or of a run."""
-    current = {metric.identity.key: metric for metric in metrics_all()}
-    rows = MetricResult.objects.filter(
-        conversation__in=measurable(study=study, run=run), metric__key__in=list(current)
-    )
+) -> dict[str, Counter[str]]:
+    """Return how many finished conversations of a study or of a run have a result of each version of a metric.
+
+    Returns:
+        By the version's key, by language: "" where it was computed, else that for which it does not hold.
+    """
+    rows = MetricResult.objects.filter(conversation__in=measurable(study=study, run=run))
+    # By numbers, for names are slow to group.
+    counted = list(rows.order_by().values_list("metric", "language").annotate(Count("pk")))
+    versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in counted})
+    keys = dict(versions.values_list("pk", "key"))
     found: dict[str, Counter[str]] = {}
-    for key, language, n in rows.values_list("metric__key", "language").annotate(n=Count("pk")):
-        found.setdefault(key, Counter())[language] = n
+    for version, language, n in counted:
+        found.setdefault(keys[version], Counter())[language] = n
+    return found
+
+
+def metrics_left_out(
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+    counted: Mapping[str, Counter[str]] | None = None,
+) -> list[LeftOut]:
+    """Return the metrics, as they are now, that were left out of some conversations of a study or of a run.
+
+    Args:
+        counted: `results_counted` of it, where that is known already.
+    """
+    current = {metric.identity.key: metric for metric in metrics_all()}
+    found = results_counted(study=study, run=run) if counted is None else counted
     return [
         LeftOut(
             metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())

@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Count
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.printing import share
-from webapp.ratings.models import Rating
 from webapp.ratings.pairs import compares_pairs
 from webapp.ratings.repeats import own_of_questions, repeats_answered
-from webapp.ratings.selectors import ratings_counted, study_conversations, study_ratings
+from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
+from webapp.reading.totals import rated_by_bot
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import DIRECT_RATINGS
 from webapp.runs.selectors.languages import language_name, study_languages
@@ -152,9 +152,7 @@ def _outputs(study: Study) -> dict[str, int]:
             n=Count("turn", distinct=True)
         )
     else:
-        theirs = Rating.objects.filter(conversation=OuterRef("pk"))
-        rated = study_conversations(study).filter(Exists(theirs)).order_by()
-        rows = rated.values_list("bot__bot_id").annotate(n=Count("pk"))
+        rows = rated_by_bot(study, conversations_counted(study)).items()
     return {str(name or "(not named)"): n for name, n in rows}
 
 
@@ -350,7 +348,7 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
             one.question: ("Cohen's kappa, median over pairs of raters.", _value(one.found))
             for one in (results.kappas if results is not None else ())
         }
-    n_ratings = ratings_counted(study).count()
+    n_ratings = ratings_counted(study).order_by()[: DIRECT_RATINGS + 1].count()
     if not n_ratings:
         return {}
     if n_ratings > DIRECT_RATINGS:

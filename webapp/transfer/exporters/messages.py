@@ -8,7 +8,9 @@ from typing import Any
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from webapp.conversations.models import Turn
+from webapp.reading.totals import totals
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_conversations
 from webapp.transfer.exporters.base import (
     CHUNK,
     SPEAKERS,
@@ -16,6 +18,7 @@ from webapp.transfer.exporters.base import (
     STUDY_COLUMNS,
     ExportColumn,
     ExportOptions,
+    included,
     register_exporter,
     shown,
 )
@@ -109,7 +112,9 @@ class Messages:
         return _COLUMNS
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return Turn.objects.filter(shown(study, options, prefix="conversation__")).count()
+        if judges_conversations(study):  # perhaps some of another study
+            return Turn.objects.filter(shown(study, options, prefix="conversation__")).count()
+        return totals(study, included(study, options), "turns").n_turns
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))

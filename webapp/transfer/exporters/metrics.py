@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from webapp.reading.totals import totals
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.selectors.metrics import metrics_all
 from webapp.studies.models import Study
@@ -41,9 +42,7 @@ class Metrics:
         return [*_BEFORE, *found]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return MetricResult.objects.filter(
-            included(study, options, prefix="conversation__")
-        ).count()
+        return totals(study, included(study, options), "results").n_results
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "conversation")

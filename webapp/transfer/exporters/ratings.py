@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from webapp.conversations.models import Conversation
 from webapp.quality.selectors import left_out
 from webapp.ratings.models import Rating
+from webapp.reading.totals import totals
 from webapp.studies.completion import completion_now
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
@@ -136,7 +137,11 @@ class Ratings:
     def count(self, study: Study, options: ExportOptions) -> int:
         # One after another: asked for all at once, the database joins every rating that it has.
         kept = Rating.objects.filter(left_out(study, options.without))
-        return sum(kept.filter(ways).count() for ways in _ways(study, options))
+        of_chats, *others = _ways(study, options)
+        n = sum(kept.filter(way).count() for way in others)
+        if options.without:  # raters may be others than those who chatted
+            return n + kept.filter(of_chats).count()
+        return n + totals(study, included(study, options), "ratings").n_ratings
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
@@ -213,8 +218,11 @@ def _dimensions_of(study: Study) -> list[Dimension]:
     """Return the questions of the study's rubric, then those of versions that were answered before."""
     ways = ("conversation__study", "turn__conversation__study", "task__participant__study")
     answered = Q(rubric=study.rubric_id)
+    # Two ranges of the index beside the study's own: of a million ratings few are in them.
+    others = Q(rubric__lt=study.rubric_id) | Q(rubric__gt=study.rubric_id)
     for way in ways:
-        answered |= Q(rubric__in=Rating.objects.filter(**{way: study}).values("rubric").distinct())
+        given = Rating.objects.filter(others, **{way: study})
+        answered |= Q(rubric__in=given.values("rubric").distinct())
     found = Dimension.objects.filter(answered)
     return sorted(
         found.select_related("rubric"),

@@ -1,0 +1,118 @@
+"""How much a study's conversations have together, from the index: of a million ratings none is looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
+
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation
+from webapp.ratings.selectors import conversations_counted, ratings_counted
+from webapp.reading.models import Figure, Series
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items, marks_turns
+
+_COUNTS = ("ratings", "turns", "results")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much conversations have together.
+
+    Attributes:
+        n_rated: conversations with a rating of the whole.
+        n_ratings: ratings of whole conversations.
+        rated_at: when one of these was last changed, in seconds since 1970; None without one.
+        n_turns: of all.
+        n_results: of metrics.
+    """
+
+    n_rated: int = 0
+    n_ratings: int = 0
+    rated_at: float | None = None
+    n_turns: int = 0
+    n_results: int = 0
+
+
+def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
+    """Return the numbers in the index of those conversations of a study that meet a condition.
+
+    Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that are
+    not are sooner found than all the others.
+    """
+    others = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
+    return Figure.objects.filter(~Exists(others), study=study)
+
+
+def totals(study: Study, among: Q, *names: str) -> Totals:
+    """Return how much the conversations of a study that meet a condition have together, in one query.
+
+    Args:
+        names: of what is asked for: `ratings`, `rated_at`, `turns` or `results`; the rest stays 0.
+
+    Raises:
+        ValueError: for another name.
+    """
+    unknown = set(names) - {*_COUNTS, "rated_at"}
+    if unknown:
+        raise ValueError(f"no total is called {', '.join(unknown)}; there are {_COUNTS}, rated_at")
+    asked = Q(series__kind=Series.Kind.COUNT, series__name__in=[n for n in names if n in _COUNTS])
+    if "rated_at" in names:
+        asked |= Q(series__kind=Series.Kind.TIME)
+    rows = figures_among(study, among).filter(asked).order_by().values_list("series__name")
+    found = {
+        name: (n, total, newest)
+        for name, n, total, newest in rows.annotate(Count("pk"), Sum("value"), Max("value"))
+    }
+    nothing = (0, 0, None)
+    return Totals(
+        n_rated=found.get("ratings", nothing)[0],
+        n_ratings=round(found.get("ratings", nothing)[1]),
+        rated_at=found.get("rated", nothing)[2],
+        n_turns=round(found.get("turns", nothing)[1]),
+        n_results=round(found.get("results", nothing)[1]),
+    )
+
+
+def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
+    """Return by bot how many of these conversations have a rating of the whole."""
+    rated = Figure.objects.filter(
+        series__kind=Series.Kind.COUNT, series__name="ratings", study=study
+    ).values("conversation")
+    rows = Conversation.objects.filter(among, pk__in=rated).order_by().values_list("bot")
+    by_version = dict(rows.annotate(Count("pk")))  # in numbers, which are sooner grouped than names
+    found: Counter[str] = Counter()
+    for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
+        found[bot] += by_version[version]
+    return dict(found)
+
+
+def rated_totals(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return how many ratings count for the study's numbers (`ratings_counted`), and what changes when one of them does.
+
+    Ratings of whole conversations are told by the index. Others are counted: of turns and items, and where raters are
+    left out, who may be others than those who chatted.
+    """
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    if without or judges_items(study) or marks_turns(study):
+        # Of chats a million ratings need not be looked up among the items.
+        changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
+        return ratings_counted(study, **counted).aggregate(
+            n=Count("pk"), newest=Max("updated_at"), **changed
+        )
+    found = totals(study, conversations_counted(study, **counted), "ratings", "rated_at")
+    return {"n": found.n_ratings, "newest": found.rated_at}
