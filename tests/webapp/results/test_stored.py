@@ -15,6 +15,7 @@ from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.results import stored
 from webapp.results.making import PARTS
+from webapp.results.read_once import read_once, study_read
 from webapp.results.stored import Question, answer_for, data_of, made_dump, made_load, make
 from webapp.results.study_data import StudyData
 from webapp.runs.engine import job_do
@@ -49,6 +50,19 @@ def test_every_result_comes_back_as_it_was_made(data: StudyData, part: str) -> N
     document = json.loads(json.dumps(made_dump(part, made), allow_nan=False))
     assert_same(made, made_load(part, document))
     assert made_load(part, document).result.to_json() == made.result.to_json()
+
+
+def test_a_study_read_once_gives_all_results_until_its_data_change(study: Study) -> None:
+    with read_once():
+        first = study_read(study)
+        assert first is not None
+        for part in PARTS:
+            assert study_read(study) is first
+            assert_same(make(part, first), make(part, data_of(Question(study, part))))  # type: ignore[arg-type]
+        change(study)
+        again = study_read(study)
+        assert again is not first
+    assert study_read(study) is not again, "kept no longer than it was asked for"
 
 
 @pytest.mark.parametrize("part", PARTS)

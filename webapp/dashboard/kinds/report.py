@@ -23,6 +23,7 @@ from webapp.dashboard.reporting.paper import paper_report
 from webapp.ratings.pairs import compares_pairs
 from webapp.results.flags import flags_now
 from webapp.results.making import PARTS
+from webapp.results.read_once import read_once
 from webapp.results.stored import Made, Question, made_now
 from webapp.results.study_data import study_frame
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
@@ -56,18 +57,19 @@ class ReportFile(Kind[Job, ReportAsked]):
             work.beat(len(PARTS), note="")
             return self._kept(work, study, of_pairs)
         made: dict[str, Made] = {}
-        for n, part in enumerate(PARTS):
-            work.beat(n, note=part)
-            question = Question(
-                study,
-                part,
-                include_synthetic=work.asked.include_synthetic,
-                without=work.asked.without,
-            )
-            found = made_now(question, wait=work.beat)
-            if found is None:
-                raise Refused("no_ratings", f"study {study.key} has no ratings any more")
-            made[part] = found
+        with read_once():
+            for n, part in enumerate(PARTS):
+                work.beat(n, note=part)
+                question = Question(
+                    study,
+                    part,
+                    include_synthetic=work.asked.include_synthetic,
+                    without=work.asked.without,
+                )
+                found = made_now(question, wait=work.beat)
+                if found is None:
+                    raise Refused("no_ratings", f"study {study.key} has no ratings any more")
+                made[part] = found
         work.beat(len(PARTS), note="")
         return self._kept(work, study, _document(study, made, work.asked))
 

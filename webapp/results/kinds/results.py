@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.core.errors import Refused
 from webapp.results.making import PARTS
+from webapp.results.read_once import study_read
 from webapp.results.stored import KIND, Asked, made_dump, make, prune
-from webapp.results.study_data import study_data
 from webapp.runs.kinds.base import Kind, Work, register_kind
 from webapp.runs.models import Job, State
 
@@ -37,7 +37,7 @@ class Results(Kind[Job, Asked]):
         if study is None or study.pk != asked.study:
             raise Refused("no_study", f"there is no study {asked.study}")
         work.beat(note=str(_("Reading the ratings")))
-        data = study_data(
+        data = study_read(
             study,
             include_synthetic=asked.include_synthetic,
             include_failed=asked.include_failed,
