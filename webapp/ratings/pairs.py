@@ -155,9 +155,11 @@ def studies_beside(study: Study) -> list[Study]:
         rows = chats.order_by().values_list("study_id", "bot__bot_id").distinct()
         having = _gathered(rows)
     else:
+        others = _compared(Item.objects.exclude(study=study))
+        if not others:  # before a million ratings are looked at
+            return []
         rated = ratings_counted(study).filter(conversation__isnull=False).order_by()
         mine = set(rated.values_list("conversation__bot__bot_id", flat=True).distinct())
-        others = _compared(Item.objects.exclude(study=study)) if len(mine) > 1 else {}
         having = {pk: models & mine for pk, models in others.items()}
     found = [pk for pk, bots in having.items() if len(bots) > 1 and pk != study.pk]
     return list(Study.objects.filter(pk__in=found).order_by("-created_at"))
