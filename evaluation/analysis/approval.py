@@ -15,6 +15,7 @@ import numpy as np
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.reasons import Reason
+from evaluation.stats.shares import wilson
 
 LEVEL = 0.95
 N_BOOTSTRAP = 2000
@@ -115,7 +116,7 @@ def approval(
         )
     n = len(table)
     shares = table.mean(axis=0)
-    low, high = _wilson(shares, n, level)
+    low, high = wilson(shares, n, level)
     weights = _softmax(shares[None])[0]
     ends = _weight_ends(table, level, n_bootstrap, seed)
     found = [
@@ -132,16 +133,6 @@ def approval(
         for j, option in enumerate(options)
     ]
     return Approval(n, tuple(found))
-
-
-def _wilson(shares: np.ndarray, n: int, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of Wilson's interval of each share, which stays between 0 and 1."""
-    from scipy.special import ndtri
-
-    z = float(ndtri(0.5 + level / 2))
-    middle = (shares + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(shares * (1 - shares) / n + z**2 / (4 * n**2))
-    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
 
 def _weight_ends(

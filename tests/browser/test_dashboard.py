@@ -234,6 +234,13 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     ]:
         page.goto(f"{base}/studies/imported/{path}")
         no_sideways_scroll(page)
+    for path in [
+        *("system/", "studies/imported/", "studies/imported/report/"),
+        *("studies/imported/compare/", "studies/imported/compare/?by=votes"),
+    ]:
+        page.goto(f"{base}/{path}")
+        no_sideways_scroll(page)
+        accessible(page)
     page.goto(f"{base}/studies/imported/bots/")
     # One dimension at a time; the plots for wide columns stay away.
     expect(page.locator(".figure-wide")).to_be_hidden()
@@ -260,6 +267,13 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=sort:quality")
     rows, title = page.locator("[data-row]"), page.locator(".bench-title .muted")
     total = page.locator(".list-total strong").inner_text()
+    # The range of a number is slid by keys, too; the fields beside the slider say the same.
+    narrow = page.locator("summary", has_text="Narrow")
+    narrow.press("Enter")
+    page.get_by_label("Quality, from").press("ArrowRight")
+    expect(page.locator("#c-low")).to_have_value("2")
+    page.keyboard.press("Escape")
+    expect(narrow).to_be_focused()
     # The list is one stop of Tab; arrows go through it, Enter opens beside it.
     expect(page.locator("[data-row][tabindex='0']")).to_have_count(1)
     rows.first.focus()

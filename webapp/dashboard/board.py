@@ -81,10 +81,14 @@ class Choice:
         return f"?{urlencode(parts)}" if parts else "?"
 
 
-def choice_of(request: HttpRequest, frame: StudyFrame) -> Choice:
-    """Read what an address chooses; what cannot be done is said and left out."""
+def choice_of(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = ()) -> Choice:
+    """Read what an address chooses; what cannot be done is said and left out.
+
+    Args:
+        more: what bots can be seen by beside the questions.
+    """
     wrong = []
-    keys = [dimension.key for dimension in frame.all_dimensions]
+    keys = [*(dimension.key for dimension in frame.all_dimensions), *more]
     by = request.GET.get("by", "")
     if by and by not in keys:
         wrong.append(

@@ -18,7 +18,7 @@ from webapp.bots.selectors import bot_available_ids
 from webapp.conversations.models import Conversation
 from webapp.dashboard.selectors import BotProgress, StudyCards, study_runs
 from webapp.dashboard.templatetags.dashboard import in_words
-from webapp.dashboard.wording.hybrid_verdict import verdict_text
+from webapp.dashboard.wording.hybrid_verdict import verdict_in_brief
 from webapp.ratings.models import Rating
 from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.jobs import job_progress
@@ -333,7 +333,7 @@ def _next(found: _Found) -> Next:
     result = HybridFit.objects.values_list("result", flat=True).get(pk=found.fit.pk) or {}
     return Next(
         _("Everything is current"),
-        verdict_text(result.get("verdict")),
+        verdict_in_brief(result.get("verdict")),
         _("Read the report"),
         href=reverse("dashboard:study_report", args=key),
         settings_href=reverse("dashboard:study_hybrid", args=key),

@@ -46,13 +46,13 @@ def spread_of(rows: QuerySet[Conversation], number: Number) -> Spread | None:
 
     Whole numbers have a bar each while there are few of them; everything else is cut into bars of one width.
     """
-    valued = sorted_rows(rows, number).filter(at__isnull=False).order_by()
+    valued: Any = sorted_rows(rows, number).filter(Q(at__isnull=False)).order_by()
     ends = valued.aggregate(
         low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at")))
     )
     if not ends["n"]:
         return None
-    low, high = float(ends["low"]), float(ends["high"])
+    low, high, width = float(ends["low"]), float(ends["high"]), 1.0
     is_whole = ends["whole"] == ends["n"]
     if is_whole:
         width = math.ceil((high - low + 1) / MOST_BARS)
@@ -61,7 +61,7 @@ def spread_of(rows: QuerySet[Conversation], number: Number) -> Spread | None:
         low, high, width = _round_ends(low, high)
         n_bars = max(round((high - low) / width), 1)
     # A value that prints as a bar's beginning belongs to this bar, whatever its last binary digits are.
-    place: Any = Floor((F("at") - low) / float(width) + 1e-9)
+    place: Any = Floor((F("at") - low) / width + 1e-9)
     found: dict[int, int] = {}
     for at, n in valued.values_list(place).annotate(n=Count("pk")):
         key = min(max(int(at), 0), n_bars - 1)

@@ -13,10 +13,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
+from statsmodels.stats.proportion import proportion_confint
 
 from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.conversations.models import Turn
 from webapp.dashboard.plots.board import around, lanes_of, whole
 from webapp.ratings.selectors import study_ratings
+from webapp.ratings.summary import bot_summary
 from webapp.reading.listing import of_study
 from webapp.results import stored
 from webapp.results.making import PARTS
@@ -93,6 +96,15 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     # The same in the table, for programs that read aloud and for people who copy.
     (first, *_others) = page.context["board"].table.rows
     assert [cell.text for cell in first][-1] == rows[0].close
+
+
+def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
+    overview = reverse("dashboard:study", args=[compared.key])
+    page = text_of(staff.get(overview).content.decode())
+    assert "Nobody leads alone. By quality" in page
+    assert "may be as good" in page
+    assert "1 of 6 pairs of bots is too close to order. Compare them" in page
+    assert "Pairs told apart 5 of 6, by quality" in page
 
 
 def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -> None:
@@ -240,3 +252,36 @@ def test_every_drawn_mark_is_within_its_row(staff: Client, compared: Study) -> N
     assert places
     assert min(places) >= 0
     assert max(places) <= 100
+
+
+def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(
+    staff: Client, compared: Study
+) -> None:
+    assertNotContains(staff.get(address(compared)), "by=votes")
+    replies = Turn.objects.filter(conversation__study=compared, speaker="bot")
+    of_alpha = replies.filter(conversation__bot__bot_id="alpha")
+    chats = list(
+        of_alpha.order_by("conversation").values_list("conversation", flat=True).distinct()[:8]
+    )
+    of_alpha.filter(conversation__in=chats[:6]).update(vote=1)
+    of_alpha.filter(conversation__in=chats[6:]).update(vote=-1)
+    of_beta = replies.filter(conversation__bot__bot_id="beta").order_by("pk")
+    of_beta.filter(pk=of_beta.values_list("pk", flat=True)[0]).update(vote=-1)
+    page = staff.get(address(compared, "?by=votes"))
+    assertContains(page, "25 votes on single replies.")
+    rows = {row.bot.bot_id: row for row in page.context["votes"].rows}
+    assert list(rows) == ["alpha", "beta", "gamma", "delta"]
+    assert (rows["alpha"].n, rows["alpha"].share) == ("18 up, 6 down", "75 %")
+    # Replies of one chat agree: 24 votes are worth the 7 that 8 chats, less one, tell; Wilson's ends of 3 in 4 of 7.
+    low, high = proportion_confint(0.75 * 7, 7, alpha=0.10, method="wilson")
+    assert rows["alpha"].ends == f"[{100 * low:.0f}, {100 * high:.0f}]"
+    assert (rows["beta"].share, rows["gamma"].ends) == ("0 %", "nobody voted")
+    summary = bot_summary(compared)
+    assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (
+        18,
+        6,
+    )
+    against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context[
+        "against"
+    ]
+    assert (against.first.bot_id, against.second.bot_id) == ("alpha", "beta")

@@ -79,7 +79,7 @@ def test_a_study_without_conversations_says_what_comes_first(staff: Client) -> N
 
 
 def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.dashboard.views.study.SELFPLAY_EACH", 1)
+    monkeypatch.setattr("webapp.dashboard.views.overview.SELFPLAY_EACH", 1)
     study = make_study("s", bots=["eliza", "parrot", "generic"])
     rated(study, "eliza", "parrot", "generic")
     stages, box = line(staff)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.comparisons import LEVEL
+from evaluation.analysis.leaderboard import Place, leaderboard, ranks_shown
 from evaluation.plots.lettering import plain
-from evaluation.printing import figure, percent, span
+from evaluation.printing import NONE, figure, percent, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.bots_drawing import Link, narrow_drawings, wide_drawing
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
@@ -104,9 +105,25 @@ def _one_group(close: Sequence[tuple[str, str]]) -> list[str]:
     return []
 
 
+def _rank(place: Place | None) -> Cell:
+    """Return the places that the tests leave open to a bot."""
+    if place is None:
+        return Cell(NONE, why=_("nobody rated it"))
+    if place.ranks is None:
+        return Cell(NONE, why=_("a control bot has no rank"))
+    return Cell(ranks_shown(place.ranks), raw=place.ranks)
+
+
 def _table(summary: StudySummary, link: Link) -> Table:
     level = round(LEVEL * 100)
-    headers = [Header(_("Bot")), Header(_("Ratings"), numeric=True)]
+    headers = [
+        Header(_("Bot")),
+        Header(_("Rank"), numeric=True),
+        Header(_("Ratings"), numeric=True),
+    ]
+    places = {}
+    if summary.means is not None and summary.compared is not None:
+        places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     for dimension in summary.dimensions:
         headers += [Header(dimension.title, numeric=True), Header(f"{level} %", numeric=True)]
     headers += [Header(_("Up"), numeric=True), Header(_("Down"), numeric=True)]
@@ -114,6 +131,7 @@ def _table(summary: StudySummary, link: Link) -> Table:
     for bot in summary.bots:
         cells = [
             Cell(bot.bot.title, link(bot), slot=bot.bot.slot, hollow=bot.bot.is_control),
+            _rank(places.get(bot.bot.bot_id)),
             Cell(str(bot.n_ratings)),
         ]
         for dimension in summary.dimensions:

@@ -18,8 +18,11 @@ from webapp.dashboard.samples import samples_of
 from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.answers import Shown, shown
 from webapp.dashboard.views.study import study_of, study_page
+from webapp.dashboard.votes_board import NAME, votes_board
 from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
 from webapp.ratings.bots import BotInfo, study_bots
+from webapp.ratings.selectors import study_conversations
+from webapp.reading.votes import votes_of_bots
 from webapp.results.study_data import StudyFrame
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fits_beside
@@ -40,12 +43,26 @@ def compare(request: HttpRequest, key: str) -> HttpResponse:
     found = shown(request, study, "comparisons", failed=failed)
     context: dict[str, Any] = {"waiting": found.waiting}
     if found.frame is not None:
-        choice = choice_of(request, found.frame)
+        votes = votes_of_bots(
+            study_conversations(
+                study,
+                include_synthetic=found.frame.include_synthetic,
+                include_failed=failed,
+                without=found.frame.without,
+            )
+        )
+        choice = choice_of(request, found.frame, more=[NAME] if votes else [])
         by_question = None
-        if choice.by or len(choice.against) == 2:
+        if choice.by not in ("", NAME) or len(choice.against) == 2:
             by_question = shown(request, study, "dimensions", failed=failed)
             context["waiting"] = found.waiting or by_question.waiting
         context |= _compared(study, choice, found, found.frame, by_question)
+        if votes:
+            context["questions"].append(
+                (_("Votes"), choice.address(by=NAME, against=""), choice.by == NAME)
+            )
+        if choice.by == NAME:
+            context["votes"] = votes_board(found.frame, votes, choice)
     return study_page(
         request,
         "compare.html",
@@ -70,11 +87,11 @@ def _compared(
     every = by_question.result.compared if by_question and by_question.result else {}
     # What bots are ranked by is read from one result alone, so that its count is the other pages'.
     compared = {**every, frame.headline.key: result.compared}
-    dimension = next(one for one in frame.all_dimensions if one.key == by)
+    dimension = next((one for one in frame.all_dimensions if one.key == by), frame.headline)
     context: dict[str, Any] = {
         "choice": choice,
         "questions": [
-            (one, choice.address(by="" if one == frame.headline else one.key), one.key == by)
+            (one.title, choice.address(by="" if one == frame.headline else one.key), one.key == by)
             for one in frame.all_dimensions
         ],
         "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
@@ -93,7 +110,7 @@ def _compared(
                 study,
                 two,
                 result.means,
-                by,
+                dimension.key,
                 seed=choice.seed,
                 synthetic=frame.include_synthetic,
                 without=frame.without,

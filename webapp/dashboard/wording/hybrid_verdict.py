@@ -69,6 +69,16 @@ def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
     return " ".join(sentences)
 
 
+def verdict_in_brief(verdict: Mapping[str, Any] | str | None) -> str:
+    """Return the first sentence and the last of the paragraph about a fit, all of a short one."""
+    if not verdict or isinstance(verdict, str) or verdict["standing"] in ("undefined", "few_bots"):
+        return verdict_text(verdict)
+    selfplay = verdict["standing_selfplay"]
+    judged = selfplay if selfplay not in ("undefined", "few_bots") else None
+    first = _correlation(verdict["findings"][0], verdict["intercept"])
+    return f"{first} {_conclusion(verdict['standing'], judged)}"
+
+
 def _correlation(found: Found, intercept: str) -> str:
     """Say the r of a fit, by which intercept, and its intervals."""
     if not found["ci95"]:

@@ -1,0 +1,122 @@
+"""The votes on single replies as a tab of the comparison: a row for each bot, without ranks, for nothing is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from markupsafe import Markup
+
+from evaluation.printing import NONE, percent
+from webapp.dashboard.board import Choice
+from webapp.dashboard.plots.board import Window, around, axis_row, interval_row, whole
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.ratings.bots import BotInfo
+from webapp.reading.votes import LEVEL, BotVotes
+from webapp.results.study_data import StudyFrame
+
+NAME = "votes"
+"""Of the tab, in addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class VotesRow:
+    """A bot: its votes as they are written, and drawn."""
+
+    bot: BotInfo
+    href: str
+    n: str
+    share: str
+    ends: str
+    drawn: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class VotesBoard:
+    """The votes as the page shows them."""
+
+    method: str
+    scale: str
+    rows: list[VotesRow]
+    axis: Markup
+    is_whole: bool
+    lead: str
+    note: str
+    table: Table
+
+
+def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: Choice) -> VotesBoard:
+    """Return the chosen bots by the share of votes up, the highest first; bots without a vote come last."""
+    chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
+    none = BotVotes("", 0, 0, 0, None, None)
+    found = [(frame.bots[bot], votes.get(bot, none)) for bot in chosen if bot in frame.bots]
+    found.sort(key=lambda one: (one[1].share is None, -(one[1].share or 0.0)))
+    window = whole(0, 100)
+    if choice.zooms:
+        ends = [100 * end for _bot, one in found for end in (one.low, one.high) if end is not None]
+        window = around(ends, 0, 100)
+    n_votes = sum(one.up + one.down for _bot, one in found)
+    return VotesBoard(
+        method=_(
+            "Share of votes up with {level} interval; the votes of one conversation count as belonging together."
+        ).format(level=percent(LEVEL)),
+        scale=_("Votes up, in %"),
+        rows=[_row(frame, bot, one, window) for bot, one in found],
+        axis=axis_row(window),
+        is_whole=window.is_whole,
+        lead=ngettext("%(n)s vote on single replies.", "%(n)s votes on single replies.", n_votes)
+        % {"n": f"{n_votes:,}"},
+        note=_(
+            "People vote when they like, often on what annoys them, so there are no ranks here. The tests are of ratings."
+        ),
+        table=_table(frame, found),
+    )
+
+
+def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: Window) -> VotesRow:
+    share, low, high = (
+        None if value is None else 100 * value for value in (one.share, one.low, one.high)
+    )
+    return VotesRow(
+        bot=bot,
+        href=frame.link(bot.bot_id),
+        n=_("{up} up, {down} down").format(up=f"{one.up:,}", down=f"{one.down:,}"),
+        share=percent(one.share),
+        ends=_ends(one),
+        drawn=interval_row(window, share, low, high, hollow=bot.is_control),
+    )
+
+
+def _ends(one: BotVotes) -> str:
+    if one.low is None or one.high is None:
+        return _("nobody voted")
+    return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
+
+
+def _table(frame: StudyFrame, found: list[tuple[BotInfo, BotVotes]]) -> Table:
+    headers = [
+        Header(_("Bot")),
+        Header(_("Up"), numeric=True),
+        Header(_("Down"), numeric=True),
+        Header(_("Conversations"), numeric=True),
+        Header(_("Share up"), numeric=True),
+        Header(percent(LEVEL), numeric=True),
+    ]
+    rows = [
+        [
+            Cell(bot.title, frame.link(bot.bot_id), slot=bot.slot, hollow=bot.is_control),
+            Cell(f"{one.up:,}", raw=(one.up,)),
+            Cell(f"{one.down:,}", raw=(one.down,)),
+            Cell(f"{one.n_chats:,}", raw=(one.n_chats,)),
+            Cell(percent(one.share), raw=(one.share,)),
+            Cell(
+                _ends(one) if one.low is not None else NONE,
+                why=_("nobody voted") if one.low is None else "",
+                raw=(one.low, one.high),
+            ),
+        ]
+        for bot, one in found
+    ]
+    return Table(headers, rows)

@@ -1,0 +1,77 @@
+"""How people voted on each bot's replies, read off the index of counts in one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Sum
+
+from evaluation.stats.shares import wilson, worth_of_clusters
+from webapp.conversations.models import Conversation
+from webapp.reading.models import Series
+
+LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class BotVotes:
+    """The votes on one bot's replies.
+
+    Attributes:
+        n_chats: conversations with a vote.
+        low, high: of the share of votes up, with conversations as clusters; None where nobody voted.
+    """
+
+    bot_id: str
+    up: int
+    down: int
+    n_chats: int
+    low: float | None
+    high: float | None
+
+    @property
+    def share(self) -> float | None:
+        """The share of the votes that are up; None where nobody voted."""
+        return self.up / (self.up + self.down) if self.up + self.down else None
+
+
+def votes_of_bots(rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
+    """Return the votes on each bot's replies in these conversations, by the bot's id; bots without votes are left out."""
+    series = dict(
+        Series.objects.filter(kind=Series.Kind.COUNT, name__in=("up", "down")).values_list(
+            "name", "pk"
+        )
+    )
+    if len(series) < 2:
+        return {}
+    ups, downs = F("voted_up__value"), F("voted_down__value")
+    found = (
+        rows.annotate(
+            voted_up=FilteredRelation("figures", condition=Q(figures__series=series["up"])),
+            voted_down=FilteredRelation("figures", condition=Q(figures__series=series["down"])),
+        )
+        .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
+        .order_by()
+        .values_list("bot__bot_id")
+        .annotate(
+            n_chats=Count("pk"),
+            up=Sum(ups),
+            down=Sum(downs),
+            up_up=Sum(ups * ups),
+            up_down=Sum(ups * downs),
+            down_down=Sum(downs * downs),
+        )
+    )
+    return {bot: _votes(bot, *sums) for bot, *sums in found}
+
+
+def _votes(
+    bot: str, n_chats: int, up: float, down: float, up_up: float, up_down: float, down_down: float
+) -> BotVotes:
+    n = up + down
+    share = up / n
+    # A chat's residual is up − share × (up + down), which is (1 − share) × up − share × down.
+    spread = (1 - share) ** 2 * up_up - 2 * share * (1 - share) * up_down + share**2 * down_down
+    low, high = wilson(np.array(share), worth_of_clusters(share, n, n_chats, spread), LEVEL)
+    return BotVotes(bot, int(up), int(down), n_chats, float(low), float(high))
