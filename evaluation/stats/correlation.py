@@ -242,9 +242,7 @@ def _draws_by_unit(
 
         return _pearson_by_unit(rankdata(x), rankdata(y), codes, n_units, n_bootstrap, rng)
     if len(x) <= 200:
-        chosen = rng.integers(0, n_units, size=(n_bootstrap, n_units))
-        times = np.zeros((n_bootstrap, n_units))
-        np.add.at(times, (np.arange(n_bootstrap)[:, None], chosen), 1)
+        times = _times_drawn(rng, n_bootstrap, n_units)
         weighted = _weighted_spearman if method == "spearman" else _weighted_kendall
         return weighted(x, y, times[:, codes])
     # The order of a resample must be made anew; a fifth of the resamples keeps that short.
@@ -253,6 +251,14 @@ def _draws_by_unit(
         rows = np.concatenate([members[u] for u in rng.integers(0, n_units, size=n_units)])
         draws[k] = _kendall(x[rows], y[rows])
     return draws
+
+
+def _times_drawn(rng: np.random.Generator, n_draws: int, n_units: int) -> np.ndarray:
+    """Draw as many units as there are, with replacement: how often each resample has each unit, (n_draws, n_units)."""
+    chosen = rng.integers(0, n_units, size=(n_draws, n_units))
+    chosen += np.arange(n_draws)[:, None] * n_units
+    counts = np.bincount(chosen.ravel(), minlength=n_draws * n_units)
+    return counts.reshape(n_draws, n_units).astype(float)
 
 
 def _weighted_kendall(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -302,8 +308,7 @@ def _pearson_by_unit(
     step = max(1, _BLOCK // n_units)
     for start in range(0, n_bootstrap, step):
         size = min(step, n_bootstrap - start)
-        chosen = rng.integers(0, n_units, size=(size, n_units))
-        n, sx, sy, sxx, syy, sxy = sums[chosen].sum(axis=1).T
+        n, sx, sy, sxx, syy, sxy = (_times_drawn(rng, size, n_units) @ sums).T
         vx, vy = sxx - sx * sx / n, syy - sy * sy / n
         good = (vx > 1e-12 * sxx) & (vy > 1e-12 * syy)
         draws[start : start + size] = np.divide(
