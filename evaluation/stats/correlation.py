@@ -25,6 +25,8 @@ BOOTSTRAP_LIMIT = 2_500
 _FIELLER = {"pearson": (1.0, 3), "spearman": (1.06, 3), "kendall": (0.437, 4)}
 """Var(atanh r) = a / (n − b)."""
 _BLOCK = 2_000_000  # numbers handled at once
+_PAIRWISE = 1_000
+"""With more values than this sorting each resample is quicker than products with all pairs of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,10 @@ def _draws_by_unit(
         weighted = _weighted_spearman if method == "spearman" else _weighted_kendall
         return weighted(x, y, times[:, codes])
     # The order of a resample must be made anew; a fifth of the resamples keeps that short.
-    draws = np.full(max(400, n_bootstrap // 5), np.nan)
+    n_draws = max(400, n_bootstrap // 5)
+    if len(x) <= _PAIRWISE:
+        return _weighted_kendall(x, y, _times_drawn(rng, n_draws, n_units)[:, codes])
+    draws = np.full(n_draws, np.nan)
     for k in range(len(draws)):
         rows = np.concatenate([members[u] for u in rng.integers(0, n_units, size=n_units)])
         draws[k] = _kendall(x[rows], y[rows])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -235,6 +237,19 @@ class RatedExamples(Examples):
         return LiteBatch(self.lite.vectors[rows], self.lite.surface[rows], self.lite.scores[rows])
 
 
+_REMEMBERED: ContextVar[Shared | None] = ContextVar("remembered", default=None)
+
+
+@contextmanager
+def texts_remembered(shared: Shared) -> Iterator[None]:
+    """Have several trainings read what the first of them encoded; on the device of `shared`."""
+    before = _REMEMBERED.set(shared)
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(before)
+
+
 @register_learned
 class Rade(LearnedMetric):
     """RADE, and its lite form."""
@@ -273,7 +288,7 @@ class Rade(LearnedMetric):
         lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
         dumped = {}
         if options.network == "lite":
-            shared = Shared(device)
+            shared = _REMEMBERED.get() or Shared(device)
             lite = {name: lite_batch(pairs, shared) for name, pairs in parts.items()}
             train = lite["train"]
             assert train is not None
