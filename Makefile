@@ -143,12 +143,7 @@ chaos: develop ## People on a server whose processes are killed: what was lost, 
 	$(PYTHON) -m tests.chaos
 
 validate: develop ## On real rated data: fit the hybrid metric, compare turn-level metrics with people
-	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
-	$(PYTHON) -m tests.validation.comparisons
-	$(PYTHON) -m tests.validation.coverage --size $(VALIDATE)
-	$(PYTHON) -m tests.validation.replies --size $(VALIDATE)
-	$(PYTHON) -m tests.validation.entailment --size $(VALIDATE)
-	$(PYTHON) -m tests.validation.folds --size $(VALIDATE)
+	$(PYTHON) -m tests.validation --size $(VALIDATE)
 
 clean: ## Remove caches and collected files; .venv and var/ stay
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis staticfiles test-results
