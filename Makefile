@@ -85,7 +85,8 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
   webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
   webapp/api/test_contract.py webapp/plugins/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
-  webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py)
+  webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py \
+  webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.

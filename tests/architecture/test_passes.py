@@ -54,6 +54,16 @@ ELSEWHERE = {
     ),
     # How jobs are planned, done, killed and gone on with; here a model is trained meanwhile.
     "webapp/runs/test_training.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_worker.py"),
+    # Reading a package back asks no database, and writing one is asked of both.
+    "webapp/transfer/test_package_reading.py": (
+        "webapp/transfer/test_package.py",
+        "webapp/transfer/test_exporters.py",
+    ),
+    # What is reckoned of pairs and of an arena's choices, and their page, of dialogues judged as wholes.
+    "webapp/dashboard/test_pair_pages.py": (
+        "webapp/results/test_pairs_by_hand.py",
+        "webapp/participant/test_dialogues.py",
+    ),
 }
 """Left out because they compute much: what may differ between databases is asked of both in these files."""
 
