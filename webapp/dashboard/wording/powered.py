@@ -46,7 +46,7 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
         )
     if means is None:
         return section
-    section.lead.append(_gained(frame, means))
+    section.lead.append(_gained(means))
     if means.gains:
         if means.unlike:
             section.caution = _(
@@ -57,8 +57,13 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
     return section
 
 
-def _gained(frame: StudyFrame, means: PoweredMeans) -> str:
-    by = predictor_title(means.by)
+def _named(by: str) -> str:
+    """Return what predicts, as a part of a sentence."""
+    return predictor_title(by) if by == HYBRID else f"“{predictor_title(by)}”"
+
+
+def _gained(means: PoweredMeans) -> str:
+    by = _named(means.by)
     if means.saved is None:
         reasons = dict.fromkeys(said(one.reason) for one in means.bots.values() if one.reason)
         return _("Predictions by {by} cannot be used: {why}.").format(
@@ -113,7 +118,7 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
             "Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {by}, weighted anew for each bot. Both "
             "intervals by Student’s t, clustered by rater. Ratings saved: the share of the ratings that the same precision "
             "would do without; below 0 where predictions cost precision."
-        ).format(by=predictor_title(means.by)),
+        ).format(by=_named(means.by)),
         note=_(
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the best of "
             "many looks better than it is."
