@@ -319,7 +319,10 @@ def connect(url: str, token: str) -> Server:
         httpx.TransportError: no server answers there.
     """
     server = Server(url, token)
-    server.me()
+    try:
+        server.me()
+    except httpx.TransportError as error:
+        raise type(error)(f"no server answers at {url}: {error}") from error
     return server
 
 

@@ -50,7 +50,7 @@ _OUTCOMES: dict[str, tuple[Any, str]] = {
     Outcome.WITHDRAWN: (gettext_lazy("Withdrew"), "info"),
     Outcome.NO_CONSENT: (gettext_lazy("Did not agree"), ""),
     LEFT: (gettext_lazy("Left"), ""),
-    INSIDE: (gettext_lazy("Inside now"), "info"),
+    INSIDE: (gettext_lazy("Not finished"), "info"),
 }
 _APPROVED = Decision.Action.APPROVE.value
 _FAILED_CHECK = Outcome.FAILED_CHECK.value

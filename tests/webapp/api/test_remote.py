@@ -125,3 +125,9 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
     elsewhere = httpx.MockTransport(lambda request: httpx.Response(404, text="<html>"))
     with pytest.raises(ServerError, match="answered 404: no Confab"):
         Server("http://elsewhere", "confab_x", transport=elsewhere).me()
+
+
+def test_where_no_server_answers_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation.remote._AGAIN_S", ())
+    with pytest.raises(httpx.TransportError, match=r"no server answers at http://127\.0\.0\.1:1"):
+        confab.connect("http://127.0.0.1:1", "confab_x")
