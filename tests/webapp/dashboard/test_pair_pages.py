@@ -7,6 +7,7 @@ import json
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,6 +43,11 @@ from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
+
+
+def _no_result(part: str) -> SimpleNamespace:
+    """Stand for the result of a part whose section is not made."""
+    return SimpleNamespace(by={})
 
 
 def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8) -> Study:
@@ -154,14 +160,14 @@ def test_the_report_of_the_chats_has_a_section() -> None:
     chats = make_chats()
     data = study_data(chats)
     frame = study_frame(chats, data.facts)
-    steps = {step.id: step.make for step in report_steps(frame, lambda part: None)}
+    steps = {step.id: step.make for step in report_steps(frame, _no_result)}
     section = steps["one-turn"]()
     assert section.id == "one-turn"
     assert [table.id for table in section.tables] == ["one-turn", "protocol-kappas"]
     alone = make_chats("alone")
     Study.objects.filter(key="one-turn").delete()
     frame = study_frame(alone, study_data(alone).facts)
-    assert "one-turn" not in [step.id for step in report_steps(frame, lambda part: None)]
+    assert "one-turn" not in [step.id for step in report_steps(frame, _no_result)]
 
 
 def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Client) -> None:
