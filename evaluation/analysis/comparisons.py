@@ -119,7 +119,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     """Return every bot's mean of every dimension and of what bots are ranked by.
 
     Args:
-        level: of the percentile intervals, with whole raters (or conversations, where nobody is named) resampled.
+        level: of the bootstrap intervals, with whole raters (or conversations, where nobody is named) resampled.
     """
     keys = [dimension.key for dimension in ratings.dimensions]
     if ratings.leading is not None and ratings.leading.key not in keys:

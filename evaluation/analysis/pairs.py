@@ -23,7 +23,7 @@ from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
-from evaluation.stats.bootstrap import NO_VALUE, Interval
+from evaluation.stats.bootstrap import NO_VALUE, Interval, expanded
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.sequential import ONE_JUDGEMENT, mean_always, preferences_always
 from evaluation.stats.zscores import rater_codes
@@ -256,7 +256,7 @@ def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 
 def _shares(kinds: np.ndarray, raters: np.ndarray, level: float, seed: int) -> list[Interval]:
-    """Return the means of the columns with percentile intervals, the same raters resampled for all.
+    """Return the means of the columns with intervals, the same raters resampled for all.
 
     Args:
         kinds: (k, m); raters: (k,) codes.
@@ -276,7 +276,7 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, level: float, seed: int) -> l
     rng = np.random.default_rng(seed)
     times = rng.multinomial(n_raters, np.full(n_raters, 1 / n_raters), size=_N_BOOTSTRAP)
     draws = (times @ sums) / (times @ counts)[:, None]
-    low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+    low, high = np.quantile(draws, expanded(level, n_raters), axis=0)
     return [
         Interval(float(mean), float(lower), float(upper), n)
         for mean, lower, upper in zip(means, low, high, strict=True)

@@ -80,7 +80,7 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     ).format(
         intervals=_("always-valid, over raters and items, as the study still collects")
         if is_collecting(frame.study)
-        else _("percentile intervals of resamples of whole raters"),
+        else _("expanded percentile intervals of resamples of whole raters (Hesterberg, 2015)"),
         shared=frame.study.values.judging.kappa_items,
         key=frame.study.key,
         protocol=frame.study.protocol,
@@ -146,8 +146,8 @@ def _data_sentence(frame: StudyFrame) -> str:
 def _statistics_sentence(frame: StudyFrame) -> str:
     n_resamples = signature(mean_interval).parameters["n"].default
     return _(
-        "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
-        "where raters are not named; Efron and Tibshirani, 1993), or their normal limit from {many} raters on. Pairs of bots are compared by "
+        "Intervals of means are {level} % expanded percentile intervals of {n} resamples of whole raters (of conversations "
+        "where raters are not named; Efron and Tibshirani, 1993; Hesterberg, 2015), or their normal limit from {many} raters on. Pairs of bots are compared by "
         "generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by restricted maximum likelihood, and m = M XᵀWy, "
         "M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of raters where these are not named). The errors of m do not rest on that model: they are "
         "clustered by rater with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
