@@ -96,10 +96,11 @@ def test_the_table_of_the_comparison_has_its_numbers() -> None:
     data = summary(["Alpha", "Beta", "Gamma"])
     table = bots_figure(data, lambda bot: f"/c?bot={bot.bot.bot_id}").table
     titles = [header.text for header in table.headers]
-    assert titles == ["Bot", "Ratings", "Quality", "90 %", "Fluency", "90 %", "Up", "Down"]
+    numbers = ["Quality", "90 %", "Fluency", "90 %", "Up", "Down"]
+    assert titles == ["Bot", "Rank", "Ratings", *numbers]
     for bot, row in zip(data.bots, table.rows, strict=True):
         quality = bot.intervals["quality"]
-        assert [cell.text for cell in row[:4]] == [
+        assert [cell.text for cell in (row[0], *row[2:5])] == [
             bot.bot.title,
             "10",
             f"{quality.mean:.2f}",
@@ -147,7 +148,8 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
     found = bots_figure(data, lambda bot: "/x")
     assert "no ratings yet" in found.wide
     row = found.table.rows[-1]
-    assert (row[2].text, row[2].why) == ("–", "no rating yet")
+    assert (row[1].text, row[1].why) == ("–", "nobody rated it")
+    assert (row[3].text, row[3].why) == ("–", "no rating yet")
 
 
 def test_the_note_names_what_cannot_be_ordered() -> None:

@@ -70,6 +70,7 @@ FRAGMENTS: dict[str, str] = {
     "no_pair_shares": gettext_noop("no pair of raters shares {min_items} items"),
     "all_the_same": gettext_noop("all ratings are the same: agreement is certain"),
     "no_interval": gettext_noop("no interval: most resamples are undefined"),
+    "always_tied": gettext_noop("one of the two always called them the same"),
     "few_items": gettext_noop("{n_items} items with two ratings or more; at least 2 are needed"),
     "few_raters": gettext_noop("{n_raters}; at least 2 are needed"),
     "gaps": gettext_noop(
