@@ -205,7 +205,13 @@ class Turn(models.Model):
                 fields=["created_at"],
                 condition=Q(latency_ms__isnull=False),
                 name="turn_latest_replies",
-            )
+            ),
+            # Replies by another bot than the one that was asked: few, among all turns.
+            models.Index(
+                fields=["conversation"],
+                condition=~Q(answered_by=""),
+                name="turn_answered_by_other",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["conversation", "index"], name="turn_index_unique"),

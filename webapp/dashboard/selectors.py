@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
+from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
@@ -279,11 +280,14 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
     rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
+    # By version, a number, for names are slow to tell apart.
+    by_version = list(rows.order_by().values_list("bot", "state").annotate(n=Count("pk")))
+    versions = BotVersion.objects.filter(pk__in={version for version, _state, _n in by_version})
+    names = dict(versions.values_list("pk", "bot_id"))
     counts: dict[tuple[str, str], int] = {}
-    for bot_id, state, n in (
-        rows.values_list("bot__bot_id", "state").annotate(n=Count("pk")).order_by()
-    ):
-        counts[bot_id, state] = counts.get((bot_id, state), 0) + n
+    for version, state, n in by_version:
+        key = names[version], state
+        counts[key] = counts.get(key, 0) + n
     entries = {} if study.is_imported else {entry.id: entry for entry in bot_entry_list()}
     beyond = bots_beyond_cap(study)
     states = Conversation.State
