@@ -137,30 +137,35 @@ def _shipped_metrics() -> list[Metric]:
 
 def _metrics(root: Path) -> str:
     return _table(
-        [
-            "metric",
-            "name",
-            "holds for",
-            "computes on",
-            "needs",
-            "licence of what it reads",
-            "columns",
-        ],
+        [*_OF_A_METRIC, "columns"],
         (
             [
-                f"`{metric.name}`",
-                metric.title
-                if getattr(metric, "default", True)
-                else f"{metric.title} (on request)",
-                languages_of(metric),
-                "CPU or GPU" if getattr(metric, "has_network", False) else "CPU",
-                ", ".join(getattr(metric, "needs", ())) or "–",
-                getattr(metric, "licence", "") or "–",
+                *_of_a_metric(metric),
                 ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
             ]
             for metric in _shipped_metrics()
         ),
     )
+
+
+def _metrics_in_brief(root: Path) -> str:
+    """Tabulate the metrics without their columns, of which some have dozens."""
+    return _table(_OF_A_METRIC, map(_of_a_metric, _shipped_metrics()))
+
+
+_OF_A_METRIC = ("metric", "name", "holds for", "computes on", "needs", "licence of what it reads")
+
+
+def _of_a_metric(metric: Metric) -> list[str]:
+    is_default = getattr(metric, "default", True)
+    return [
+        f"`{metric.name}`",
+        metric.title if is_default else f"{metric.title} (on request)",
+        languages_of(metric),
+        "CPU or GPU" if getattr(metric, "has_network", False) else "CPU",
+        ", ".join(getattr(metric, "needs", ())) or "–",
+        getattr(metric, "licence", "") or "–",
+    ]
 
 
 def _columns(root: Path) -> str:
@@ -260,6 +265,7 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "kinds": _kinds,
     "remote": _remote,
     "metrics": _metrics,
+    "metrics_in_brief": _metrics_in_brief,
     "columns": _columns,
     "presets": _presets,
     "protocols": _protocols,
