@@ -9,7 +9,7 @@ vectors, on a CPU: it is never shown as RADE.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -318,9 +318,3 @@ class RadeLite(nn.Module):
 def reported(scores: np.ndarray, low: float = 1.0, high: float = 5.0) -> np.ndarray:
     """Return scores within the scale: what is shown to people; losses and correlations take them as they are (2)."""
     return np.clip(scores, low, high)
-
-
-def mean_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each part of the loss over batches."""
-    names = dict.fromkeys(name for one in parts for name in one)
-    return {name: float(np.mean([one[name] for one in parts if name in one])) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
 from chatbots.release import release
-from webapp.conversations.models import Conversation
 from webapp.quality.beside import names_beside
 from webapp.quality.flags.base import flag_kinds, percent
 from webapp.quality.models import FlagState, TaskFlag
@@ -189,13 +188,3 @@ def flag_counts(study: Study) -> dict[str, int]:
     """Return how many people have each flag."""
     rows = TaskFlag.objects.filter(participant__study=study).order_by()
     return dict(rows.values_list("name").annotate(n=Count("participant", distinct=True)))
-
-
-def conversations_flagged(ids: Collection[Any]) -> dict[Any, list[str]]:
-    """Return the names of flags of the people who held these conversations, by conversation."""
-    found: dict[Any, list[str]] = {}
-    rows = Conversation.objects.filter(pk__in=list(ids), participant__flags__isnull=False)
-    named = rows.order_by("pk", "participant__flags__name").distinct()
-    for pk, name in named.values_list("pk", "participant__flags__name"):
-        found.setdefault(pk, []).append(name)
-    return found

@@ -199,15 +199,6 @@ def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[Checked]]:
     return found
 
 
-def failed_checks(tasks: QuerySet[Task]) -> dict[int, list[Checked]]:
-    """Return what was missed in each of these tasks, by its id: attention checks and gold items, and the quiz."""
-    missed = {
-        task: [one for one in checks if not one.passed]
-        for task, checks in checks_by_task(tasks).items()
-    }
-    return {task: checks for task, checks in missed.items() if checks}
-
-
 def task_passes(task: Task) -> bool:
     """Tell whether the task's person missed no more attention checks and gold items than its version allows."""
     answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
