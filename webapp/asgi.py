@@ -9,21 +9,25 @@ import django
 from channels.routing import ChannelNameRouter, ProtocolTypeRouter, URLRouter
 from channels.sessions import SessionMiddlewareStack
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, resolve
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
-django.setup(set_prefix=False)
+try:
+    django.setup(set_prefix=False)
+except ImproperlyConfigured as error:
+    raise SystemExit(f"Confab cannot start: {error}") from None
 
 # These need the apps to be loaded.
-from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels  # noqa: E402
-from webapp.core.bodies import BodyLimits  # noqa: E402
-from webapp.core.crew import CrewedPages, PagesInOneThread  # noqa: E402
-from webapp.core.lifespan import lifespan  # noqa: E402
-from webapp.core.origins import OriginValidator  # noqa: E402
-from webapp.core.prefix import PathPrefix  # noqa: E402
-from webapp.core.processes import THREADS, signs  # noqa: E402
-from webapp.core.rights import Right  # noqa: E402
-from webapp.participant.routing import websocket_urlpatterns  # noqa: E402
+from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels
+from webapp.core.bodies import BodyLimits
+from webapp.core.crew import CrewedPages, PagesInOneThread
+from webapp.core.lifespan import lifespan
+from webapp.core.origins import OriginValidator
+from webapp.core.prefix import PathPrefix
+from webapp.core.processes import THREADS, signs
+from webapp.core.rights import Right
+from webapp.participant.routing import websocket_urlpatterns
 
 prefix = settings.CONFAB_PATH_PREFIX
 

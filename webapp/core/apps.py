@@ -1,7 +1,12 @@
 """App configuration."""
 
+import logging
+
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.models.signals import post_migrate
+
+logger = logging.getLogger(__name__)
 
 
 class CoreConfig(AppConfig):
@@ -9,12 +14,17 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make the ready groups whenever the database has been migrated; remember browsers that sign in."""
+        """Make the ready groups whenever the database has been migrated; remember browsers that sign in.
+
+        And name settings that are misspelt, for these would be left out without a word.
+        """
         from django.contrib.auth.signals import user_logged_in
 
         from webapp.core.logins import signed_in
         from webapp.core.rights import groups_ensure
 
+        for name, meant in settings.CONFAB_MISSPELT.items():
+            logger.warning("%s is set, and nothing reads it; is %s meant?", name, meant)
         # Django's own receiver, which makes the permissions, was connected before.
         post_migrate.connect(groups_ensure, sender=self)
         user_logged_in.connect(signed_in)

@@ -28,6 +28,7 @@ from django.db import connection
 from django.db.backends.postgresql.client import DatabaseClient
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.utils.crypto import salted_hmac
 
 from chatbots.release import release
 from webapp.core.errors import Refused
@@ -36,6 +37,7 @@ _MANIFEST = "manifest.json"
 _FILES = "files/"
 _DISPOSABLE = {"backups", "broker", "cache", "exports", "imports", "static"}
 """Folders of the data folder that Confab makes again, or that hold backups themselves."""
+_KEY = "secret_key"
 _DATABASE_FILES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 
 
@@ -50,6 +52,7 @@ class Backup:
         tables: rows of every table; on PostgreSQL counted right after the dump, so what came in between is in them.
         parts: the SHA-256 of every file in the archive, the manifest excepted.
         elsewhere: files of the data folder that are not in it, with their size in bytes.
+        key: tells whether links are signed by the key they were signed by then; empty in archives of before.
     """
 
     made_at: str
@@ -59,14 +62,22 @@ class Backup:
     tables: dict[str, int]
     parts: dict[str, str] = field(default_factory=dict)
     elsewhere: dict[str, int] = field(default_factory=dict)
+    key: str = ""
 
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restoration did: what it read, and where the state before was kept (None: there was none)."""
+    """What a restoration did.
+
+    Attributes:
+        backup: what it read.
+        kept_before: where the state before was kept; None: there was none.
+        same_key: whether links and pseudonyms are signed as they were; None: the archive does not say.
+    """
 
     backup: Backup
     kept_before: Path | None
+    same_key: bool | None
 
 
 def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Path, Backup]:
@@ -105,6 +116,7 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
             tables=_rows_of(database) if connection.vendor == "sqlite" else table_counts(),
             parts={name: _file_digest(part) for name, part in parts.items()},
             elsewhere=_elsewhere(),
+            key=_key_mark(settings.SECRET_KEY),
         )
         with (
             open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as handle,
@@ -158,6 +170,7 @@ def backup_restore(file: Path) -> Restored:
             "later",
             f"{file} was made by a later version ({backup.made_by}): this one does not know its migration {unknown[0]}",
         )
+    is_kept = key_is_kept()
     kept = backup_make(label="before-restore")[0] if database_has_rows() else None
     data_dir = Path(settings.DATA_DIR)
     with tempfile.TemporaryDirectory(prefix="confab-restore-", dir=data_dir) as scratch:
@@ -173,7 +186,8 @@ def backup_restore(file: Path) -> Restored:
             if stored.is_file():
                 shutil.copyfile(stored, file_here)
                 file_here.chmod(0o600)
-    return Restored(backup, kept)
+    key = _key_file_says() if is_kept else settings.SECRET_KEY
+    return Restored(backup, kept, _key_mark(key) == backup.key if backup.key else None)
 
 
 def table_counts() -> dict[str, int]:
@@ -292,10 +306,26 @@ def _fullest_first(counts: dict[str, int]) -> dict[str, int]:
 def _kept_files() -> dict[str, Path]:
     """Return the small files that belong in a backup, by their names in it."""
     return {
-        "secret_key": Path(settings.DATA_DIR) / "secret_key",
+        _KEY: Path(settings.DATA_DIR) / _KEY,
         "bots.yaml": Path(settings.CONFAB_BOTS),
         "metrics.yaml": Path(settings.CONFAB_METRICS),
     }
+
+
+def key_is_kept() -> bool:
+    """Return whether the key that signs is in the data folder, and so in backups; one of the environment is not."""
+    return _key_file_says() == settings.SECRET_KEY
+
+
+def _key_file_says() -> str:
+    """Return the key that the data folder keeps; empty where it keeps none."""
+    file = Path(settings.DATA_DIR) / _KEY
+    return file.read_text().strip() if file.is_file() else ""
+
+
+def _key_mark(key: str) -> str:
+    """Return what tells keys apart and tells no key."""
+    return salted_hmac("confab.backup", "key", secret=key, algorithm="sha256").hexdigest()[:16]
 
 
 def _elsewhere() -> dict[str, int]:

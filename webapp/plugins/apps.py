@@ -30,6 +30,11 @@ class PluginsConfig(AppConfig):
             raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct it or take it out.") from error
         if settings.CONFAB_METRICS.exists():
             self._metrics_configure()
+        elif settings.CONFAB_METRICS != settings.DATA_DIR / "metrics.yaml":
+            raise SystemExit(
+                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or unset "
+                "CONFAB_METRICS."
+            )
         trained = Path(settings.DATA_DIR) / "metrics"
         if trained.is_dir():
             from evaluation.metrics.trained import trained_register

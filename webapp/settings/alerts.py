@@ -5,13 +5,13 @@ from __future__ import annotations
 from webapp.settings.env import env
 
 # An address that gets a POST with JSON; none: nobody is told this way.
-CONFAB_ALERT_WEBHOOK = env.str("CONFAB_ALERT_WEBHOOK", default="")
+CONFAB_ALERT_WEBHOOK = env.address("CONFAB_ALERT_WEBHOOK", default="")
 # What that POST is signed with; none: it is not signed.
-CONFAB_ALERT_SECRET = env.str("CONFAB_ALERT_SECRET", default="")
+CONFAB_ALERT_SECRET = env.text("CONFAB_ALERT_SECRET", default="")
 # E-mail addresses that are told; none: nobody is told this way.
-CONFAB_ALERT_EMAILS = env.list("CONFAB_ALERT_EMAILS", default=[])
+CONFAB_ALERT_EMAILS = env.mailboxes("CONFAB_ALERT_EMAILS", default=[])
 # The mail server, smtp+tls://user:password@host:587; without one, e-mails go to the log.
-_server = env.email_url("CONFAB_EMAIL_URL", default="consolemail://")
+_server = env.mail_server("CONFAB_EMAIL_URL", default="consolemail://")
 EMAIL_BACKEND = _server["EMAIL_BACKEND"]
 EMAIL_HOST = _server.get("EMAIL_HOST") or "localhost"
 EMAIL_PORT = _server.get("EMAIL_PORT") or 25
@@ -21,6 +21,6 @@ EMAIL_USE_TLS = bool(_server.get("EMAIL_USE_TLS"))
 EMAIL_USE_SSL = bool(_server.get("EMAIL_USE_SSL"))
 EMAIL_TIMEOUT = 20
 # Whom e-mails come from.
-DEFAULT_FROM_EMAIL = env.str("CONFAB_EMAIL_FROM", default="confab@localhost")
+DEFAULT_FROM_EMAIL = env.mailbox("CONFAB_EMAIL_FROM", default="confab@localhost")
 # Where researchers open Confab, for links in what they are told.
-CONFAB_PUBLIC_URL = env.str("CONFAB_PUBLIC_URL", default="").rstrip("/")
+CONFAB_PUBLIC_URL = env.address("CONFAB_PUBLIC_URL", default="").rstrip("/")

@@ -18,10 +18,10 @@ from webapp.settings.env import (  # noqa: F401
 # What commands are called by here, for pages and messages that name one.
 CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
 # Where `serve` listens.
-HOST = env.str("HOST", default="127.0.0.1")
-PORT = env.int("PORT", default=8000)
+HOST = env.text("HOST", default="127.0.0.1")
+PORT = env.whole("PORT", default=8000, least=1, most=65535)
 
-DEBUG = env.bool("CONFAB_DEBUG", default=False)
+DEBUG = env.flag("CONFAB_DEBUG", default=False)
 ROOT_URLCONF = "webapp.urls"
 ASGI_APPLICATION = "webapp.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -117,13 +117,13 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 # Where proxies put Confab below a path of a shared host; without slash at its end.
-CONFAB_PATH_PREFIX = path_prefix(env.str("CONFAB_PATH_PREFIX", default=""))
+CONFAB_PATH_PREFIX = path_prefix(env.text("CONFAB_PATH_PREFIX", default=""))
 FORCE_SCRIPT_NAME = CONFAB_PATH_PREFIX or None
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = f"{CONFAB_PATH_PREFIX}/"
 STATIC_URL = f"{CONFAB_PATH_PREFIX}/static/"
 folder_made(DATA_DIR, "CONFAB_DATA_DIR", is_written=False)
 STATIC_ROOT = folder_made(
-    Path(env.str("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static"))),
+    Path(env.text("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static"))),
     "CONFAB_STATIC_DIR",
     is_written=False,  # `collectstatic` alone writes there
 )
@@ -137,11 +137,16 @@ X_FRAME_OPTIONS = "DENY"
 # Referrers carry at most the origin, so that no participant token leaves in one.
 SECURE_REFERRER_POLICY = "strict-origin"
 # Where workers reach the web server to rehearse a study; empty: where the browser that asks for it does.
-CONFAB_REHEARSAL_URL = env.str("CONFAB_REHEARSAL_URL", default="").rstrip("/")
+CONFAB_REHEARSAL_URL = env.address("CONFAB_REHEARSAL_URL", default="").rstrip("/")
 # Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
-CONFAB_UPLOAD_LIMIT_MB = env.int("CONFAB_UPLOAD_LIMIT_MB", default=200)
+CONFAB_UPLOAD_LIMIT_MB = env.whole("CONFAB_UPLOAD_LIMIT_MB", default=200, least=1)
 # So many calls of the API a token may make in a time.
-CONFAB_API_RATE = env.str("CONFAB_API_RATE", default="600/m")
+CONFAB_API_RATE = env.match(
+    "CONFAB_API_RATE",
+    default="600/m",
+    pattern="[1-9][0-9]*/[smhd]",
+    like="calls in a time: /s, /m, /h or /d, such as 600/m",
+)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
 CONTENT_SECURITY_POLICY = {

@@ -6,9 +6,9 @@ from typing import Any
 
 from webapp.settings.env import env
 
-REDIS_URL = env.str("REDIS_URL", default="")
+REDIS_URL = env.redis("REDIS_URL", default="")
 # Keeps two installations on one Redis apart, in the channel layer and in Celery's queues.
-CHANNEL_PREFIX = env.str("CONFAB_CHANNEL_PREFIX", default="confab")
+CHANNEL_PREFIX = env.text("CONFAB_CHANNEL_PREFIX", default="confab")
 
 
 def channel_layers() -> dict[str, dict[str, Any]]:

@@ -20,8 +20,7 @@ SQLITE_OPTIONS: dict[str, Any] = {
 
 def databases() -> dict[str, dict[str, Any]]:
     """Return the `DATABASES` setting."""
-    if env.str("DATABASE_URL", default=""):
-        default = env.db_url("DATABASE_URL")
+    if default := env.database("DATABASE_URL", default={}):
         # Pages are done by a few lasting threads (`core/crew.py`), each of which keeps its connection.
         default["CONN_MAX_AGE"] = 60
         default["CONN_HEALTH_CHECKS"] = True

@@ -30,15 +30,15 @@ ALLOWED_HOSTS = [
     "localhost",
     "127.0.0.1",
     "[::1]",
-    *env.list("CONFAB_HOSTS", default=[]),
+    *env.hosts("CONFAB_HOSTS", default=[]),
 ]
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
 CONFAB_PROXY_COUNT = proxy_count(0)
 # From here /metrics is read without a token: from this machine, unless others are named.
-CONFAB_PROMETHEUS_ALLOW = env.list("CONFAB_PROMETHEUS_ALLOW", default=[]) or ["127.0.0.0/8", "::1"]
+CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=["127.0.0.0/8", "::1"])
 # So that forms work through a tunnel with TLS; who writes the header himself changes his own request.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-CSRF_TRUSTED_ORIGINS = env.list("CONFAB_TRUSTED_ORIGINS", default=[])
+CSRF_TRUSTED_ORIGINS = env.origins("CONFAB_TRUSTED_ORIGINS", default=[])
 
 
 def _secret_key() -> str:
@@ -55,4 +55,7 @@ def _secret_key() -> str:
     return file.read_text().strip()
 
 
-SECRET_KEY = env.str("CONFAB_SECRET_KEY", default="") or _secret_key()
+SECRET_KEY = env.key("CONFAB_SECRET_KEY", default="") or _secret_key()
+
+# Variables that nothing has read, with those that are meant.
+CONFAB_MISSPELT = env.misspelt()

@@ -15,20 +15,21 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from chatbots.data_folder import IS_CHECKOUT, ROOT, usual_data_folder
+from webapp.settings.reading import Environment
 
 BASE_DIR = ROOT
 
-env = environ.Env()
+env = Environment()
 if IS_CHECKOUT:
     environ.Env.read_env(BASE_DIR / ".env")
-DATA_DIR = Path(env.str("CONFAB_DATA_DIR", default=str(usual_data_folder()))).resolve()
+DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(usual_data_folder()))).resolve()
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
 
 
 def proxy_count(default: int) -> int:
     """Return how many reverse proxies in front are believed, each with its X-Forwarded-For."""
-    return env.int("CONFAB_PROXY_COUNT", default=default)
+    return env.whole("CONFAB_PROXY_COUNT", default=default, least=0)
 
 
 def path_prefix(given: str) -> str:

@@ -9,16 +9,14 @@ from django.core.exceptions import ImproperlyConfigured
 
 from webapp.settings.env import env, folder_made
 
-LOG_LEVEL = env.str("CONFAB_LOG_LEVEL", default="INFO")
-LOG_FILE = env.str("CONFAB_LOG_FILE", default="")
-LOG_FILE_MB = env.int("CONFAB_LOG_FILE_MB", default=10)
-LOG_FILES_KEPT = env.int("CONFAB_LOG_FILES_KEPT", default=5)
+LOG_LEVEL = env.choice("CONFAB_LOG_LEVEL", default="INFO", of=("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_FILE = env.text("CONFAB_LOG_FILE", default="")
+LOG_FILE_MB = env.whole("CONFAB_LOG_FILE_MB", default=10, least=1)
+LOG_FILES_KEPT = env.whole("CONFAB_LOG_FILES_KEPT", default=5, least=0)
 # For people, or for programs that collect lines: `line` or `json`.
-LOG_FORMAT = env.str("CONFAB_LOG_FORMAT", default="line")
-if LOG_FORMAT not in ("line", "json"):
-    raise ImproperlyConfigured(f"CONFAB_LOG_FORMAT is {LOG_FORMAT!r}; it must be line or json")
+LOG_FORMAT = env.choice("CONFAB_LOG_FORMAT", default="line", of=("line", "json"))
 # A line for each request and socket: the page's name and how long it took, never its address.
-LOG_REQUESTS = env.bool("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
+LOG_REQUESTS = env.flag("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
 # Celery would take the root logger for itself, and what workers say would come in its own format and to no file.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
@@ -58,6 +56,10 @@ LOGGING: dict[str, Any] = {
 
 if LOG_FILE:
     _file = Path(LOG_FILE).resolve()
+    if _file.is_dir():
+        raise ImproperlyConfigured(
+            f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file in one"
+        )
     folder_made(_file.parent, "CONFAB_LOG_FILE")
     LOGGING["handlers"]["file"] = {
         "class": "webapp.core.log_files.SharedRotatingFile",

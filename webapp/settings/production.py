@@ -15,9 +15,9 @@ from webapp.settings.recruitment import *  # noqa: F403
 from webapp.settings.serving import *  # noqa: F403
 
 DEBUG = False
-SECRET_KEY = env.str("CONFAB_SECRET_KEY")
-ALLOWED_HOSTS = env.list("CONFAB_HOSTS")
-CSRF_TRUSTED_ORIGINS = env.list(
+SECRET_KEY = env.key("CONFAB_SECRET_KEY")
+ALLOWED_HOSTS = env.hosts("CONFAB_HOSTS")
+CSRF_TRUSTED_ORIGINS = env.origins(
     "CONFAB_TRUSTED_ORIGINS", default=[f"https://{host}" for host in ALLOWED_HOSTS if host != "*"]
 )
 DATABASES = databases()
@@ -25,18 +25,21 @@ CHANNEL_LAYERS = channel_layers()
 CACHES = shared_caches()
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-SECURE_SSL_REDIRECT = env.bool("CONFAB_SSL_REDIRECT", default=True)
+SECURE_SSL_REDIRECT = env.flag("CONFAB_SSL_REDIRECT", default=True)
 SECURE_REDIRECT_EXEMPT = [r"^(.*/)?healthz$"]
-SECURE_HSTS_SECONDS = env.int("CONFAB_HSTS_S", default=31536000)
+SECURE_HSTS_SECONDS = env.whole("CONFAB_HSTS_S", default=31536000, least=0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
 CONFAB_PROXY_COUNT = proxy_count(1)  # the one with TLS
 # From here /metrics is read without a token.
-CONFAB_PROMETHEUS_ALLOW = env.list("CONFAB_PROMETHEUS_ALLOW", default=[])
+CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=[])
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "webapp.core.storage.ModuleManifestStorage"},
 }
+
+# Variables that nothing has read, with those that are meant.
+CONFAB_MISSPELT = env.misspelt()

@@ -107,6 +107,33 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(
     assert not Turn.objects.exists()
 
 
+@pytest.mark.parametrize("is_kept", [True, False], ids=["in the folder", "in the environment"])
+def test_a_backup_tells_whether_links_will_open_where_it_is_restored(
+    collected: Conversation,
+    data_dir: Path,
+    settings,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    is_kept: bool,
+) -> None:
+    """In production the key stands in the environment: the archive lacks it, and another machine has another."""
+    here, elsewhere, file = settings.SECRET_KEY, "another-key" * 5, tmp_path / "all.zip"
+    if is_kept:
+        (data_dir / "secret_key").write_text(here)
+    call_command("backup", output=file)
+    assert ("CONFAB_SECRET_KEY" in capsys.readouterr().out) is not is_kept
+
+    call_command("restore", str(file))
+    assert "CONFAB_SECRET_KEY" not in capsys.readouterr().out
+    settings.SECRET_KEY = elsewhere
+    if is_kept:  # made by another installation's first start, and replaced by the archive's
+        (data_dir / "secret_key").write_text(elsewhere)
+    call_command("restore", str(file))
+    assert ("CONFAB_SECRET_KEY" in capsys.readouterr().out) is not is_kept
+    if is_kept:
+        assert (data_dir / "secret_key").read_text() == here
+
+
 def test_archives_that_are_damaged_foreign_or_later_are_refused(
     collected: Conversation, tmp_path: Path
 ) -> None:

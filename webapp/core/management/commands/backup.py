@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from webapp.core.backups import backup_make
+from webapp.core.backups import backup_make, key_is_kept
 from webapp.core.management.base import ConfabCommand
 
 
@@ -29,6 +29,7 @@ class Command(ConfabCommand):
             "tables": backup.tables,
             "files": sorted(name.removeprefix("files/") for name in backup.parts),
             "not_included": backup.elsewhere,
+            "has_key": key_is_kept(),
         }
 
     def present(self, result: dict[str, Any]) -> None:
@@ -37,4 +38,8 @@ class Command(ConfabCommand):
                 self.stdout.write(f"{n:>8} {table}")
         for name, size in result["not_included"].items():
             self.stdout.write(f"not included: {name} ({size:,} bytes)")
+        if not result["has_key"]:
+            self.stdout.write(
+                "not included: CONFAB_SECRET_KEY, which is in the environment or in .env; keep it beside the archive"
+            )
         self.stdout.write(f"Backed up to {result['file']} ({result['bytes']:,} bytes)")

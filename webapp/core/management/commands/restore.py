@@ -25,6 +25,7 @@ class Command(ConfabCommand):
             "made_by": done.backup.made_by,
             "tables": done.backup.tables,
             "kept_before": str(done.kept_before) if done.kept_before else None,
+            "same_key": done.same_key,
             "migrations_missing": migrations_pending(),
         }
 
@@ -35,5 +36,10 @@ class Command(ConfabCommand):
         self.stdout.write(f"Restored the state of {result['made_at']}, Confab {result['made_by']}")
         if result["kept_before"]:
             self.stdout.write(f"What was here before is in {result['kept_before']}")
+        if result["same_key"] is False:
+            self.stdout.write(
+                "This Confab has another CONFAB_SECRET_KEY than the one that made the backup: links that people were "
+                "given open nothing, and packages have other pseudonyms. Set the key of before, and all of it holds"
+            )
         if result["migrations_missing"]:
             self.stdout.write("It is of an earlier version: run `upgrade` before you serve it")

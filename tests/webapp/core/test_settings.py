@@ -1,0 +1,179 @@
+"""A setting that cannot be meant stops every process with its name, its value and what would be right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from tests.architecture.settings_reads import example_compose_only, example_entries
+from tests.conftest import ROOT
+from webapp.settings.reading import Environment
+
+WRONG = {
+    "PORT": ["http", "0", "70000"],
+    "CONFAB_PATH_PREFIX": ["/con fab"],
+    "CONFAB_REHEARSAL_URL": ["localhost:8000"],
+    "DATABASE_URL": ["localhost", "mysql://u@h/d", "postgres://u@h:5432", "postgres://u@h:port/d"],
+    "REDIS_URL": ["localhost:6379", "redis://", "redis://localhost/zero", "redis://localhost:x/0"],
+    "CONFAB_WEB_THREADS": ["many", "0"],
+    "CONFAB_WEB_WAIT_S": ["20 s", "-1", "1,000", "nan"],
+    "CONFAB_SECRET_KEY": ["short"],
+    "CONFAB_HOSTS": ["https://confab.example.org", "confab.example.org:8000", "a b", "a;b"],
+    "CONFAB_TRUSTED_ORIGINS": ["confab.example.org", "https://confab.example.org/"],
+    "CONFAB_SSL_REDIRECT": ["perhaps"],
+    "CONFAB_HSTS_S": ["a year", "-1"],
+    "CONFAB_PROXY_COUNT": ["one", "-1"],
+    "CONFAB_UPLOAD_LIMIT_MB": ["200MB", "0"],
+    "CONFAB_API_RATE": ["600", "many/m", "600/minute", "0/m"],
+    "CONFAB_PROLIFIC_URL": ["api.prolific.com"],
+    "CONFAB_DEVICE": ["gpu", "cuda:", "CPU"],
+    "CONFAB_BOT_MEMORY_MB": ["8GB", "-1"],
+    "CONFAB_KEPT_TURNS_MB": ["512MB", "-1"],
+    "CONFAB_BOT_POOLS": ["gpu2", "=hred", "gpu2="],
+    "CONFAB_BOT_HOST_IN_PROCESS": ["maybe"],
+    "CONFAB_REPLY_TIMEOUT_S": ["a minute", "0"],
+    "CONFAB_REPLY_LEASE_S": ["12s", "0"],
+    "CONFAB_ASIDE_IN_A_ROW": ["three", "0"],
+    "CONFAB_ASIDE_FAILED": ["0.5"],
+    "CONFAB_ASIDE_OF": ["-3"],
+    "CONFAB_PROMETHEUS_ALLOW": ["10.0.0.0/33", "monitoring"],
+    "CONFAB_SIGN_EVERY_S": ["often", "-1"],
+    "CONFAB_DISK_LOW_GB": ["2GB"],
+    "CONFAB_QUEUE_STILL_S": ["five minutes", "0"],
+    "CONFAB_ALERT_WEBHOOK": ["lab.example.org", "ftp://lab.example.org"],
+    "CONFAB_ALERT_EMAILS": ["lab", "a@b@c"],
+    "CONFAB_EMAIL_URL": ["mail.example.org", "http://mail.example.org", "smtp://"],
+    "CONFAB_EMAIL_FROM": ["Confab"],
+    "CONFAB_PUBLIC_URL": ["confab.example.org"],
+    "CONFAB_LOG_LEVEL": ["LOUD"],
+    "CONFAB_LOG_FORMAT": ["xml"],
+    "CONFAB_LOG_REQUESTS": ["2"],
+    "CONFAB_LOG_FILE": ["/"],
+    "CONFAB_LOG_FILE_MB": ["0"],
+    "CONFAB_LOG_FILES_KEPT": ["all"],
+    "CONFAB_DEBUG": ["please"],
+}
+ANYTHING_GOES = {
+    *("HOST", "CONFAB_DATA_DIR", "CONFAB_STATIC_DIR", "CONFAB_BOTS", "CONFAB_METRICS"),
+    *("CONFAB_PLUGINS", "CONFAB_CHANNEL_PREFIX", "CONFAB_PROLIFIC_TOKEN", "CONFAB_ALERT_SECRET"),
+    *("CONFAB_PROLIFIC_HOOK_SECRET", "CONFAB_PROMETHEUS_TOKEN"),
+}
+"""Texts, secrets of others, and files and modules that are looked for where they are used."""
+
+READ_ALL = """
+import importlib, json, os, sys
+from django.core.exceptions import ImproperlyConfigured
+
+def start():
+    for name in [name for name in sys.modules if name.startswith("webapp.settings")]:
+        del sys.modules[name]
+    importlib.import_module("webapp.settings.production")
+
+start()
+said = []
+for name, value in json.load(sys.stdin):
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        start()
+        said.append("")
+    except ImproperlyConfigured as error:
+        said.append(str(error))
+    os.environ.pop(name)
+    if before is not None:
+        os.environ[name] = before
+print(json.dumps(said))
+"""
+
+
+def test_every_setting_of_the_example_refuses_nonsense(tmp_path: Path) -> None:
+    assert set(WRONG) | ANYTHING_GOES == set(example_entries()) - example_compose_only()
+    given = [(name, value) for name, values in WRONG.items() for value in values]
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ALL],
+        cwd=ROOT,
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+            "CONFAB_DATA_DIR": str(tmp_path),
+            "CONFAB_SECRET_KEY": "settings-test-" + "k3y" * 20,
+            "CONFAB_HOSTS": "confab.example",
+        },
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for (name, value), said in zip(given, json.loads(done.stdout), strict=True):
+        assert said.startswith(f"{name} "), (name, value, said)
+        assert "must" in said, (name, value, said)
+
+
+def read(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[Environment, str]:
+    monkeypatch.setenv("CONFAB_TESTED", text)
+    return Environment(), "CONFAB_TESTED"
+
+
+def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, name = read(monkeypatch, " ")
+    assert env.whole(name, 7) == 7
+    assert env.number(name, 0.5) == 0.5
+    assert env.flag(name, True) is True
+    assert env.names(name, ["a"]) == ["a"]
+    assert env.database(name, {}) == {}
+    with pytest.raises(
+        ImproperlyConfigured, match="CONFAB_TESTED is not set; it must be names of hosts"
+    ):
+        env.hosts(name)
+
+
+def test_spaces_around_commas_belong_to_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, name = read(monkeypatch, " a.example , .b.example,[::1], *")
+    assert env.hosts(name) == ["a.example", ".b.example", "[::1]", "*"]
+    env, name = read(monkeypatch, "gpu2 = hred | vhred, cpu=eliza")
+    assert env.pools(name, {}) == {"hred": "gpu2", "vhred": "gpu2", "eliza": "cpu"}
+    env, name = read(monkeypatch, "Lab <lab@example.org>, b@localhost")
+    assert env.mailboxes(name, []) == ["Lab <lab@example.org>", "b@localhost"]
+
+
+def test_a_text_is_taken_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, name = read(monkeypatch, "$ecret")
+    assert env.text(name, "") == "$ecret"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://confab:pass%2Fword@host:5432/confab", "postgres:///confab"]
+)
+def test_postgresql_is_reached_by_address_or_socket(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    env, name = read(monkeypatch, url)
+    found = env.database(name, {})
+    assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.postgresql", "confab")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://confab:hunter2@host", "mysql://u:hunter/2@h/d", "redis://:hunter2@h/x"]
+)
+def test_no_error_shows_a_password(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    env, name = read(monkeypatch, url)
+    for reader in (lambda: env.database(name, {}), lambda: env.redis(name, "")):
+        with pytest.raises(ImproperlyConfigured) as refused:
+            reader()
+        assert "hunter" not in str(refused.value)
+
+
+def test_a_misspelt_variable_is_named_with_the_one_that_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    env, name = read(monkeypatch, "a")
+    assert env.text(name, "") == "a"
+    monkeypatch.setenv("CONFAB_TESTD", "b")
+    monkeypatch.setenv("CONFAB_OF_ANOTHER_PROGRAM", "c")
+    assert env.misspelt() == {"CONFAB_TESTD": "CONFAB_TESTED"}
