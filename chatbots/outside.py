@@ -265,7 +265,9 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
-    if is_secret_name(key):
+    # A question has a `key` which is its name; only where secrets may be named is it likely to be one.
+    is_name = key == "key" and not any(one.endswith("_env") for one in allowed)
+    if is_secret_name(key) and not is_name:
         return (
             f"{path}: no secret may stand here; put it into an environment variable and name that variable, with "
             "a key such as api_key_env"

@@ -31,6 +31,7 @@ def settings_reads() -> list[Read]:
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
                 and ast.unparse(node.func.value) == "env"
+                and node.args
             ):
                 name = ast.literal_eval(node.args[0])
                 found.append(Read(name, _default(node)))

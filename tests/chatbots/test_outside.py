@@ -130,6 +130,11 @@ def test_values_become_the_models_types() -> None:
             "search.width",
             "search.width is no key here; Allowed: kind",
         ),
+        (
+            {"search": {"kind": "greedy", "key": "quality"}},
+            "search.key",
+            "search.key is no key here; Allowed: kind",
+        ),
         ({"stop": 3}, "stop", "stop is 3; it must be a text, a list or null"),
         ({"stop": ["a"]}, "stop[0]", "stop[0] is 'a'; it must be a whole number"),
         ({"limits": {"n": "a"}}, "limits.n", "limits.n is 'a'; it must be a whole number"),

@@ -123,6 +123,9 @@ def _named(study: Study, recruitment: Recruitment) -> Recruitment:
     settings = study.values.recruitment
     if settings.platform == PLATFORM and not recruitment.fields.get(PARAMETER):
         return replace(recruitment, problem=recruitment.problem or "link_missing")
+    if settings.platform == "prolific":
+        # Nobody could be paid through Confab. Mechanical Turk's plain link has no id, and a code is pasted.
+        return replace(recruitment, problem="" if recruitment.platform else "no_ids")
     if settings.platform != "panel":
         return recruitment
     found = replace(

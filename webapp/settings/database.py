@@ -22,6 +22,9 @@ def databases() -> dict[str, dict[str, Any]]:
     """Return the `DATABASES` setting."""
     if default := env.database("DATABASE_URL", default={}):
         # Pages are done by a few lasting threads (`core/crew.py`), each of which keeps its connection.
+        if default["ENGINE"] == "django.db.backends.sqlite3":  # as `move` makes one
+            _private(Path(default["NAME"]))
+            return {"default": {**default, "OPTIONS": SQLITE_OPTIONS}}
         default["CONN_MAX_AGE"] = 60
         default["CONN_HEALTH_CHECKS"] = True
         return {"default": default}

@@ -34,8 +34,9 @@ ALLOWED_HOSTS = [
 ]
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
 CONFAB_PROXY_COUNT = proxy_count(0)
-# From here /metrics is read without a token: from this machine, unless others are named.
-CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=["127.0.0.0/8", "::1"])
+_THIS_MACHINE = ["127.0.0.0/8", "::1"]
+# From here /metrics is read without a token.
+CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=_THIS_MACHINE)
 # So that forms work through a tunnel with TLS; who writes the header himself changes his own request.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.origins("CONFAB_TRUSTED_ORIGINS", default=[])

@@ -172,12 +172,12 @@ class Environment:
         return text
 
     def database(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
-        """Return how Django reaches the PostgreSQL that is named, or the default."""
+        """Return how Django reaches the PostgreSQL that is named, or the SQLite file, or the default."""
         text = self.text(name, "")
         right = "an address such as postgres://user:password@host:5432/confab, or empty for SQLite"
         if not text:
             return default
-        if not re.fullmatch(rf"(?:{'|'.join(_POSTGRES)})://[^/]*/+[^/].*", text):
+        if not re.fullmatch(rf"(?:{'|'.join(_POSTGRES)})://[^/]*/+[^/].*|sqlite:///.+", text):
             raise _wrong(name, text, right)
         try:
             return dict(environ.Env.db_url_config(text))

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from tests.architecture.settings_reads import example_compose_only, example_entries
 from tests.conftest import ROOT
+from webapp.settings.database import SQLITE_OPTIONS, databases
 from webapp.settings.reading import Environment
 
 WRONG = {
@@ -156,6 +157,15 @@ def test_postgresql_is_reached_by_address_or_socket(
     env, name = read(monkeypatch, url)
     found = env.database(name, {})
     assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.postgresql", "confab")
+
+
+def test_a_sqlite_file_that_move_made_is_served_as_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'moved.sqlite3'}")
+    found = databases()["default"]
+    assert found["NAME"] == str(tmp_path / "moved.sqlite3")
+    assert found["OPTIONS"] == SQLITE_OPTIONS
 
 
 @pytest.mark.parametrize(

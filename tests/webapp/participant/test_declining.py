@@ -117,12 +117,13 @@ def test_nobody_declines_for_somebody_else(study: Study, browser: Client) -> Non
 @pytest.mark.parametrize(
     ("query", "words"),
     [
+        ("", "came without your Prolific number"),
         ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", "came without your Prolific number"),
         ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", "Accept the task to start"),
     ],
 )
 def test_who_only_looks_is_not_kept(study: Study, browser: Client, query: str, words: str) -> None:
-    browser.get("/s/s/")
+    browser.get(f"/s/s/{PROLIFIC}")
     html = post(browser, f"/s/s/decline/{query}").content.decode()
     assert words in html
     assert not Participant.objects.exists()

@@ -110,10 +110,14 @@ def test_the_first_of_several_visits_keeps_its_outcome(
 
 def test_another_visit_of_the_same_id_sees_nobodys_code(study: Study, browser: Client) -> None:
     rate(browser, PROLIFIC)
-    for query in ("?PROLIFIC_PID=p1", PROLIFIC.replace("s1", "s2"), "?SESSION_ID=s1"):
+    for query, shown in (
+        ("?PROLIFIC_PID=p1", 'name="consent"'),
+        (PROLIFIC.replace("s1", "s2"), 'name="consent"'),
+        ("?SESSION_ID=s1", "came without your Prolific number"),
+    ):
         page = Client().get(f"/s/s/{query}").content.decode()
         assert "RATED1" not in page, query
-        assert 'name="consent"' in page, query
+        assert shown in page, query
 
 
 def test_a_visit_that_ended_starts_no_second_chat(study: Study) -> None:

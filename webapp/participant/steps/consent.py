@@ -15,7 +15,7 @@ from webapp.core.errors import Refused
 from webapp.participant.access import Visit, study_page
 from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import consent_texts, study_texts, way_at
-from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
+from webapp.participant.recruitment import recruitment_read, recruitment_sign
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
 from webapp.participant.work import work_of
 from webapp.studies.choices import choices_of, lets_choose
@@ -85,18 +85,8 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
         "choices": choices_of(arrival.study, arrival.participant, recruitment.nonce),
-        "sent_by": _sent_by(arrival),
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": way_at(arrival.study, "consent"),
         **errors,
     }
     return render(arrival.request, "participant/entry.html", context)
-
-
-def _sent_by(arrival: Arrival) -> str:
-    """Return the name of the platform that should have said who comes here and did not; empty without one."""
-    known = arrival.participant is not None or arrival.recruitment.platform
-    if known or arrival.recruitment.rehearsal:
-        return ""
-    settings = arrival.study.values.recruitment
-    return PLATFORM_NAMES["prolific"] if settings.platform == "prolific" else ""

@@ -114,6 +114,13 @@ export function busyWire(within = document) {
   });
 }
 
+// A page that answers a form, because something was missing, counts from now on as one that was asked for. Or the back
+// button and a reload would end at the browser's own page about sending the form again.
+function answerMadeVisit() {
+  history.replaceState(history.state, "", location.href);
+}
+
+answerMadeVisit();
 dialogsWire();
 timesLocalise();
 busyWire();
