@@ -101,7 +101,7 @@ class Grade(_Grade):
     """GRADE by a checkpoint; on request."""
 
     kind = "grade"
-    version = "2"  # counts unknown keywords
+    version = "3"  # keywords sentence by sentence, hyphens as in the graph
     usual_title = "GRADE"
     needs = (CHECKPOINT_NEEDED,)
 

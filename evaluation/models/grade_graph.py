@@ -1,8 +1,10 @@
 """The commonsense graph of GRADE: hops between keywords, and neighbours (Huang et al. 2020; fact sheet section 4).
 
 A simple directed graph of ConceptNet's triples. Hops are shortest path length + 1, so that a word is 1 from itself and its
-neighbours are 2; where no path leads, or a word is unknown, they are 20. There is no cap on real paths. Shortest paths
-come from `scipy.sparse.csgraph`, for all keywords of a batch at once, and are kept by word.
+neighbours are 2; where no path leads, or a word is unknown, they are 20. There is no cap on real paths. A hyphen of a keyword
+is an underscore of the graph: "ice-cream" is the phrase. All keywords of a batch are searched at once, breadth first, each a
+bit of the nodes' rows (Then et al. 2014, "The More the Merrier: Efficient Multi-Source Graph Traversal", VLDB), and what was
+found is kept by word.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,8 @@ from chatbots.identity import derive_seed
 
 FAR = 20
 """Hops where no path leads or a word is unknown: the “unlimited hop” of the released code."""
+_SEARCHED, _KEPT = 1 << 24, 1 << 28
+"""Bytes of hops that are searched for at once, and kept."""
 
 
 class GraphError(ValueError):
@@ -43,49 +48,55 @@ class Graph:
         ones = np.ones(len(told), dtype=np.float32)
         self.edges = csr_array((ones, (heads, tails)), shape=(len(self.nodes),) * 2)
         self.digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-        self._core, self._words = self._paths_core()
-        self._inside = self.edges[self._core][:, self._core]
+        self._core = self._paths_core()
         self._place = np.full(len(self.nodes), -1)
         self._place[self._core] = np.arange(len(self._core))
-        self._column = {int(node): k for k, node in enumerate(self._words)}
+        inside = self.edges[self._core][:, self._core].tocsc()
+        self._tails = np.flatnonzero(np.diff(inside.indptr))
+        self._heads, self._begins = inside.indices, inside.indptr[:-1][self._tails]
         self._hops: dict[int, np.ndarray] = {}
 
-    def _paths_core(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes that can lie on a path between two single words, and those words among them.
+    def _paths_core(self) -> np.ndarray:
+        """Return the nodes that can lie on a path between two single words, those words among them.
 
         Phrases without an edge out, or in, end every path; leaving them out, again and again, changes no distance
-        between words and leaves a fraction of the graph to search.
+        between other nodes and leaves a fraction of the graph to search.
         """
-        from scipy.sparse import csr_array
-
         single = np.array(["_" not in node for node in self.nodes], dtype=bool)
         kept = np.ones(len(self.nodes), dtype=bool)
-        edges = csr_array(self.edges)
         while kept.any():
             inside = kept.astype(np.float32)
-            out, into = edges @ inside > 0, edges.T @ inside > 0
+            out, into = self.edges @ inside > 0, self.edges.T @ inside > 0
             better = kept & (single | (out & into))
             if (better == kept).all():
                 break
             kept = better
-        return np.flatnonzero(kept), np.flatnonzero(kept & single)
+        return np.flatnonzero(kept)
 
     def pruned(self) -> Graph:
-        """Return the graph of the nodes that can lie between two single words; hops between words are the same."""
+        """Return the graph of the nodes that can lie between two single words; hops between these are the same."""
         edges = self.edges[self._core][:, self._core].tocoo()
         names = [self.nodes[k] for k in self._core]
         return Graph((names[i], names[j]) for i, j in zip(edges.row, edges.col, strict=True))
 
-    def hops(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        """Return the hops from the first to the second word of each pair, (N,) int."""
-        self._search({self._known(first) for first, _ in pairs} - {None})
-        found = np.full(len(pairs), FAR)
-        for k, (first, second) in enumerate(pairs):
-            here, there = self._known(first), self._known(second)
-            if first == second:
-                found[k] = 1
-            elif here is not None and there is not None:
-                found[k] = self._hops[here][self._column[there]]
+    def hops(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+        """Return the hops from each of the first words to each of the second ones, (N, M) int."""
+        found = np.full((len(first), len(second)), FAR)
+        columns: dict[str, list[int]] = {}
+        for k, word in enumerate(second):
+            columns.setdefault(word, []).append(k)
+        places = [self._known(word) for word in second]
+        there = np.array([k for k, place in enumerate(places) if place is not None], dtype=int)
+        wanted = np.array([place for place in places if place is not None], dtype=int)
+        rows: dict[int, list[int]] = {}
+        for k, word in enumerate(first):
+            place = self._known(word)
+            if place is None:
+                found[k, columns.get(word, [])] = 1  # known or not, a word is one hop from itself
+            else:
+                rows.setdefault(place, []).append(k)
+        for place, hops in self._found(list(rows)):
+            found[np.ix_(rows[place], there)] = hops[wanted]
         return found
 
     def reaches(self, word: str) -> bool:
@@ -93,22 +104,45 @@ class Graph:
         return self._known(word) is not None
 
     def _known(self, word: str) -> int | None:
+        """Return the word's place among the nodes that are searched."""
         node = self.row.get(word.replace("-", "_"))
-        return node if node in self._column else None
+        return None if node is None or self._place[node] < 0 else int(self._place[node])
 
-    def _search(self, sources: set[int | None]) -> None:
-        """Find the hops from words to all others, those of one call at once."""
-        from scipy.sparse.csgraph import dijkstra
+    def _found(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each of different places with its hops to all of them, (C,); searched for are those that are not kept."""
+        n = max(1, len(self._core))
+        new = [place for place in places if place not in self._hops]
+        for place in set(places).intersection(self._hops):
+            self._hops[place] = self._hops.pop(place)  # those used last are dropped last
+            yield place, self._hops[place]
+        size = max(64, _SEARCHED // n)
+        for start in range(0, len(new), size):
+            part = new[start : start + size]
+            for place, hops in zip(part, self._search(np.array(part)), strict=True):
+                if len(self._hops) >= _KEPT // n:
+                    del self._hops[next(iter(self._hops))]
+                self._hops[place] = hops
+                yield place, hops
 
-        new = sorted(
-            source for source in sources if source is not None and source not in self._hops
-        )
-        for start in range(0, len(new), 256):
-            part = new[start : start + 256]
-            lengths = dijkstra(self._inside, unweighted=True, indices=self._place[part])
-            hops = np.where(np.isfinite(lengths), lengths + 1, FAR)[:, self._place[self._words]]
-            for node, row in zip(part, hops, strict=True):
-                self._hops[node] = np.minimum(row, 255).astype(np.uint8)
+    def _search(self, places: np.ndarray) -> np.ndarray:
+        """Return the hops from different places to all of them, (S, C) uint8."""
+        n, width = len(self._core), -(-len(places) // 64) * 64
+        at = np.zeros((n, width), dtype=bool)
+        at[places, np.arange(len(places))] = True
+        seen = np.packbits(at, axis=1).view(np.uint64)  # (C, width / 64): who has been there
+        edge = seen.copy()
+        found = np.ones((n, width), dtype=np.uint8)
+        for _ in range(254):
+            into = np.zeros_like(edge)
+            if len(self._tails):
+                into[self._tails] = np.bitwise_or.reduceat(edge[self._heads], self._begins, axis=0)
+            edge = into & ~seen
+            if not edge.any():
+                break
+            found += _bits(~seen)  # whoever was not there so far is a hop farther
+            seen |= edge
+        found[_bits(~seen).view(bool)] = FAR
+        return np.ascontiguousarray(found[:, : len(places)].T)
 
     def knows(self, word: str) -> bool:
         """Tell whether a word is in the graph."""
@@ -117,60 +151,93 @@ class Graph:
     def out_of(self, word: str) -> list[str]:
         """Return the neighbours that a word's edges lead to."""
         node = self.row.get(word.replace("-", "_"))
-        return [] if node is None else self._out(node)
-
-    def _out(self, node: int) -> list[str]:
+        if node is None:
+            return []
         begin, end = self.edges.indptr[node : node + 2]
         return [self.nodes[k] for k in self.edges.indices[begin:end]]
 
-    def neighbourhood(
-        self,
-        word: str,
-        counts: Sequence[int],
-        vector: Callable[[str], np.ndarray | None],
-        width: int,
-    ) -> np.ndarray:
-        """Return the mean vector of the neighbours at each number of hops, (K, width).
 
-        Args:
-            counts: how many neighbours count at 1 hop, at 2, …: those most like the word. Fewer than that are
-                drawn from with replacement; all is drawn for a word without a vector.
-            vector: of a word; None where it has none.
-            width: of a vector.
-        """
-        found = np.zeros((len(counts), width), dtype=np.float32)
-        own = vector(word)
-        if own is None:
-            return found  # of a word without a vector nothing is known
-        ring = self.out_of(word)
-        for k, n in enumerate(counts):
-            if k:
-                ring = [far for near in ring for far in self.out_of(near) if far != word]
-            if not ring or not n:
-                continue
-            vectors = {node: vector(node) for node in dict.fromkeys(ring)}
-            like = _cosines(own, vectors)
-            ring = sorted(ring, key=lambda node: (-like[node], node))
-            chosen = ring[:n]
-            if len(ring) < n:
+class Neighbours:
+    """Mean vectors of words' neighbours at 1 hop, at 2, …
+
+    Args:
+        vector: of a word or phrase; None where it has none.
+        counts: how many neighbours count at each number of hops: those most like the word. Of fewer than that so many
+            are drawn, with replacement.
+        width: of a vector.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        vector: Callable[[str], np.ndarray | None],
+        counts: Sequence[int],
+        width: int,
+    ) -> None:
+        self.graph, self.counts, self.width = graph, tuple(counts), width
+        self._vector = vector
+
+    @cached_property
+    def _vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The vectors of all nodes, (V + 1, d), the last of none; their lengths; and the row of each node."""
+        told = [self._vector(node) for node in self.graph.nodes]
+        known = [one for one in told if one is not None]
+        rows = np.full(len(told), len(known))
+        rows[[k for k, one in enumerate(told) if one is not None]] = np.arange(len(known))
+        vectors = np.array([*known, np.zeros(self.width)], dtype=np.float32)
+        return vectors, np.linalg.norm(vectors, axis=1), rows
+
+    def of(self, word: str) -> np.ndarray:
+        """Return the mean vectors of a word's neighbours, (K, width); zeros of a word without a vector."""
+        found = np.zeros((len(self.counts), self.width), dtype=np.float32)
+        own, node = self._vector(word), self.graph.row.get(word.replace("-", "_"))
+        if own is None or node is None:
+            return found
+        vectors, lengths, rows = self._vectors
+        length = float(np.linalg.norm(own))
+        ring, times = np.array([node]), np.array([1])
+        for k, n in enumerate(self.counts):
+            ring, times = self._next(ring, times, node)
+            if not len(ring):
+                break
+            place = rows[ring]
+            has_none = place == len(vectors) - 1
+            there, norms = vectors[place], lengths[place] * length
+            like = np.divide(there @ own, norms, out=np.full(len(ring), -1.0), where=norms > 0)
+            like[has_none] = -2.0
+            order = np.lexsort((ring, -like))  # nodes stand in the order of their names
+            total = int(times.sum())
+            weights = np.zeros(len(ring), dtype=int)
+            if total < n:
                 draw = np.random.default_rng(derive_seed(0, "neighbours", word, k))
-                chosen = [ring[j] for j in draw.integers(len(ring), size=n)]
-            known = [one for node in chosen if (one := vectors[node]) is not None]
-            if known:
-                found[k] = np.mean(known, axis=0)
+                chosen = np.repeat(order, times[order])[draw.integers(total, size=n)]
+                np.add.at(weights, chosen, 1)
+            else:
+                before = np.cumsum(times[order]) - times[order]
+                weights[order] = np.clip(n - before, 0, times[order])
+            weights[has_none] = 0
+            used = np.flatnonzero(weights)
+            if len(used):
+                found[k] = weights[used] @ there[used] / weights[used].sum()
         return found
 
+    def _next(
+        self, ring: np.ndarray, times: np.ndarray, left_out: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nodes that edges of a ring lead to, and how often; nodes of the ring may be among them, one never is."""
+        edges = self.graph.edges
+        out = edges.indptr[ring + 1] - edges.indptr[ring]
+        first = edges.indptr[ring] - np.cumsum(out) + out
+        heads = edges.indices[np.repeat(first, out) + np.arange(out.sum())]
+        ring, place = np.unique(heads, return_inverse=True)
+        counts = np.bincount(place, weights=np.repeat(times, out)).astype(int)
+        others = ring != left_out
+        return ring[others], counts[others]
 
-def _cosines(own: np.ndarray, others: Mapping[str, np.ndarray | None]) -> dict[str, float]:
-    """Return the cosine of a vector with each of others; those without a vector come last."""
-    found = dict.fromkeys(others, -2.0)
-    known = {node: one for node, one in others.items() if one is not None}
-    if known:
-        rows = np.stack(list(known.values()))
-        norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(own)
-        like = np.divide(rows @ own, norms, out=np.full(len(rows), -1.0), where=norms > 0)
-        found.update(zip(known, like.tolist(), strict=True))
-    return found
+
+def _bits(words: np.ndarray) -> np.ndarray:
+    """Return (C, 64 W) zeros and ones of (C, W) words of 64 bits."""
+    return np.unpackbits(words.view(np.uint8), axis=1)
 
 
 def graph_read(path: Path) -> Graph:

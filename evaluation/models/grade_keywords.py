@@ -2,7 +2,7 @@
 
 A token's score is its tag's weight × how often its lemma stands in the utterance / number of tokens × the lemma's idf;
 lemmas above 0.15 are keywords, in order, repeats kept. Tokens, tags and lemmas are those of NLTK where its data are
-installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer, the tagger whose lexicon comes
+installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer sentence by sentence, the tagger whose lexicon comes
 with TextBlob, and WordNet's rules of detachment over that lexicon.
 """
 
@@ -24,6 +24,9 @@ WEIGHTS = {"NN": 2.0, "VB": 1.0, "JJ": 0.5}
 """By the first two letters of a Penn tag; others count nothing."""
 AnalyserName = Literal["nltk", "textblob"]
 _WORDNET_POS = {"NN": "n", "VB": "v", "JJ": "a"}
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 class Token(NamedTuple):
@@ -121,7 +124,8 @@ def tokens_of(text: str, analyser: AnalyserName) -> list[Token]:
     text = text.lower().replace("’", "'")
     if analyser == "nltk":
         return _by_nltk(text)
-    words = _tokenizer().tokenize(text)
+    # Treebank's rules part a full stop from its word at the end of a text alone, so each sentence is cut by itself.
+    words = [word for one in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(one)]
     return [Token(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
 
 

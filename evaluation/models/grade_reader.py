@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from evaluation.models.grade import Pairs
-from evaluation.models.grade_graph import Graph
+from evaluation.models.grade_graph import Graph, Neighbours
 from evaluation.models.grade_keywords import Keywords
 
 UTTERANCES = 2
@@ -32,8 +32,9 @@ class Lexicon:
         counts: Sequence[int],
         width: int,
     ) -> None:
-        self.graph, self.counts, self.width = graph, tuple(counts), width
+        self.graph, self.width = graph, width
         self._vectors = vectors
+        self._neighbours = Neighbours(graph, self.vector, counts, width)
         self._near: dict[str, np.ndarray] = {}
 
     def vector(self, word: str) -> np.ndarray | None:
@@ -49,7 +50,7 @@ class Lexicon:
         """Return the mean vectors of its neighbours, (K, d); remembered for the words of the graph, which are limited."""
         found = self._near.get(word)
         if found is None:
-            found = self.graph.neighbourhood(word, self.counts, self.vector, self.width)
+            found = self._neighbours.of(word)
             if self.graph.knows(word):
                 self._near[word] = found
         return found
@@ -130,28 +131,50 @@ class Reader:
             text: features of the pairs, or their two texts.
         """
         rows = [self.placed(pair) for pair in pairs]
-        n = max(1, *(len(said) + len(answered) for said, answered in rows))
-        with_table = isinstance(self.lexicon, Table)
-        nodes = (
-            np.zeros((len(rows), n), dtype=np.int64)
-            if with_table
-            else np.zeros((len(rows), n, self.width), np.float32)
+        n_said = np.array([len(said) for said, _answered in rows])
+        keywords = [[*said, *answered] for said, answered in rows]
+        n = max(1, *map(len, keywords))
+        # Each distinct keyword once: its place among them stands for it, and the last place for none.
+        words = list(dict.fromkeys(word for row in keywords for word in row))
+        place = {word: k for k, word in enumerate(words)}
+        at = np.full((len(rows), n), len(words))
+        for k, row in enumerate(keywords):
+            at[k, : len(row)] = [place[word] for word in row]
+        if isinstance(self.lexicon, Table):
+            nodes = np.array([*map(self.lexicon.of, words), 0], dtype=np.int64)
+        else:
+            nodes = np.zeros((len(words) + 1, self.width), np.float32)
+            for k, word in enumerate(words):
+                nodes[k] = self.lexicon.of(word)
+        near = np.zeros((len(words) + 1, self.n_rings, self.width), dtype=np.float32)
+        if self.n_rings:
+            for k, word in enumerate(words):
+                near[k] = self.lexicon.near(word)
+        return Pairs(
+            text,
+            nodes[at],
+            near[at].transpose(0, 2, 1, 3),
+            self._hops(words, at, n_said),
+            at < len(words),
         )
-        near = np.zeros((len(rows), self.n_rings, n, self.width), dtype=np.float32)
-        hops = np.zeros((len(rows), n, n), dtype=np.float32)
-        real = np.zeros((len(rows), n), dtype=bool)
-        asked = [(one, other) for said, answered in rows for one in said for other in answered]
-        known = dict(zip(asked, self.graph.hops(asked).tolist(), strict=True)) if asked else {}
-        for k, (said, answered) in enumerate(rows):
-            for place, word in enumerate([*said, *answered]):
-                nodes[k, place] = self.lexicon.of(word)
-                if self.n_rings:
-                    near[k, :, place] = self.lexicon.near(word)
-                real[k, place] = True
-            for i, one in enumerate(said):
-                for j, other in enumerate(answered, start=len(said)):
-                    hops[k, i, j] = hops[k, j, i] = known[one, other]
-        return Pairs(text, nodes, near, hops, real)
+
+    def _hops(self, words: list[str], at: np.ndarray, n_said: np.ndarray) -> np.ndarray:
+        """Return the hops between keywords of the context and of the reply, both ways alike, 0 elsewhere: (B, n, n).
+
+        Args:
+            at: (B, n) the place in `words` of each keyword, their number where there is none.
+            n_said: (B,) how many are of the context.
+        """
+        is_said = np.arange(at.shape[1]) < n_said[:, None]
+        is_answered = ~is_said & (at < len(words))
+        said, answered = np.unique(at[is_said]), np.unique(at[is_answered])
+        between = self.graph.hops([words[k] for k in said], [words[k] for k in answered])
+        row, column = np.zeros((2, len(words) + 1), dtype=int)
+        row[said], column[answered] = np.arange(len(said)), np.arange(len(answered))
+        found = np.zeros((*at.shape, at.shape[1]), dtype=np.float32)
+        pair, i, j = np.nonzero(is_said[:, :, None] & is_answered[:, None, :])
+        found[pair, i, j] = between[row[at[pair, i]], column[at[pair, j]]]
+        return found + found.transpose(0, 2, 1)
 
 
 def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from evaluation.models import grade_graph
 from evaluation.models.grade import GradeNetwork, Pairs, Ranked, abar
-from evaluation.models.grade_graph import FAR, Graph, GraphError, graph_read
+from evaluation.models.grade_graph import FAR, Graph, GraphError, Neighbours, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, tokens_of
 from evaluation.models.grade_reader import Lexicon, Reader
 
@@ -145,24 +146,41 @@ GRAPH = Graph(
 def test_hops_are_path_lengths_and_one() -> None:
     asked = {
         ("dog", "dog"): 1, ("dog", "animal"): 2, ("dog", "water"): 4, ("dog", "drink"): 5, ("animal", "dog"): 5,
-        ("water", "cat"): FAR, ("dog", "unicorn"): FAR, ("unicorn", "unicorn"): 1, ("cat", "dog"): 6,
+        ("water", "cat"): FAR, ("dog", "unicorn"): FAR, ("unicorn", "unicorn"): 1, ("unicorn", "horn"): FAR,
+        ("cat", "dog"): 6, ("dog", "live-thing"): 3, ("live-thing", "drink"): 3, ("live-thing", "live-thing"): 1,
+        ("t-shirt", "cotton"): FAR,  # a phrase that no edge leads to lies on no path, so it is not searched
     }  # fmt: skip
+    first, second = (list(dict.fromkeys(words)) for words in zip(*asked, strict=True))
     for graph in (GRAPH, GRAPH.pruned()):
-        assert dict(zip(asked, graph.hops(list(asked)).tolist(), strict=True)) == asked
+        found = graph.hops(first, second)
+        assert {(a, b): found[first.index(a), second.index(b)] for a, b in asked} == asked
     assert "purr_loudly" not in GRAPH.pruned().nodes
+    assert GRAPH.reaches("live-thing")
+    assert not GRAPH.reaches("t-shirt")
+    assert GRAPH.hops([], ["dog"]).shape == (0, 1)
 
 
-def test_hops_are_those_of_networkx() -> None:
+@pytest.mark.parametrize("n_words", [60, 400])
+def test_hops_are_those_of_networkx(n_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     import networkx as nx
 
     draw = np.random.default_rng(0)
-    names = [f"w{k}" if k % 3 else f"w_{k}" for k in range(60)]
-    edges = [(names[i], names[j]) for i, j in draw.integers(60, size=(110, 2))]
+    names = [f"w{k}" if k % 3 else f"w_{k}" for k in range(n_words)]
+    edges = [(names[i], names[j]) for i, j in draw.integers(n_words, size=(2 * n_words, 2))]
+    edges += [(f"end{k}", f"end{k + 1}") for k in range(30)]  # a path longer than "far"
     graph, other = Graph(edges), nx.DiGraph([(a, b) for a, b in edges if a != b])
     single = [name for name in graph.nodes if "_" not in name]
-    asked = [(a, b) for a in single for b in single]
     lengths = dict(nx.all_pairs_shortest_path_length(other))
-    assert graph.hops(asked).tolist() == [lengths[a].get(b, FAR - 1) + 1 for a, b in asked]
+    wanted = [[lengths[a].get(b, FAR - 1) + 1 for b in single] for a in single]
+    assert graph.hops(single, single).tolist() == wanted
+    assert graph.hops(["end0"], ["end30"]) == 31
+    # One by one, the other way round, and where only a few are kept.
+    monkeypatch.setattr(grade_graph, "_KEPT", 5 * len(graph.nodes))
+    few = Graph(edges)
+    for a in single[::-7]:
+        assert few.hops([a], single).tolist() == [wanted[single.index(a)]]
+    assert 0 < len(few._hops) <= 7
+    assert few.hops(single, single).tolist() == wanted
 
 
 def test_neighbours_are_those_most_like_the_word() -> None:
@@ -170,19 +188,56 @@ def test_neighbours_are_those_most_like_the_word() -> None:
     vectors = {
         "a": np.array([1.0, 0.0]), "b": np.array([0.0, 2.0]), "c": np.array([1.0, 1.0]), "d": np.array([4.0, 4.0]),
     }  # fmt: skip
-    found = graph.neighbourhood("a", [1, 2], vectors.get, 2)
+    found = Neighbours(graph, vectors.get, [1, 2], 2).of("a")
     np.testing.assert_allclose(
         found, [[1, 1], [4, 4]]
     )  # c is nearer than b; d stands twice, a is left out
     # More are wanted than there are: some of b and c, drawn again, and of the phrase nothing is known.
-    drawn = graph.neighbourhood("a", [50], vectors.get, 2)[0]
+    fifty = Neighbours(graph, vectors.get, [50], 2)
+    drawn = fifty.of("a")[0]
     assert 0 < drawn[0] < 1 < drawn[1] < 2
-    np.testing.assert_array_equal(drawn, graph.neighbourhood("a", [50], vectors.get, 2)[0])
-    assert not graph.neighbourhood("x_y", [2], vectors.get, 2).any()
+    np.testing.assert_array_equal(drawn, fifty.of("a")[0])
+    assert not fifty.of("x-y").any()
+    assert not fifty.of("d").any()
     lexicon = Lexicon(graph, vectors, [1, 2], 2)
     assert lexicon.near("a").any()
     assert not lexicon.near("typpo").any()
     assert list(lexicon._near) == ["a"], "words that the graph lacks would fill the memory"
+
+
+def test_neighbours_are_those_that_plain_loops_find() -> None:
+    """Sheet, section 4: a node stands in a ring once for each way that leads there; of equals the earlier name."""
+    draw = np.random.default_rng(3)
+    names = [f"w{k:02}" for k in range(40)] + [f"p_{k}" for k in range(10)]
+    edges = [(names[i], names[j]) for i, j in draw.integers(50, size=(260, 2))]
+    graph = Graph(edges)
+    vectors = {name: draw.integers(-1, 2, size=3).astype(np.float32) for name in names[:35]}
+
+    def cosine(a: np.ndarray, b: np.ndarray | None) -> float:
+        if b is None:
+            return -2.0
+        norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+        return round(float(a @ b) / norms, 6) if norms else -1.0
+
+    neighbours = Neighbours(graph, vectors.get, [3, 8], 3)
+    n_checked = 0
+    for word in names[:40]:
+        found = neighbours.of(word)
+        if word not in vectors:
+            assert not found.any()
+            continue
+        ring = graph.out_of(word)
+        for k, n in enumerate((3, 8)):
+            if k:
+                ring = [far for near in ring for far in graph.out_of(near) if far != word]
+            if len(ring) < n:
+                continue  # drawn
+            order = sorted(ring, key=lambda one: (-cosine(vectors[word], vectors.get(one)), one))
+            known = [vectors[one] for one in order[:n] if one in vectors]
+            wanted = np.mean(known, axis=0) if known else np.zeros(3)
+            np.testing.assert_allclose(found[k], wanted, atol=1e-6)
+            n_checked += 1
+    assert n_checked > 40
 
 
 def test_a_file_without_triples_is_refused(tmp_path: Path) -> None:
@@ -255,6 +310,13 @@ def test_lemmas_by_rule() -> None:
     assert [token.surface for token in tokens_of("Don’t STOP", "textblob")] == ["do", "n't", "stop"]
 
 
+def test_a_full_stop_is_no_part_of_its_word_wherever_the_sentence_stands() -> None:
+    found = tokens_of("I'm sorry. Is it your dog? 3.5 miles... Yes.", "textblob")
+    assert [token.surface for token in found] == [
+        "i", "'m", "sorry", ".", "is", "it", "your", "dog", "?", "3.5", "miles", "...", "yes", ".",
+    ]  # fmt: skip
+
+
 def test_context_keywords_come_first_and_push_the_reply_out() -> None:
     keywords = Keywords("textblob", 100_000, {})
     reader = Reader(keywords, GRAPH, Lexicon(GRAPH, {}, (), D), 0, D, 3)
@@ -263,3 +325,41 @@ def test_context_keywords_come_first_and_push_the_reply_out() -> None:
     assert made.real.tolist() == [[True] * 3, [True] * 3]
     assert not made.hops[0].any()  # three of the context, none of the reply
     assert made.hops[1].tolist() == [[0, 5, 5], [5, 0, 0], [5, 0, 0]]
+
+
+def test_a_batch_holds_what_its_pairs_hold_alone() -> None:
+    keywords = Keywords("textblob", 100_000, {})
+    vectors = {
+        word: np.random.default_rng(k).normal(size=D).astype(np.float32)
+        for k, word in enumerate(["dog", "animal", "water"])
+    }
+    reader = Reader(keywords, GRAPH, Lexicon(GRAPH, vectors, (2, 2), D), 2, D, 5)
+    asked = [
+        (("Dog cat.", "Water animal."), "drink water"), (("Dog.",), "Drink, drink dog."), (("Hm.",), "Oh."),
+        (("Unicorn dog.",), "unicorn"), ((), "dog water"),
+    ]  # fmt: skip
+    whole = reader.batch(asked, np.zeros((5, T)))
+    for k, pair in enumerate(asked):
+        alone = reader.batch([pair], np.zeros((1, T)))
+        n = alone.real.shape[1]
+        assert not whole.real[k, n:].any()
+        assert not whole.hops[k, n:].any()
+        assert not whole.hops[k, :, n:].any()
+        np.testing.assert_array_equal(whole.real[k, :n], alone.real[0])
+        np.testing.assert_array_equal(whole.nodes[k, :n], alone.nodes[0])
+        np.testing.assert_array_equal(whole.near[k, :, :n], alone.near[0])
+        np.testing.assert_array_equal(whole.hops[k, :n, :n], alone.hops[0])
+        said, answered = reader.placed(pair)
+        words = [*said, *answered]
+        np.testing.assert_array_equal(
+            alone.nodes[0, : len(words)],
+            [vectors.get(word, np.zeros(D)) for word in words] or np.zeros((0, D)),
+        )
+        for i, first in enumerate(words):
+            for j, second in enumerate(words):
+                across = i < len(said) <= j
+                wanted = GRAPH.hops([first], [second])[0, 0] if across else 0
+                assert alone.hops[0, i, j] == (
+                    wanted or (GRAPH.hops([second], [first])[0, 0] if j < len(said) <= i else 0)
+                )
+    assert whole.hops[3].max() == FAR
