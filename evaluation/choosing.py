@@ -1,4 +1,4 @@
-"""What metrics and judges choose of two replies, set beside people's choices: the benchmark of a study that compares."""
+"""What metrics and judges choose of two replies or two chats, set beside people's choices: the benchmark of a study that compares."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import numpy as np
 
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
-from evaluation.items import Item, ReplyInContext
-from evaluation.judgements import NO_VALUE, OF_CHATS, metric_and_columns
+from evaluation.columns import Level
+from evaluation.items import ChatPair, Item, ReplyInContext
+from evaluation.judgements import NO_VALUE, OF_CHATS
 from evaluation.judging import PairJudged, context_name
 from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
 from evaluation.metrics.shared import Shared
 from evaluation.printing import share, span
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.untokenised import reply_untokenised
 
+CHATS = 100
+"""So many are scored at once."""
+OF_REPLIES = "it says nothing of whole chats"
 _SIDES = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
 
@@ -51,40 +56,47 @@ def judge_chosen(pairs: Iterable[PairJudged]) -> dict[str, Chosen]:
 
 def choose(
     people: Judgements,
-    items: Sequence[Item],
+    items: Sequence[Item | ChatPair],
     metrics: Sequence[Metric | str],
     *,
     question: str = "",
     shared: Shared | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricChosen]:
-    """Let each metric choose of two replies the one with the better score, and set that beside people's choices.
+    """Let each metric choose of two replies or chats the one with the better score, and set that beside people's choices.
 
-    Better is higher, but where the column says lower; equal scores are the same.
+    Better is higher, but where the column says lower; equal scores are the same. Of a chat the score is the metric's value of
+    the whole conversation, often the mean over the bot's turns.
 
     Args:
-        items: the pairs, by their keys as `people` names them; those with one reply are passed over.
+        items: the pairs, of replies or of chats, by their keys as `people` names them; those with one reply are passed over.
         question: that people answered; without one the leading one.
-        progress: given a metric's name, returns what is called with (replies done, replies in all).
+        progress: given a metric's name, returns what is called with (replies or chats done, those in all).
 
     Raises:
         UnknownName: for an unknown metric, with the nearest ones.
         ValueError: nobody was asked the question.
     """
-    pairs = [item for item in items if item.second_response is not None]
+    chats = [item for item in items if isinstance(item, ChatPair)]
+    pairs = [one for one in items if isinstance(one, Item) and one.second_response is not None]
+    level: Level = "conversation" if chats else "turn"
     shared = shared or Shared()
     found = {}
     for one in metrics:
         name = one if isinstance(one, str) else one.name
-        metric, wanted = metric_and_columns(one)
+        metric, wanted = metric_and_columns(one, level)
         reason = metric.unavailable_reason()
-        if reason is None and not any(column.level == "turn" for column in metric.columns):
-            reason = OF_CHATS
+        if reason is None and not any(column.level == level for column in metric.columns):
+            reason = OF_REPLIES if chats else OF_CHATS
         if reason is not None:
             found[name] = MetricChosen(name, unavailable=reason)
             continue
         told = progress(name) if progress is not None else None
-        column, chosen = _chosen(metric, wanted, pairs, shared, told)
+        column, chosen = (
+            _chosen_chats(metric, wanted, chats, shared, told)
+            if chats
+            else _chosen(metric, wanted, pairs, shared, told)
+        )
         agreement = choices_beside(people, chosen, question)
         found[name] = MetricChosen(name, column, agreement)
     return found
@@ -102,10 +114,8 @@ def _chosen(
         replies = [reply_untokenised(reply) for reply in replies]
     scores = item_scores(metric, replies, shared, progress=progress)
     name = wanted[0] if wanted else next(iter(scores))
-    column = next(one for one in metric.columns if one.name == name)
-    better = -1.0 if column.direction == "lower" else 1.0
     # A column without any value is left out of the scores.
-    values = better * scores.get(name, np.full(len(replies), np.nan)).reshape(-1, 2)
+    values = scores.get(name, np.full(len(replies), np.nan)).reshape(-1, 2)
     chosen = {}
     for k, item in enumerate(pairs):
         why = ""
@@ -114,9 +124,48 @@ def _chosen(
             reply = replies[2 * k + unread]
             lacks = metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
             why = lacks or NO_VALUE
-        answer = float(np.sign(values[k, 0] - values[k, 1]))
+        answer = _better(metric, name, "turn", *values[k])
         chosen[item.key] = Chosen(answer, item.model, context_name(item), why)
     return name, chosen
+
+
+def _chosen_chats(
+    metric: Metric,
+    wanted: Sequence[str],
+    pairs: Sequence[ChatPair],
+    shared: Shared,
+    progress: Progress | None,
+) -> tuple[str, dict[str, Chosen]]:
+    names = [column.name for column in metric.columns if column.level == "conversation"]
+    talks = {
+        (chat.id, pair.self_play): chat for pair in pairs for chat in (pair.first, pair.second)
+    }
+    values: dict[str, dict[str, float]] = {name: {} for name in names}
+    n_done = 0
+    for self_play in (False, True):
+        some = [chat for (_id, alone), chat in talks.items() if alone == self_play]
+        for start in range(0, len(some), CHATS):
+            part = some[start : start + CHATS]
+            table = metric.compute(part, self_play=self_play, shared=shared).conversations
+            for name in names:
+                values[name].update(zip(table.index, table[name].tolist(), strict=True))
+            n_done += len(part)
+            if progress is not None:
+                progress(n_done, len(talks))
+    defined = [name for name in names if any(map(np.isfinite, values[name].values()))]
+    name = wanted[0] if wanted else (defined or names)[0]
+    chosen = {}
+    for pair in pairs:
+        both = [values[name][chat.id] for chat in (pair.first, pair.second)]
+        answer = _better(metric, name, "conversation", *both)
+        chosen[pair.key] = Chosen(answer, pair.model, why="" if np.isfinite(answer) else NO_VALUE)
+    return name, chosen
+
+
+def _better(metric: Metric, name: str, level: Level, first: float, second: float) -> float:
+    """Return 1 where the first has the better score, 0 where they are the same, else -1; NaN where one has none."""
+    column = next(one for one in metric.columns if (one.name, one.level) == (name, level))
+    return float(np.sign(first - second)) * (-1.0 if column.direction == "lower" else 1.0)
 
 
 def _both(item: Item) -> list[ReplyInContext]:

@@ -24,6 +24,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from chatbots import Conversation
 from chatbots.outside import Many, Number, Values, ValuesError, values_read
 from chatbots.outside_types import Wanted
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
@@ -127,6 +128,24 @@ class Item(Values, extra="ignore"):
         """What is known of what is shown beside it, as JSON has it."""
         known = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
         return {name: value for name, value in known.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPair:
+    """Two whole conversations that are compared.
+
+    Attributes:
+        key: its name, as `evaluation.analysis.judged_pairs.Judgements.item` has it.
+        model, second_model: the bots.
+        self_play: in both a bot talks with itself.
+    """
+
+    key: str
+    first: Conversation
+    second: Conversation
+    model: str = ""
+    second_model: str = ""
+    self_play: bool = False
 
 
 class ReplyInContext(NamedTuple):

@@ -15,13 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chatbots.registry import UnknownName
 from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, judged_read
 from evaluation.length_bias import length_bias
 from evaluation.metrics.base import Metric
-from evaluation.metrics.registry import metric_get, metric_list
+from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.stats.correlation import METHODS, Correlation, correlate
@@ -32,6 +31,7 @@ UNREADABLE = "the line is no judged item"
 DUPLICATE_ID = "an item of this id came before"
 NOT_JUDGED = "there is no human score of it"
 BEYOND_SCALE = "its human scores lie beyond the scale"
+PARTLY_BEYOND = "compared without those human scores that lie beyond the scale"
 NO_VALUE = "the metric is undefined here"
 OF_CHATS = "it says nothing of single replies"
 _MOST_PAIRS = 20_000
@@ -326,7 +326,10 @@ def _judged(
                 [item.response for item in items], next(iter(scores.values())), one.means
             ),
             source=one.only_source,
-            remarks=metric.remarks(scores) if isinstance(metric, ReplyMetric) else {},
+            remarks={
+                **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
+                **({PARTLY_BEYOND: one.n_partly_beyond} if one.n_partly_beyond else {}),
+            },
         )
         for one in humans
     ]
@@ -351,19 +354,6 @@ def _over_references(
     return np.where(np.isneginf(found), np.nan, found)
 
 
-def metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
-    """Return the metric, and which of its columns are wanted; none: all."""
-    if not isinstance(one, str):
-        return one, ()
-    try:
-        return metric_get(one), ()
-    except UnknownName:
-        for metric in metric_list():
-            if any(column.name == one and column.level == "turn" for column in metric.columns):
-                return metric, (one,)
-        raise
-
-
 @dataclass(frozen=True)
 class _Humans:
     """People's mean score of each item, and the parts that items fall into.
@@ -373,6 +363,7 @@ class _Humans:
         target: the dimension.
         means: (N,) NaN where there is none.
         beyond: (N,) whether all scores of an item lie beyond the scale.
+        n_partly_beyond: items of which some scores do, and others count.
         contexts: (N,) the source and the context, which replies share.
         given: of each item its raters and their scores.
     """
@@ -387,6 +378,7 @@ class _Humans:
     sources: np.ndarray
     responses: np.ndarray
     given: tuple[list[tuple[str, float]], ...]
+    n_partly_beyond: int = 0
     ceilings: dict[bytes, Ceiling] = field(default_factory=dict)
 
     @classmethod
@@ -407,6 +399,7 @@ class _Humans:
             sources=_texts(item.source for item in items),
             responses=_texts(untokenised(item.response).casefold() for item in items),
             given=tuple(kept for kept, _ in given),
+            n_partly_beyond=sum(bool(kept) and left > 0 for kept, left in given),
         )
 
     @property

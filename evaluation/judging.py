@@ -1,4 +1,4 @@
-"""A language model as judge of pairs, each asked in both orders, and what its judgements lean on besides: place and length."""
+"""A language model as judge of pairs of replies or whole chats, each asked in both orders, and what its judgements lean on besides: place and length."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from chatbots import Conversation
 from evaluation.formats.base import Skipped
-from evaluation.items import Item, items_read
-from evaluation.metrics.judge import PAIR_PROMPT, Judge, lines
+from evaluation.items import ChatPair, Item, items_read
+from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, Judge, chat_lines, lines
 from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.proportion import share_interval
@@ -26,11 +27,11 @@ class PairJudged:
     """What a judge says of one pair.
 
     Attributes:
-        item: its name; context: a name for what was said before, by which pairs belong together.
+        item: its name; context: a name for what was said before, by which pairs belong together; a pair of chats has its own.
         first, second: the dialogue models.
-        preference: how likely the first reply is the better one, mean of both orders.
+        preference: how likely the first reply or chat is the better one, mean of both orders.
         first_place: how likely whatever stood first was preferred, mean of both orders.
-        words_first, words_second: how long the replies are.
+        words_first, words_second: how long the replies are, of chats all those of the bot.
     """
 
     item: str
@@ -134,8 +135,8 @@ class PairsJudged:
         }
 
 
-def pairs_judged(judge: Judge, items: Sequence[Item]) -> PairsJudged:
-    """Have the judge compare the two replies of each item, in both orders, as far as its cap allows.
+def pairs_judged(judge: Judge, items: Sequence[Item | ChatPair]) -> PairsJudged:
+    """Have the judge compare the two replies of each item, or two chats, in both orders, as far as its cap allows.
 
     Raises:
         ValueError: the judge cannot be asked here, with the reason; or an item has one reply.
@@ -144,20 +145,17 @@ def pairs_judged(judge: Judge, items: Sequence[Item]) -> PairsJudged:
     if reason is not None or judge.options is None:
         raise ValueError(f"{judge.name} cannot judge: {reason}")
     for item in items:
-        if item.second_response is None:
+        if isinstance(item, Item) and item.second_response is None:
             raise ValueError(f"item {item.key}: {NO_SECOND}")
     window = judge.options.window
     left = max(judge.options.max_requests - judge.n_requests, 0) // 2
     asked = items[:left]
-    prompts = [
-        PAIR_PROMPT.format(context=lines(item.context[-window:]), first=first, second=second)
-        for item in asked
-        for first, second in _both_orders(item)
-    ]
+    prompts = [prompt for item in asked for prompt in _both_orders(item, window)]
     before = judge.n_requests
     found = np.full((0, 2), np.nan)
     if prompts:
-        found = judge.chances(prompts, ("A", "B"))[:, 0].reshape(-1, 2)
+        whole = any(isinstance(item, ChatPair) for item in asked)
+        found = judge.chances(prompts, ("A", "B"), whole=whole)[:, 0].reshape(-1, 2)
     pairs = tuple(
         _pair(item, float(forward), float(swapped))
         for item, (forward, swapped) in zip(asked, found, strict=True)
@@ -197,7 +195,7 @@ def judge_pairs(
 
 def in_batches(
     judge: Judge,
-    items: Sequence[Item],
+    items: Sequence[Item | ChatPair],
     known: Sequence[PairJudged],
     keep: Callable[[Sequence[PairJudged]], None],
     size: int = 25,
@@ -229,7 +227,11 @@ def in_batches(
     )
 
 
-def _pair(item: Item, forward: float, swapped: float) -> PairJudged:
+def _pair(item: Item | ChatPair, forward: float, swapped: float) -> PairJudged:
+    if isinstance(item, ChatPair):
+        texts = [_bots_words(item.first), _bots_words(item.second)]
+    else:
+        texts = [item.response.split(), (item.second_response or "").split()]
     return PairJudged(
         item=item.key,
         context=context_name(item),
@@ -237,17 +239,33 @@ def _pair(item: Item, forward: float, swapped: float) -> PairJudged:
         second=item.second_model,
         preference=(forward + 1 - swapped) / 2,
         first_place=(forward + swapped) / 2,
-        words_first=len(item.response.split()),
-        words_second=len((item.second_response or "").split()),
+        words_first=len(texts[0]),
+        words_second=len(texts[1]),
     )
 
 
-def context_name(item: Item) -> str:
+def _bots_words(chat: Conversation) -> list[str]:
+    return [word for turn in chat.turns if turn.speaker == "bot" for word in turn.text.split()]
+
+
+def context_name(item: Item | ChatPair) -> str:
     """Return a name for what was said before, by which pairs belong together; without any each stands alone."""
-    said = "\n".join((item.source, *item.context)) if item.context else f"pair {item.key}"
+    said = f"pair {item.key}"
+    if isinstance(item, Item) and item.context:
+        said = "\n".join((item.source, *item.context))
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def _both_orders(item: Item) -> list[tuple[str, str]]:
-    first, second = item.response, str(item.second_response)
-    return [(first, second), (second, first)]
+def _both_orders(item: Item | ChatPair, window: int) -> list[str]:
+    """Return what the judge is asked of a pair, in the order as it is and swapped."""
+    if isinstance(item, ChatPair):
+        chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
+        return [
+            CHATS_PROMPT.format(first=one, second=other) for one, other in (chats, reversed(chats))
+        ]
+    replies = [item.response, str(item.second_response)]
+    said = lines(item.context[-window:])
+    return [
+        PAIR_PROMPT.format(context=said, first=one, second=other)
+        for one, other in (replies, reversed(replies))
+    ]

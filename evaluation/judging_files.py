@@ -68,16 +68,17 @@ class JudgedFile:
 
     What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is asked again.
 
+    Args:
+        prompt: what the judge is asked: of two replies, or of two chats.
+
     Raises:
         ValueError: it is another kind of file, or of another judge, model, prompt or window.
     """
 
-    def __init__(self, path: Path, judge: Judge) -> None:
+    def __init__(self, path: Path, judge: Judge, *, prompt: str = PAIR_PROMPT) -> None:
         self.path = path
         self._name = judge.name
-        self._judge = hashlib.sha256(f"{judge.identity.key} {PAIR_PROMPT}".encode()).hexdigest()[
-            :16
-        ]
+        self._judge = hashlib.sha256(f"{judge.identity.key} {prompt}".encode()).hexdigest()[:16]
         self.known: list[PairJudged] = []
         if path.exists() and path.stat().st_size:
             self.known = self._read()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chatbots.huggingface import n_positions
 from chatbots.identity import Identity
 from evaluation.metrics.local_models import LocalModel, most_tokens
 
@@ -20,6 +21,8 @@ MOST_TEXT = 256
 """Tokens of a text that are read; the rest is cut off."""
 MOST_BEFORE = 512
 """Tokens before it that are read: its end."""
+MOST_WHOLE = 8192
+"""Tokens of what must be read whole, where the model does not hold fewer."""
 _STEP_TOKENS = 768
 """Tokens computed at once: each has a number for every word of the vocabulary."""
 
@@ -51,19 +54,21 @@ class Continuations(LocalModel):
         return reason
 
     def log_probabilities(
-        self, asked: Sequence[tuple[Sequence[str], str]]
+        self, asked: Sequence[tuple[Sequence[str], str]], *, whole: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-probability of each text after the lines before it.
 
         Args:
             asked: (lines before, text); no line before: the text on its own.
+            whole: read all lines before it; a text whose lines the model cannot hold has no log-probability.
 
         Returns:
             (N,) sums over tokens in nats, and (N,) the number of tokens; NaN and 0 for a text without tokens.
         """
         with self._lock:
             loaded = self.load("AutoModelForCausalLM")
-            rows = [self._row(loaded, before, text) for before, text in asked]
+            read = self._whole_row if whole else self._row
+            rows = [read(loaded, before, text) for before, text in asked]
             total = np.full(len(rows), np.nan)
             told = [k for k, row in enumerate(rows) if row.text]
             for part in _steps(rows, told):
@@ -82,6 +87,14 @@ class Continuations(LocalModel):
                 kept = int(0.9 * len(lines[0]) * room / len(told))
                 lines = [lines[0][-kept:]] if kept else []
         return Row(told[-room:], tuple(said))
+
+    def _whole_row(self, loaded: Any, before: Sequence[str], text: str) -> Row:
+        tokenizer = loaded.tokenizer
+        limits = (n_positions(loaded.config), tokenizer.model_max_length, MOST_WHOLE)
+        told = self._prompt(tokenizer, before)
+        said = tokenizer(text, add_special_tokens=False)["input_ids"]
+        fits = len(told) + len(said) <= min(limit for limit in limits if limit)
+        return Row(told, tuple(said)) if fits else Row(told[-1:], ())
 
     def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
         """Return the tokens that stand before a text: messages for a model made for chats, otherwise lines."""

@@ -38,6 +38,12 @@ PAIR_PROMPT = (
     "What was said before:\n{context}\n\nReply A:\n{first}\n\nReply B:\n{second}\n\n"
     "Which reply is the better one? Answer with A or B and nothing else."
 )
+CHATS_PROMPT = (
+    "Two chatbots, A and B, each talked with somebody. Read both conversations, and then compare the chatbots.\n\n"
+    "The conversation with chatbot A:\n{first}\n\nThe conversation with chatbot B:\n{second}\n\n"
+    "Which chatbot is the better one, all in all? Answer with A or B and nothing else."
+)
+TOO_LONG = "both conversations together are longer than what the judge's model reads"
 NO_NUMBER = "the judge's answer holds no number of the scale"
 _NOTHING_BEFORE = "(nothing)"
 _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
@@ -224,18 +230,24 @@ class Judge(ReplyMetric, ConfiguredMetric):
             high_label=asked.high_label,
         )
 
-    def chances(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+    def chances(
+        self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False
+    ) -> np.ndarray:
         """Ask, and return how likely each answer is after each prompt: (N, A), rows that sum to 1, or NaN.
 
         A model that does not tell gives the answer it wrote all of the probability.
+
+        Args:
+            whole: a local model reads a long prompt to its end or not at all; else it reads the end of it.
         """
         self.n_requests += len(prompts)
         if self._model is not None:
             rows: list[tuple[tuple[str, ...], str]] = [
                 ((prompt,), answer) for prompt in prompts for answer in answers
             ]
-            total, _n = self._model.log_probabilities(rows)
+            total, _n = self._model.log_probabilities(rows, whole=whole)
             logs = total.reshape(len(prompts), len(answers))
+            self.trouble = TOO_LONG if whole and np.isnan(logs).any() else ""
             shares = np.exp(logs - logs.max(axis=1, keepdims=True))
             return np.asarray(shares / shares.sum(axis=1, keepdims=True))
         return self._asked_of_bot(prompts, answers)
@@ -269,6 +281,13 @@ def lines(context: Sequence[str]) -> str:
         f"{'A' if (len(context) - n) % 2 else 'B'}: {' '.join(text.split())}"
         for n, text in enumerate(context)
     )
+
+
+def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
+    """Write a conversation with a chatbot, a line for each turn; of one with itself both speakers are the chatbot."""
+    said = [(turn.speaker, " ".join(turn.text.split())) for turn in chat.turns]
+    names = {"human": "Chatbot, as the other" if self_play else "Other", "bot": "Chatbot"}
+    return "\n".join(f"{names[who]}: {text}" for who, text in said if text) or _NOTHING_BEFORE
 
 
 def _weighted(likely: Sequence[tuple[str, float]], answers: Sequence[str]) -> np.ndarray | None:

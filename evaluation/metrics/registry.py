@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chatbots.entries import Kind
-from chatbots.registry import C, Registry
+from chatbots.registry import C, Registry, UnknownName
+from evaluation.columns import Level
 from evaluation.metrics.base import ConfiguredMetric, Metric
 
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
@@ -35,6 +36,26 @@ def metric_get(name: str) -> Metric:
         UnknownName: there is none; the message names the nearest ones.
     """
     return metrics.get(name)
+
+
+def metric_and_columns(one: Metric | str, level: Level = "turn") -> tuple[Metric, tuple[str, ...]]:
+    """Return the metric, or the one with the column of this name, and which of its columns are wanted; none: all.
+
+    Args:
+        level: of the columns.
+
+    Raises:
+        UnknownName: there is neither; the message names the nearest metrics.
+    """
+    if not isinstance(one, str):
+        return one, ()
+    try:
+        return metric_get(one), ()
+    except UnknownName:
+        for metric in metric_list():
+            if any((column.name, column.level) == (one, level) for column in metric.columns):
+                return metric, (one,)
+        raise
 
 
 def metric_defaults() -> list[Metric]:

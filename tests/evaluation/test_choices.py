@@ -7,10 +7,13 @@ from math import nan
 import numpy as np
 import pytest
 
+from chatbots import Conversation
+from chatbots.registry import UnknownName
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import NOBODY_SAID, NOT_CHOSEN, Chosen, choices_beside
 from evaluation.choosing import choices_printed, choose, judge_chosen, length_beside
-from evaluation.items import Item
+from evaluation.items import ChatPair, Item
+from evaluation.judgements import NO_VALUE
 from evaluation.judging import PairJudged
 from evaluation.stats.proportion import share_interval
 
@@ -115,3 +118,36 @@ def test_metrics_and_a_judge_choose_and_are_told() -> None:
     )
     # Longer by 1, 2 and 0 words; people's means, turned to the judge's sides, 1, 0 and −½: both orders by rank but one.
     assert length_beside(SEVEN, pairs, "quality").r == pytest.approx(0.5)
+
+
+def test_metrics_and_a_judge_choose_between_whole_chats() -> None:
+    def pair(key: str, first: list[str], second: list[str], **more: bool) -> ChatPair:
+        one, other = (
+            Conversation.from_texts(texts, id=f"{key}{side}")
+            for side, texts in (("a", first), ("b", second))
+        )
+        return ChatPair(key, one, other, "a", "b", **more)
+
+    pairs = [
+        pair("p1", ["hi", "one two three", "so", "one"], ["hi", "one", "so", "two"]),
+        pair("p2", ["hi", "one"], ["hi", "one two"]),
+        pair("p3", ["hi", "same"], ["hi", "other"]),
+        pair("p4", ["hi"], ["hi", "an answer"]),
+        # Of a bot with itself both speakers count: 2 + 4 words a turn against 1 + 1.
+        pair("p5", ["x", "one two", "one two three four"], ["x", "y", "z"], self_play=True),
+    ]
+    people_said = people(
+        *(("p1", rater, 1.0) for rater in "xy"), ("p2", "x", 1), ("p3", "x", 0), ("p4", "x", 1), ("p5", "x", 1),
+    )  # fmt: skip
+    found = choose(people_said, pairs, ["words_bot", "words", "bleu", "distinct"])
+    words = found["words_bot"].agreement
+    assert words is not None
+    # Means a turn: 2 against 1; 1 against 2; the same; nothing to count; 3 against 1.
+    assert words.counts == {
+        "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 0, "both_tied": 1,
+    }  # fmt: skip
+    assert words.skipped == {NO_VALUE: 1}
+    assert found["bleu"].agreement is not None
+    assert found["bleu"].agreement.agreed.mean is None, "chats have no references"
+    with pytest.raises(UnknownName):
+        choose(people_said, pairs, ["no such column"])

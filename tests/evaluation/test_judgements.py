@@ -15,6 +15,7 @@ from evaluation.judgements import (
     BEYOND_SCALE,
     DUPLICATE_ID,
     NOT_JUDGED,
+    PARTLY_BEYOND,
     UNREADABLE,
     judge,
     judgements_read,
@@ -89,6 +90,15 @@ def test_scores_beyond_the_scale_and_texts_for_numbers_are_told(file):
     assert found[0].dimensions == ["good"]
     assert isinstance(found[1], Skipped)
     assert "good is 'four'" in found[1].reason
+
+
+def test_a_reply_of_which_one_score_lies_beyond_the_scale_keeps_the_others_and_is_told(file):
+    lines = [line(k, "x" * (k + 1), k + 1) for k in range(4)]
+    lines[1]["ratings"].append({"good": 70})
+    found = judge(judgements_read(file(*lines)), [Length()])["length_of_reply"].to_json()
+    assert (found["n"], found["skipped"]) == (4, {})
+    assert found["remarks"] == {PARTLY_BEYOND: 1}
+    assert found["pearson"]["r"] == pytest.approx(1)
 
 
 def test_agreement_is_scipys_and_everything_left_out_is_counted(file):

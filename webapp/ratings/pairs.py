@@ -11,8 +11,10 @@ from django.db.models.functions import Coalesce
 
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.style import style_controls
+from evaluation.items import ChatPair
 from evaluation.items import Item as PairItem
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import conversation_values
 from webapp.quality.selectors import left_out
 from webapp.ratings.bots import NO_MODEL
 from webapp.ratings.models import Rating
@@ -22,6 +24,8 @@ from webapp.studies.places import is_collecting
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import items_judged
 
+_CHATS = 100
+"""Pairs of chats that are read at once."""
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 """Questions about single replies that chats are asked in other words."""
 
@@ -63,6 +67,41 @@ def study_pair_items(study: Study) -> Iterator[PairItem]:
             )
 
 
+def study_pair_chats(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> Iterator[ChatPair]:
+    """Yield the whole chats of two bots that people of the study compared, each pair once, named as `study_judgements` does."""
+    counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+    rows = (
+        counted.filter(first__isnull=False)
+        .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
+        .order_by("pk")
+        .values_list("left", "right", "a", "b")
+    )
+    pairs: dict[str, tuple[Any, Any, str, str]] = {}
+    for left, right, a, b in rows:
+        if a != b and None not in (a, b):
+            pairs.setdefault(_chats_key(left, right), (left, right, a, b))
+    for start in range(0, len(pairs), _CHATS):
+        some = dict(list(pairs.items())[start : start + _CHATS])
+        wanted = Conversation.objects.filter(
+            pk__in={talk for left, right, *_bots in some.values() for talk in (left, right)}
+        )
+        alone = set(
+            map(
+                str, wanted.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)
+            )
+        )
+        chats = {chat.id: chat for chat in conversation_values(wanted)}
+        for key, (left, right, a, b) in some.items():
+            first, second = chats[str(left)], chats[str(right)]
+            yield ChatPair(key, first, second, a, b, {first.id, second.id} <= alone)
+
+
+def _chats_key(left: Any, right: Any) -> str:
+    return "~".join(sorted(map(str, (left, right))))
+
+
 def study_judgements(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Judgements | None:
@@ -98,7 +137,7 @@ def study_judgements(
         bots = (a, b) if key is None else (_model(reply), _model(other))
         if bots[0] == bots[1] or None in bots:
             continue
-        item.append(key if key is not None else "~".join(sorted(map(str, (left, right)))))
+        item.append(key if key is not None else _chats_key(left, right))
         first.append(bots[0])
         second.append(bots[1])
         rater.append(str(person) if person else None)

@@ -8,16 +8,25 @@ import json
 import numpy as np
 import pytest
 
+from chatbots import Conversation
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 from chatbots.outside import ValuesError
 from chatbots.registry import bots
 from evaluation.analysis.ranking import rank
-from evaluation.items import Item, JudgedItem, ReplyInContext
+from evaluation.items import ChatPair, Item, JudgedItem, ReplyInContext
 from evaluation.judgements import judge as judged_beside_people
 from evaluation.judgements import judgements_of
 from evaluation.judging import in_batches, pairs_judged
 from evaluation.judging_files import JudgedFile
-from evaluation.metrics.judge import NO_NUMBER, Judge, lines
+from evaluation.metrics.continuations import Continuations
+from evaluation.metrics.judge import (
+    CHATS_PROMPT,
+    NO_NUMBER,
+    TOO_LONG,
+    Judge,
+    chat_lines,
+    lines,
+)
 from evaluation.metrics.shared import Shared
 from tests.chatbots.endpoint_server import SSE, chunk, fails, says, serving
 from tests.tiny_models import save_model
@@ -232,3 +241,36 @@ def test_options_that_cannot_work_are_told(options, told):
         return
     with pytest.raises(ValuesError, match=told):
         Judge(**options)
+
+
+def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
+    folder = save_model(tmp_path, "gpt2", width=16, n_layers=1, n_positions=500)
+    judge = Judge(model=str(folder))
+    short, other, long = (
+        Conversation.from_texts(texts, id=texts[1])
+        for texts in (["cats", "dogs"], ["cats", "books  and\nmusic"], ["cats", "dogs " * 400])
+    )
+    pairs = [ChatPair("p", short, other, "a", "b"), ChatPair("q", short, long, "a", "b")]
+    found = pairs_judged(judge, pairs)
+    assert (found.unanswered, found.trouble) == (1, TOO_LONG)
+    [one] = found.pairs
+    assert (one.item, one.first, one.second, one.words_first, one.words_second) == (
+        "p",
+        "a",
+        "b",
+        1,
+        3,
+    )
+    told = chat_lines(short), chat_lines(other)
+    assert told[1] == "Other: cats\nChatbot: books and music"
+    # The model's own probabilities of A after each order, one prompt at a time.
+    likely = []
+    for first, second in (told, told[::-1]):
+        prompt = CHATS_PROMPT.format(first=first, second=second)
+        logs, _n = Continuations(str(folder), "cpu").log_probabilities(
+            [((prompt,), "A"), ((prompt,), "B")], whole=True
+        )
+        likely.append(1 / (1 + np.exp(logs[1] - logs[0])))
+    assert one.preference == pytest.approx((likely[0] + 1 - likely[1]) / 2)
+    assert one.first_place == pytest.approx(sum(likely) / 2)
+    assert "Chatbot, as the other: cats" in chat_lines(short, self_play=True)

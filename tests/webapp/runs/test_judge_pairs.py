@@ -12,8 +12,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from evaluation.metrics.configured import configured_metrics
-from tests.builders import make_participant, make_study
+from tests.builders import exchange, make_arena, make_participant, make_study
 from tests.tiny_models import save_model
+from webapp.conversations.entering import task_chats, task_start
+from webapp.ratings.comparing import comparison_submit
 from webapp.ratings.services import rating_add
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: Any) -> Any:
     folder = tmp_path_factory.mktemp("judge")
-    save_model(folder / "m", "gpt2", width=16, n_layers=1)
+    save_model(folder / "m", "gpt2", width=16, n_layers=1, n_positions=600)
     entries = folder / "metrics.yaml"
     entries.write_text(f"[{{id: small_judge, kind: judge, params: {{model: {folder / 'm'}}}}}]")
     configured_metrics.register(entries)
@@ -123,3 +125,40 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     other.write_text("a,b\n")
     with pytest.raises(CommandError, match="no file of judged pairs"):
         call_command("evaluate_metrics", *metrics[:-1], str(other))
+
+
+def test_whole_chats_of_an_arena_are_judged_and_chosen_between(judge: str, tmp_path: Path) -> None:
+    study = make_arena("arena", bots=["eliza", "parrot"], n_comparisons=1)
+    for person in range(3):
+        task = task_start(participant=make_participant(study))
+        first, second = task_chats(task=task)
+        for chat in (first, second):
+            longer = chat.bot.bot_id == "eliza"
+            exchange(chat, "cats", "dogs and cats and books" if longer else "no")
+        # Two prefer the longer one, one says that they are equal.
+        ahead = "a" if first.bot.bot_id == "eliza" else "b"
+        slots = (first.slot, second.slot)
+        comparison_submit(task=task, slots=slots, choice=ahead if person else "equal")
+    output = tmp_path / "judged.csv"
+    asked = ["--study", "arena", "--judge", judge, "--output", str(output)]
+    found = told(*asked)
+    assert (found["n"], found["n_requests"], found["unanswered"]) == (3, 6, 0)
+    beside = found["people"]["better"]
+    assert (beside["n"], beside["n_pairs"], beside["n_raters"]) == (3, 3, 3)
+    rows = list(csv.DictReader(output.open()))
+    assert {(row["words_first"], row["words_second"]) for row in rows} <= {("5", "1"), ("1", "5")}
+    assert told(*asked)["n_requests"] == 0, "they stand in the file"
+    metrics = ["--study", "arena", "--metrics", "words_bot,bleu", "--judged", str(output)]
+    out = StringIO()
+    call_command("evaluate_metrics", *metrics, "--json", stdout=out, stderr=StringIO())
+    chosen = json.loads(out.getvalue())
+    assert chosen["words_bot"]["counts"]["same"] == 2
+    assert chosen["words_bot"]["counts"]["people_tied"] == 1
+    assert chosen["words_bot"]["people"]["value"] is None, "each pair of chats is one person's"
+    assert chosen[f"{judge} (pairs)"]["counts"] == beside["counts"]
+    # What was judged of replies is no judgement of chats.
+    replies = tmp_path / "replies.jsonl"
+    two = {"response": "cats", "model": "p", "second_response": "dogs", "second_model": "q"}
+    replies.write_text(json.dumps({"id": "1", **two}) + "\n")
+    with pytest.raises(CommandError, match="is of another judge"):
+        told("--data", str(replies), "--judge", judge, "--output", str(output))

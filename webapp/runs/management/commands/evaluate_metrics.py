@@ -1,6 +1,7 @@
 """`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION]`.
 
-Where a study's people compare two replies, each metric chooses the one with the better score, and its choices stand beside theirs.
+Where a study's people compare two replies, or two chats, each metric chooses the one with the better score, and its choices
+stand beside theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.judged import study_judged
-from webapp.ratings.pairs import compares_pairs, study_judgements, study_pair_items
+from webapp.ratings.pairs import (
+    compares_pairs,
+    study_judgements,
+    study_pair_chats,
+    study_pair_items,
+)
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.scoring import reply_bar, scoring_arguments
 from webapp.runs.management.studies import study_named
@@ -65,7 +71,9 @@ class Command(ConfabCommand):
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
             return self._of_pairs(study, wanted, options)
         if options["judged"] is not None:
-            raise Usage("--judged is for a --study in which people compare two replies")
+            raise Usage(
+                "--judged is for a --study in which people compare two replies or two chats"
+            )
         judgements = self._judgements(options)
         for told in judgements.lines:
             self.note(f"left out: {told}")
@@ -96,18 +104,14 @@ class Command(ConfabCommand):
         from evaluation.metrics.shared import Shared
         from webapp.bots.text_store import text_store
 
-        people = study_judgements(
-            study,
-            include_synthetic=options["include_synthetic"],
-            without=without_asked([study], options["without"]),
-        )
+        counted: dict[str, Any] = {
+            "include_synthetic": options["include_synthetic"],
+            "without": without_asked([study], options["without"]),
+        }
+        people = study_judgements(study, **counted)
         if people is None or not len(people):
-            raise CommandError(f"nobody has compared two replies in {study.key} yet")
-        items = list(study_pair_items(study))
-        if not items:
-            raise CommandError(
-                f"people compare whole chats in {study.key}; metrics choose between single replies"
-            )
+            raise CommandError(f"nobody has compared two replies or chats in {study.key} yet")
+        items = list(study_pair_items(study)) or list(study_pair_chats(study, **counted))
         found = choose(
             people,
             items,

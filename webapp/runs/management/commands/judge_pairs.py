@@ -15,12 +15,12 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from webapp.core.management.base import ConfabCommand, whole_number
-from webapp.ratings.pairs import study_judgements, study_pair_items
+from webapp.ratings.pairs import study_judgements, study_pair_chats, study_pair_items
 from webapp.runs.management.studies import study_named
 
 
 class Command(ConfabCommand):
-    help = "Have a language model judge which of two replies is better, each pair in both orders."
+    help = "Have a language model judge which of two replies or chats is better, each pair in both orders."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
@@ -31,7 +31,9 @@ class Command(ConfabCommand):
             help=".jsonl or .jsonl.gz, one pair per line: response, model, second_response, second_model",
         )
         source.add_argument(
-            "--study", metavar="KEY", help="the pairs that this study's people judge"
+            "--study",
+            metavar="KEY",
+            help="the pairs of replies that this study's people judge, or of chats that they compared",
         )
         parser.add_argument(
             "--judge",
@@ -52,10 +54,10 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from evaluation.items import Item
+        from evaluation.items import ChatPair, Item
         from evaluation.judging import NO_SECOND, in_batches
         from evaluation.judging_files import JudgedFile
-        from evaluation.metrics.judge import Judge
+        from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, Judge
         from evaluation.metrics.registry import metric_get
 
         judge = metric_get(options["judge"])
@@ -64,19 +66,21 @@ class Command(ConfabCommand):
         if reason := judge.unavailable_reason():
             raise CommandError(f"{judge.name} cannot judge: {reason}")
         judge = judge.fresh(options["max_requests"])
-        items: dict[str, Item] = {}
+        items: dict[str, Item | ChatPair] = {}
         left_out: Counter[str] = Counter()
         for item in self._items(options, left_out):
-            if item.second_response is None:
+            if isinstance(item, Item) and item.second_response is None:
                 left_out[NO_SECOND] += 1
             elif item.key in items:
                 left_out["a pair of this id came before"] += 1
             else:
                 items[item.key] = item
         if not items:
-            raise CommandError("there is no pair of replies to judge")
+            raise CommandError("there is no pair of replies or chats to judge")
         output: Path | None = options["output"]
-        file = JudgedFile(output, judge) if output is not None else None
+        of_chats = any(isinstance(item, ChatPair) for item in items.values())
+        prompt = CHATS_PROMPT if of_chats else PAIR_PROMPT
+        file = JudgedFile(output, judge, prompt=prompt) if output is not None else None
         if file is None:
             self.note("without --output what was judged is told, and not kept")
         known = [one for one in file.known if one.item in items] if file is not None else []
@@ -114,7 +118,8 @@ class Command(ConfabCommand):
         from evaluation.items import items_read
 
         if options["study"] is not None:
-            yield from study_pair_items(study_named(options["study"]))
+            study = study_named(options["study"])
+            yield from list(study_pair_items(study)) or study_pair_chats(study)
             return
         for one in items_read(options["data"]):
             if isinstance(one, Skipped):
