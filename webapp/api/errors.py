@@ -1,24 +1,36 @@
-"""What a call that failed answers: one shape, `{"error": {"code", "message", "mistakes"?}}`, and the status that fits.
+"""What a call that failed answers: one shape, `{"error": {"code", "message", "mistakes"}}`, and the status that fits.
 
-400 it cannot be done as asked, 401 no valid token, 403 a missing right, 404 there is no such thing, 422 values of the
-wrong kind with every mistake, 429 too many calls, 500 a fault of Confab.
+400 it cannot be done as asked, 401 no valid token, 403 a missing right, 404 there is no such thing, 413 too large, 415 a
+body of another type, 422 values of the wrong kind with every mistake, 429 too many calls, 500 a fault of Confab, 503 it is
+busy or without its database. `shape.py` does the same for what fails outside the routes.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 from typing import Any
 
-from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.core.exceptions import (
+    ObjectDoesNotExist,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    ValidationError,
+)
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationErrorContext
 
 from chatbots.outside import Mistake, ValuesError, mistakes_of
 from chatbots.registry import UnknownName
 from webapp.api.auth import Lacks
+from webapp.api.bodies import WrongType
+from webapp.core.crew import RETRY_AFTER_S
 from webapp.core.errors import Refused
 from webapp.core.log_lines import route_of
+from webapp.core.programs import failure
 from webapp.core.rights import Right
 
 log = logging.getLogger(__name__)
@@ -39,7 +51,7 @@ class ErrorOut(Schema):
 
     code: str
     message: str
-    mistakes: list[MistakeOut] = []
+    mistakes: list[MistakeOut]
 
 
 class Failed(Schema):
@@ -48,8 +60,10 @@ class Failed(Schema):
     error: ErrorOut
 
 
-FAILURES: dict[int, Any] = dict.fromkeys((400, 401, 403, 404, 413, 422, 429, 500), Failed)
+FAILURES: dict[int, Any] = dict.fromkeys((400, 401, 403, 404, 422, 429, 500, 503), Failed)
 """What every call may answer besides what it is for."""
+BODY_FAILURES: dict[int, Any] = {**FAILURES, 413: Failed, 415: Failed}
+"""What one that takes a body may answer."""
 
 
 def handlers_add(api: NinjaAPI) -> None:
@@ -62,8 +76,8 @@ def handlers_add(api: NinjaAPI) -> None:
         message: str,
         mistakes: list[dict[str, str]] | None = None,
     ) -> HttpResponse:
-        error = {"code": code, "message": message, "mistakes": mistakes or []}
-        response = api.create_response(request, {"error": error}, status=status)
+        told = failure(code, message, mistakes or [])
+        response = api.create_response(request, told, status=status)
         if status == 401:
             response["WWW-Authenticate"] = "Bearer"
         return response
@@ -108,7 +122,34 @@ def handlers_add(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def other(request: HttpRequest, error: HttpError) -> HttpResponse:
+        cause = error.__cause__
+        if isinstance(cause, WrongType):
+            return wrong_type(request, cause)
+        if isinstance(cause, ValueError):  # of the parser
+            return answer(request, error.status_code, "bad_json", f"The body is no JSON: {cause}")
         return answer(request, error.status_code, "bad_request", error.message)
+
+    @api.exception_handler(WrongType)
+    def wrong_type(request: HttpRequest, error: WrongType) -> HttpResponse:
+        return answer(request, 415, "wrong_type", str(error))
+
+    @api.exception_handler(MultiPartParserError)
+    def no_form(request: HttpRequest, error: MultiPartParserError) -> HttpResponse:
+        return answer(request, 400, "bad_form", f"The body cannot be read as a form: {error}")
+
+    @api.exception_handler(SuspiciousOperation)
+    def unreadable(request: HttpRequest, error: SuspiciousOperation) -> HttpResponse:
+        if isinstance(error, RequestDataTooBig):
+            return answer(request, 413, "too_large", str(error))
+        return answer(request, 400, "bad_request", str(error))
+
+    @api.exception_handler(OperationalError)
+    @api.exception_handler(InterfaceError)
+    def away(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.warning("The database is away or busy: %s", error)
+        response = answer(request, 503, "away", "The database cannot be reached; try again later.")
+        response["Retry-After"] = str(random.randint(*RETRY_AFTER_S))
+        return response
 
     @api.exception_handler(Exception)
     def fault(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -6,6 +6,7 @@ from django.urls import path
 
 from chatbots.release import VERSION
 from webapp.api.auth import PerToken
+from webapp.api.bodies import Bodies
 from webapp.api.errors import Api, handlers_add
 from webapp.api.routes import jobs, results, studies
 
@@ -13,10 +14,13 @@ api = Api(
     title="Confab",
     version=VERSION,
     description="Studies, conversations, jobs and results of a Confab server. Every call needs a token: "
-    "`Authorization: Bearer confab_…`, made by `api_token make`.",
+    "`Authorization: Bearer confab_…`, made on the page Tokens for programs or by `api_token make`. A call that fails "
+    "answers with the schema `Failed`, whatever the reason; so does a path without a call (404) and a method that a "
+    "call does not take (405, with the header `Allow`).",
     urls_namespace="api",
     docs_url=None,  # its page loads scripts from elsewhere
     throttle=[PerToken()],
+    parser=Bodies(),
 )
 handlers_add(api)
 for routes in (studies, jobs, results):

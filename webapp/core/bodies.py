@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import copy_context
 from http.cookies import CookieError, SimpleCookie
@@ -14,7 +15,10 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest
 
 from webapp.core.database import in_database
+from webapp.core.errors import Refused
+from webapp.core.programs import failure, is_call
 from webapp.core.rights import Right, may
+from webapp.core.tokens import token_find, token_lacks
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -53,7 +57,7 @@ class BodyLimits:
         if declared > limit:
             limit = await self._raised(scope)
             if declared > limit:
-                await _refuse(send, limit)
+                await self._refuse(scope, send, limit)
                 return
         n_received = 0
         is_refused = False
@@ -67,7 +71,7 @@ class BodyLimits:
                 limit = max(limit, await asking)
             if n_received > limit:
                 is_refused = True
-                await _refuse(send, limit)
+                await self._refuse(scope, send, limit)
                 return {"type": "http.disconnect"}  # as if the sender had gone: nothing is kept
             return message
 
@@ -84,6 +88,22 @@ class BodyLimits:
             return self.limit
         return self.upload_limit if await in_database(_may)(scope, *rights) else self.limit
 
+    async def _refuse(self, scope: dict[str, Any], send: Send, limit: int) -> None:
+        told = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here"
+        kind, text = "text/plain", f"{told}.\n"
+        if is_call(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
+            rights = self.rights_to_upload(scope["path"])
+            if rights and limit < self.upload_limit:
+                told += f", and {self.upload_limit / 1_048_576:.0f} MB with a token that may {' and '.join(rights)}"
+            kind, text = "application/json", json.dumps(failure("too_large", told))
+        headers = [
+            (b"content-type", f"{kind}; charset=utf-8".encode()),
+            (b"content-length", str(len(text)).encode()),
+            (b"connection", b"close"),  # what is still on its way is not read
+        ]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": text.encode()})
+
 
 def _declared(scope: dict[str, Any]) -> int:
     """Return the length that the request says it has; 0 if it says none."""
@@ -92,10 +112,17 @@ def _declared(scope: dict[str, Any]) -> int:
 
 
 def _may(scope: dict[str, Any], *rights: Right) -> bool:
-    """Tell whether the session that the request names is that of staff with these rights."""
+    """Tell whether the token or the session that the request names is that of staff with these rights."""
+    headers = dict(scope["headers"])
+    kind, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer":
+        try:
+            return not token_lacks(token_find(text.strip()), rights)
+        except Refused:
+            return False
     cookies = SimpleCookie()
     try:
-        cookies.load(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+        cookies.load(headers.get(b"cookie", b"").decode("latin-1"))
     except CookieError:
         return False
     morsel = cookies.get(settings.SESSION_COOKIE_NAME)
@@ -104,14 +131,3 @@ def _may(scope: dict[str, Any], *rights: Right) -> bool:
         morsel.value if morsel else None
     )
     return may(get_user(request), *rights)
-
-
-async def _refuse(send: Send, limit: int) -> None:
-    text = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here.\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(text)).encode()),
-        (b"connection", b"close"),  # what is still on its way is not read
-    ]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": text})

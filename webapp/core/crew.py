@@ -11,6 +11,7 @@ does not make a process look ill.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import time
@@ -27,6 +28,7 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from webapp.core.instruments import SENT_AWAY
+from webapp.core.programs import failure, is_call
 from webapp.core.speaking import locale_asked
 
 logger = logging.getLogger(__name__)
@@ -209,10 +211,17 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
     """Send the page for those who waited too long, made without a thread, a session or the database."""
     seconds = random.randint(*RETRY_AFTER_S)
     accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
-    with translation.override(locale_asked(scope["path"], accepted)):
-        body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
+    kind = "text/html"
+    if is_call(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
+        kind = "application/json"
+        body = json.dumps(
+            failure("busy", f"Too many ask at once; try again in {seconds} s")
+        ).encode()
+    else:
+        with translation.override(locale_asked(scope["path"], accepted)):
+            body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
     headers = {
-        "content-type": "text/html; charset=utf-8",
+        "content-type": f"{kind}; charset=utf-8",
         "content-length": str(len(body)),
         "retry-after": str(seconds),
         "cache-control": "no-store",

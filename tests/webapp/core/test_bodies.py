@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.test import Client
 from tests.builders import make_staff
 from webapp.asgi import application
 from webapp.core.rights import Right
+from webapp.core.tokens import token_make
 
 MB = 1_048_576
 UPLOADS = "/dashboard/imports/"
@@ -131,6 +133,32 @@ async def test_staff_who_may_import_are_read_up_to_the_upload_limit() -> None:
     elsewhere = Sender(5)
     assert await elsewhere.post("/dashboard/runs/", importer) == 413
     assert elsewhere.n_taken <= 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_programs_send_conversations_by_their_token_and_are_refused_as_programs() -> None:
+    where = "/api/v1/studies/s/conversations"
+
+    def token(*rights: Right) -> tuple[bytes, bytes]:
+        user = make_staff(*rights, username="-".join(rights))
+        text = token_make(user=user, name="ci", rights=rights)[1]
+        return b"authorization", f"Bearer {text}".encode()
+
+    reader = await sync_to_async(token)(Right.READ)
+    importer = await sync_to_async(token)(Right.READ, Right.RUN)
+    for headers in ([reader], [], [(b"authorization", b"Bearer confab_none")]):
+        sender = Sender(5)
+        assert await sender.post(where, length(5 * MB), *headers) == 413
+        assert dict(sender.sent[0]["headers"])[b"content-type"].startswith(b"application/json")
+        error = json.loads(sender.sent[1]["body"])["error"]
+        assert (error["code"], error["mistakes"]) == ("too_large", [])
+        assert "with a token that may read and run" in error["message"]
+    sender = Sender(5)
+    assert await sender.post(where, length(5 * MB), importer) == 400, "read, and no form"
+    assert sender.n_taken >= 5
+    elsewhere = Sender(5)
+    assert await elsewhere.post("/api/v1/runs", length(5 * MB), importer) == 413
+    assert "token" not in json.loads(elsewhere.sent[1]["body"])["error"]["message"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -108,6 +109,22 @@ async def test_who_waits_too_long_is_told_when_to_come_back(method: str) -> None
     page.may_go_on.set()
     assert await slow.status() == 200
     assert await Visit(pages, "/late", method=method).status() == 200
+
+
+async def test_a_program_that_waits_too_long_is_told_so_as_programs_are() -> None:
+    page = Page()
+    pages = CrewedPages(page, n_threads=1, wait_s=0.05)
+    slow = Visit(pages, "/slow")
+    await until(lambda: page.at_work == 1)
+    late = Visit(pages, "/api/v1/me")
+    assert await late.status() == 503
+    headers = dict(late.sent[0]["headers"])
+    assert headers[b"content-type"].startswith(b"application/json")
+    error = json.loads(late.sent[1]["body"])["error"]
+    assert error["code"] == "busy"
+    assert headers[b"retry-after"].decode() in error["message"]
+    page.may_go_on.set()
+    assert await slow.status() == 200
 
 
 async def test_static_files_and_health_wait_for_nobody() -> None:

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest
 from ninja import Router, Status
 
 from webapp.api.auth import Token
-from webapp.api.errors import FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.schemas import AskFit, AskMetrics, AskRun, FitOut, JobOut
 from webapp.core.rights import Right
 from webapp.quality.selectors import without_read
@@ -105,7 +105,9 @@ def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
     return job_out(job_restart(job=job_found(kind, id), enqueue=True))
 
 
-@router.post("/runs", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="run_start")
+@router.post(
+    "/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start"
+)
 def run_start(request: HttpRequest, asked: AskRun) -> Any:
     """Let bots converse with themselves or each other."""
     run = run_create(
@@ -126,7 +128,7 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
 @router.post(
     "/runs/{id}/metrics",
     auth=TO_RUN,
-    response={202: JobOut, **FAILURES},
+    response={202: JobOut, **BODY_FAILURES},
     operation_id="run_measure",
 )
 def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
@@ -137,7 +139,7 @@ def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
 @router.post(
     "/studies/{key}/metrics",
     auth=TO_RUN,
-    response={202: JobOut, **FAILURES},
+    response={202: JobOut, **BODY_FAILURES},
     operation_id="study_measure",
 )
 def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
@@ -146,7 +148,10 @@ def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
 
 
 @router.post(
-    "/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="fit_start"
+    "/studies/{key}/fits",
+    auth=TO_RUN,
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="fit_start",
 )
 def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
     """Fit the hybrid metric to a study's ratings, leaving one bot out at a time."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from chatbots.outside import ValuesError
 from webapp.api.auth import Token
-from webapp.api.errors import FAILURES
+from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import AskImport, JobOut, StudyDetail, StudyMade, StudyOut
 from webapp.core.rights import Right
@@ -62,7 +62,7 @@ def study_file(request: HttpRequest, key: str) -> Any:
 @router.post(
     "/studies",
     auth=Token(Right.ADMINISTER),
-    response={200: StudyMade, **FAILURES},
+    response={200: StudyMade, **BODY_FAILURES},
     operation_id="study_make",
 )
 def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> Any:
@@ -79,7 +79,7 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
 @router.post(
     "/studies/{key}/conversations",
     auth=Token(Right.RUN),
-    response={202: JobOut, **FAILURES},
+    response={202: JobOut, **BODY_FAILURES},
     operation_id="conversations_bring",
 )
 def conversations_bring(
