@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -103,6 +104,23 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     html = staff.get(address(study)).content.decode()
     for said in ("of 20", "£9.00", "2 here now", "Ended otherwise", "2 read now"):
         assert said in html, said
+
+
+def test_every_region_of_the_room_has_a_name_of_its_own(staff: Client) -> None:
+    study = make_study("s")
+    make_rating(make_conversation(study, n_exchanges=3))
+    fail_reply(make_conversation(study))
+    page = BeautifulSoup(staff.get(address(study)).content, "html.parser")
+
+    def name(region: Any) -> str:
+        titles = [page.find(id=one) for one in region.get("aria-labelledby", "").split()]
+        return region.get("aria-label") or " ".join(title.get_text() for title in titles)
+
+    regions = page.select("section[aria-labelledby], section[aria-label], [role=region]")
+    names = [name(region) for region in regions]
+    assert {"Bots", "Bots, as a table"} <= set(names)
+    assert len(names) == len(set(names)), names
+    assert all(names)
 
 
 def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
