@@ -15,20 +15,40 @@ _DIVERGING = (
 )  # fmt: skip
 """From far below to far above, as on the pages; the outermost have white numbers."""
 _WHITE_ON = (1, 8, 9)
+_GREY = "#52605c"
+"""Of a bot without a colour of its own."""
+_ACCENT = "#0b6459"
+
+
+def _bots() -> str:
+    """Return the colours of the bots' marks, without variables, which drawing programs do not know."""
+    rules = []
+    for slot, colour in [("", _GREY), *((f".bot-{n}", c) for n, c in enumerate(_COLOURS, start=1))]:
+        rules += [
+            f".bot{slot}{{fill:{colour}}}",
+            f".bot.hollow{slot}{{fill:#fff;stroke:{colour};stroke-width:1.8}}",
+            f".hollow{slot} .tile-number{{fill:{colour};stroke:none}}",
+            f".whisker{slot}{{stroke:{colour};stroke-width:2;opacity:.8}}",
+        ]
+    return "".join(rules)
+
+
 _STYLE = (
     "svg{background:#fff}"
-    "text{font:13px system-ui,sans-serif;fill:#16211f}"
-    ".tick,.axis-title{fill:#52605c;font-size:12px}.label{font-weight:620}.label.small{font-size:11px}"
-    ".middle{text-anchor:middle}.end{text-anchor:end}"
+    "text{font-family:Helvetica,Arial,sans-serif;font-size:13px;fill:#16211f}"
+    ".tick,.axis-title,.head{fill:#52605c;font-size:12px}.label{font-weight:620}.label.small{font-size:11px}"
+    ".middle{text-anchor:middle}.end{text-anchor:end}.value,.strong{font-weight:bold}"
     ".grid{stroke:#dbe2df}.axis,.leader{stroke:#75847f}.equal{stroke:#75847f;stroke-dasharray:5 5}"
-    ".hit{fill:transparent}.bot{fill:var(--mark,#52605c)}"
-    ".bot.hollow{fill:#fff;stroke:var(--mark,#52605c);stroke-width:1.8}"
-    ".whisker{stroke:var(--mark,#52605c);stroke-width:2;opacity:.8}"
-    ".tile-number{fill:#fff;font:700 11px sans-serif}"
-    ".weight{fill:#0b6459}.weight-span{stroke:#0b6459;stroke-width:2.5}"
-    ".weight.hollow{fill:#fff;stroke:#52605c;stroke-width:2}.weight-span.hollow{stroke:#52605c}"
+    ".hit{fill:none}.zebra{fill:#f4f6f4}.paper{fill:#fff}"
+    ".tile-number{fill:#fff;font-weight:bold;font-size:11px}"
+    + _bots()
+    + f".interval{{fill:{_ACCENT};fill-opacity:.66}}.mean-tick{{fill:{_ACCENT}}}"
+    f".interval.hollow{{fill:#fff;fill-opacity:1;stroke:{_GREY};stroke-width:1.4}}.mean-tick.hollow{{fill:{_GREY}}}"
+    ".joins{stroke:#16211f;stroke-width:4}.joins-past{stroke-width:1;stroke-dasharray:2 3}"
+    f".between{{stroke:{_GREY};stroke-width:3}}.strip{{fill:#f4f6f4;stroke:#dbe2df}}.strip-shown{{fill:{_ACCENT}}}"
+    f".weight{{fill:{_ACCENT}}}.weight-span{{stroke:{_ACCENT};stroke-width:2.5}}"
+    f".weight.hollow{{fill:#fff;stroke:{_GREY};stroke-width:2}}.weight-span.hollow{{stroke:{_GREY}}}"
     ".step.div-none,.cell-self{fill:none;stroke:#dbe2df}.step-text{text-anchor:middle}"
-    + "".join(f".bot-{slot}{{--mark:{colour}}}" for slot, colour in enumerate(_COLOURS, start=1))
     + "".join(f".step.div-{n}{{fill:{colour}}}" for n, colour in enumerate(_DIVERGING, start=1))
     + "".join(f".step-text.div-{n}{{fill:#fff}}" for n in _WHITE_ON)
 )

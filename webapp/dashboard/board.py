@@ -22,6 +22,8 @@ from evaluation.printing import digits_for, figure, percent, span
 from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.board import (
+    Lane,
+    Mark,
     Window,
     against_row,
     around,
@@ -145,9 +147,11 @@ class Row:
         ranks, n: as they are written; ranks_said, n_said: as they are read out.
         close: names of the bots it cannot be told apart from.
         is_ticked: to be set against another.
+        place: the numbers that are drawn.
     """
 
     bot: BotInfo
+    place: Place
     href: str
     ranks: str
     ranks_said: str
@@ -171,9 +175,12 @@ class Board:
         lead: how many pairs can be told apart; note: what else is to be known.
         n_hidden: rated bots that are not chosen.
         table: the same in numbers.
+        window, lanes: the part of the scale that is shown, and the bars that join rows.
     """
 
     dimension: Dimension
+    window: Window
+    lanes: list[Lane]
     method: str
     scale: str
     rows: list[Row]
@@ -209,6 +216,8 @@ def board_of(
     ]
     return Board(
         dimension=dimension,
+        window=window,
+        lanes=lanes,
         method=_(
             "Mean of all ratings with {level} interval. Ranks are ranges: every place the tests allow. Bots joined by "
             "a bar cannot be told apart ({test})."
@@ -257,6 +266,7 @@ def _row(
         )
     return Row(
         bot=info,
+        place=place,
         href=frame.link(place.bot),
         ranks=ranks_shown(place.ranks),
         ranks_said=ranks_said,
@@ -346,6 +356,7 @@ class Question:
         gap, ends: of their difference, as it is written; why: there is no interval.
         is_apart: whether the two are told apart by this question.
         said: the same as a sentence.
+        window, marks: what is drawn.
     """
 
     title: str
@@ -356,6 +367,8 @@ class Question:
     is_apart: bool
     said: str
     drawn: Markup
+    window: Window
+    marks: list[Mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,13 +376,14 @@ class Against:
     """Two bots on all questions, the one that stands higher first.
 
     Attributes:
-        axis: of the scale; None where the questions have different ones.
+        window, axis: of the scale; None where the questions have different ones.
         lead: which questions set them apart; need: what would tell them apart by what bots are ranked by.
     """
 
     first: BotInfo
     second: BotInfo
     questions: list[Question]
+    window: Window | None
     axis: Markup | None
     level: str
     lead: str
@@ -396,6 +410,7 @@ def against_of(
     asked = [d for d in frame.all_dimensions if d.key in compared]
     questions = [_question(infos, compared[d.key], d) for d in asked]
     scales = {(d.low, d.high) for d in asked}
+    window = whole(*scales.pop()) if len(scales) == 1 else None
     apart = [one.title.lower() for one in questions if one.is_apart]
     if not apart:
         lead = _("No question sets them apart.")
@@ -416,7 +431,8 @@ def against_of(
     return Against(
         *infos,
         questions=questions,
-        axis=axis_row(whole(*scales.pop())) if len(scales) == 1 else None,
+        window=window,
+        axis=axis_row(window) if window else None,
         level=percent(1 - headline.alpha),
         lead=lead,
         need=need,
@@ -435,6 +451,7 @@ def _question(
         gap = -gap
         low, high = (None, None) if low is None or high is None else (-high, -low)
     titles = {info.bot_id: info.title for info in infos}
+    window = whole(dimension.low, dimension.high)
     marks = [(mean, info.slot, info.is_control) for mean, info in zip(means, infos, strict=True)]
     return Question(
         title=dimension.title,
@@ -444,5 +461,7 @@ def _question(
         why=said(pair.reason) if pair is not None else _("one of them has no rating of this"),
         is_apart=compared.are_told_apart(first.bot_id, second.bot_id),
         said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
-        drawn=against_row(whole(dimension.low, dimension.high), marks),
+        drawn=against_row(window, marks),
+        window=window,
+        marks=marks,
     )

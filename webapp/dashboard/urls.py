@@ -73,6 +73,18 @@ urlpatterns = [
     path("studies/<slug:key>/collect/links/", links.links, name="study_links"),
     path("studies/<slug:key>/collect/links.csv", links.links_csv, name="study_links_csv"),
     path("studies/<slug:key>/compare/", compare.compare, name="study_compare"),
+    path(
+        "studies/<slug:key>/compare/board.svg",
+        compare.picture,
+        {"what": "board"},
+        name="study_compare_board",
+    ),
+    path(
+        "studies/<slug:key>/compare/against.svg",
+        compare.picture,
+        {"what": "against"},
+        name="study_compare_against",
+    ),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
     path("studies/<slug:key>/pairs/", pairs.pairs, name="study_pairs"),
     path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),

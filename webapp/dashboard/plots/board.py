@@ -19,6 +19,12 @@ from evaluation.plots.svg import el, group
 LANE = 13.0
 """Pixels between two bars that join bots."""
 
+Lane = list[tuple[int, int, frozenset[int]]]
+"""Bars side by side, each with its first, last and all of its rows."""
+
+Mark = tuple[float | None, int, bool]
+"""Of a bot its mean, its slot, and whether it is a control."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -129,12 +135,10 @@ def axis_row(window: Window) -> Markup:
     return _row(*labels, *strip)
 
 
-def lanes_of(
-    groups: Sequence[Sequence[str]], order: Sequence[str]
-) -> list[list[tuple[int, int, frozenset[int]]]]:
-    """Return the bars in as few lanes as they fit in side by side: each with its first, last and all of its rows."""
+def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane]:
+    """Return the bars in as few lanes as they fit in side by side."""
     at = {bot: i for i, bot in enumerate(order)}
-    lanes: list[list[tuple[int, int, frozenset[int]]]] = []
+    lanes: list[Lane] = []
     for rows in sorted(sorted(at[bot] for bot in alike) for alike in groups):
         bar = rows[0], rows[-1], frozenset(rows)
         free = next((lane for lane in lanes if lane[-1][1] < bar[0]), None)
@@ -145,7 +149,7 @@ def lanes_of(
     return lanes
 
 
-def bars_row(lanes: Sequence[Sequence[tuple[int, int, frozenset[int]]]], row: int) -> Markup:
+def bars_row(lanes: Sequence[Lane], row: int) -> Markup:
     """Draw the part of the bars that stands in one row.
 
     A bar passes thinly by a bot between two others that does not belong to its group.
@@ -170,12 +174,8 @@ def bars_row(lanes: Sequence[Sequence[tuple[int, int, frozenset[int]]]], row: in
     )
 
 
-def against_row(window: Window, marks: Sequence[tuple[float | None, int, bool]]) -> Markup:
-    """Draw two bots' means of one question, the first on top, and the line between them.
-
-    Args:
-        marks: of each bot its mean, its slot, and whether it is a control.
-    """
+def against_row(window: Window, marks: Sequence[Mark]) -> Markup:
+    """Draw two bots' means of one question, the first on top, and the line between them."""
     means = [mean for mean, _slot, _hollow in marks if mean is not None]
     parts: list[object] = [_grid(window)]
     if len(means) == 2:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard.access import staff_only
-from webapp.dashboard.board import Choice, against_of, board_of, choice_of
+from webapp.dashboard.board import Board, Choice, against_of, board_of, choice_of
+from webapp.dashboard.board_picture import against_picture, board_picture
 from webapp.dashboard.samples import samples_of
 from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.answers import Shown, shown
@@ -39,6 +41,40 @@ MOST_BESIDE = 4
 def compare(request: HttpRequest, key: str) -> HttpResponse:
     """Show the leaderboard by one question and, where two bots are ticked, these on all questions."""
     study = study_of(key)
+    return study_page(
+        request,
+        "compare.html",
+        study,
+        "compare",
+        leaves_out=True,
+        n_synthetic=synthetic_count(study),
+        **_context(request, study),
+    )
+
+
+@require_safe
+@staff_only
+def picture(request: HttpRequest, key: str, what: str) -> HttpResponse:
+    """Send the leaderboard, or the two bots against each other, as an SVG file; the page says why there is none."""
+    study = study_of(key)
+    context = _context(request, study)
+    shows = context.get(what)
+    if shows is None or context["choice"].wrong:
+        where = f"{reverse('dashboard:study_compare', args=[key])}?{request.GET.urlencode()}"
+        return HttpResponseRedirect(where)
+    if isinstance(shows, Board):
+        drawn, name = board_picture(shows, study.name), shows.dimension.key
+    else:
+        drawn = against_picture(shows, study.name)
+        name = f"{shows.first.bot_id}-{shows.second.bot_id}"
+    response = HttpResponse(drawn.svg, content_type="image/svg+xml; charset=utf-8")
+    response["Content-Disposition"] = content_disposition_header(True, f"{key}-{name}.svg") or ""
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return what the page shows: how the results stand, and what there is of them."""
     failed = request.GET.get("failed") == "1"
     found = shown(request, study, "comparisons", failed=failed)
     context: dict[str, Any] = {"waiting": found.waiting}
@@ -63,15 +99,7 @@ def compare(request: HttpRequest, key: str) -> HttpResponse:
             )
         if choice.by == NAME:
             context["votes"] = votes_board(found.frame, votes, choice)
-    return study_page(
-        request,
-        "compare.html",
-        study,
-        "compare",
-        leaves_out=True,
-        n_synthetic=synthetic_count(study),
-        **context,
-    )
+    return context
 
 
 def _compared(

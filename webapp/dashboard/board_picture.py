@@ -1,0 +1,228 @@
+"""The comparison's pictures as files: the leaderboard by one question, and two bots on all questions.
+
+They show what the page shows, in fixed places: a page's rows are as wide as its reader lets them be, and a picture for a
+paper has no page around it. What is to be known of it stands in its title and description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils.translation import gettext as _
+from markupsafe import Markup
+
+from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
+from evaluation.plots.marks import bot_shape, interval_mark
+from evaluation.plots.plot import Plot
+from evaluation.plots.scale import Scale
+from evaluation.plots.svg import drawing, el, line, rect, text
+from webapp.dashboard.board import Against, Board, Question, Row
+from webapp.dashboard.plots.board import LANE, Lane, Mark, Window
+from webapp.ratings.bots import BotInfo
+
+WIDE = 760.0
+ROW = 30.0
+HEAD = 34.0
+EDGE = 10.0
+"""Pixels left free at the sides."""
+GAP = 14.0
+"""Pixels between columns."""
+
+
+def board_picture(board: Board, study: str) -> Plot:
+    """Return the leaderboard as an SVG document.
+
+    Args:
+        study: its name, for the title.
+    """
+    ends = [f"{row.mean} {row.ends}" for row in board.rows]
+    ranks_end = EDGE + _widest([_("Rank"), *(row.ranks for row in board.rows)])
+    names = ranks_end + GAP
+    names_end = names + _names([row.bot for row in board.rows])
+    n_end = names_end + GAP + _widest([_("Ratings"), *(row.n for row in board.rows)])
+    bars = WIDE - EDGE - max(len(board.lanes) * LANE, _widest([_("Too close")]))
+    means_end = bars - GAP
+    plot_end = means_end - GAP - _widest([_("Mean"), *ends], bold=True)
+    scale = Scale(board.window.low, board.window.high, n_end + GAP + 6, plot_end - 6)
+    bottom = HEAD + ROW * len(board.rows)
+    parts: list[object] = [
+        *_stripes(len(board.rows)),
+        *_grid(board.window, scale, bottom),
+        text(EDGE, 22, _("Rank"), class_="head"),
+        text(names, 22, _("Bot"), class_="head"),
+        text(n_end, 22, _("Ratings"), class_="head end"),
+        text(scale.start, 22, shorten(board.scale, plot_end - scale.start, 12), class_="head"),
+        text(means_end, 22, _("Mean"), class_="head end"),
+    ]
+    if any(board.lanes):
+        parts.append(text(bars, 22, _("Too close"), class_="head"))
+    for i, row in enumerate(board.rows):
+        parts += _board_row(row, _middle(i), scale, names, names_end, n_end)
+        parts.append(text(means_end, _middle(i) + 4.5, ends[i], class_="end strong"))
+    parts += _bars(board.lanes, bars)
+    parts += _axis(board.window, scale, bottom)
+    return _alone(
+        parts,
+        bottom + (26 if board.window.is_whole else 60),
+        title=f"{study}: {board.scale}",
+        told=f"{board.method} {board.lead} {board.note}",
+    )
+
+
+def against_picture(against: Against, study: str) -> Plot:
+    """Return two bots on all questions as an SVG document.
+
+    Args:
+        study: its name, for the title.
+    """
+    asked = against.questions
+    gaps = [" ".join(filter(None, [one.gap, one.ends or one.why])) for one in asked]
+    titles_end = EDGE + min(_widest([one.title for one in asked], bold=True), NAME_PX + 40)
+    gaps_end = WIDE - EDGE
+    room = min(_widest([_("Difference"), *gaps], bold=True), WIDE * 0.4)
+    start, end = titles_end + GAP + 6, gaps_end - room - GAP - 6
+    bottom = HEAD + ROW * len(asked)
+    parts: list[object] = [*_stripes(len(asked)), *_two(against, start, end)]
+    parts.append(text(gaps_end, 22, _("Difference"), class_="head end"))
+    for i, one in enumerate(asked):
+        scale = Scale(one.window.low, one.window.high, start, end)
+        top, y = HEAD + i * ROW, _middle(i)
+        heavy = "strong" if one.is_apart else None
+        parts += [
+            text(EDGE, y + 4.5, shorten(one.title, titles_end - EDGE, bold=True), class_=heavy),
+            *(line(x, top, x, top + ROW, class_="grid") for x in map(scale, one.window.ticks)),
+            *_two_marks(one, y, scale),
+            text(gaps_end, y + 4.5, shorten(gaps[i], room, bold=True), class_=f"end {heavy or ''}"),
+        ]
+    if against.window is not None:
+        parts += _axis(
+            against.window, Scale(against.window.low, against.window.high, start, end), bottom
+        )
+    names = _("{first} against {second}").format(
+        first=against.first.title, second=against.second.title
+    )
+    said = _(
+        "Means of both, and their difference with {level} interval. Bold: told apart by this question, corrected for "
+        "all pairs of bots."
+    ).format(level=against.level)
+    return _alone(
+        parts,
+        bottom + (26 if against.window else 8),
+        title=f"{study}: {names}",
+        told=f"{said} {against.lead} {against.need}",
+    )
+
+
+def _alone(parts: Sequence[object], height: float, *, title: str, told: str) -> Plot:
+    """Return the document: its title and description first, then white paper, which no style sheet can take away."""
+    return Plot.of(
+        drawing(
+            WIDE,
+            height,
+            el("title", title),
+            el("desc", " ".join(told.split())),
+            rect(0, 0, WIDE, height, class_="paper", fill="#fff"),
+            *parts,
+            name=title,
+            interactive=False,
+        )
+    )
+
+
+def _board_row(
+    row: Row, y: float, scale: Scale, names: float, names_end: float, n_end: float
+) -> list[object]:
+    found = row.place.mean
+    hollow = row.bot.is_control
+    parts: list[object] = [
+        text(EDGE, y + 4.5, row.ranks),
+        *_name(row.bot, names, y, names_end - names),
+        text(n_end, y + 4.5, row.n, class_="end"),
+    ]
+    if found.mean is not None:
+        ends: tuple[float | None, float | None] = (None, None)
+        if found.low is not None and found.high is not None:
+            ends = (scale.held(found.low), scale.held(found.high))
+        parts.append(interval_mark(y, scale.held(found.mean), *ends, hollow=hollow))
+    return parts
+
+
+def _name(bot: BotInfo, x: float, y: float, room: float) -> list[object]:
+    return [
+        bot_shape(x + 8, y, bot.slot, hollow=bot.is_control),
+        text(x + 24, y + 4.5, shorten(bot.title, room - 24)),
+    ]
+
+
+def _names(bots: Sequence[BotInfo]) -> float:
+    """Return the pixels for the column of names; none of 24 letters is cut."""
+    return min(24 + _widest([bot.title for bot in bots]), NAME_PX + 24)
+
+
+def _two(against: Against, start: float, end: float) -> list[object]:
+    """Name the two above the plot."""
+    room = (end - start) / 2
+    parts: list[object] = []
+    for n, bot in enumerate((against.first, against.second)):
+        parts += _name(bot, start + n * room, 17.5, room - 8)
+    return parts
+
+
+def _two_marks(one: Question, y: float, scale: Scale) -> list[object]:
+    known: list[Mark] = [mark for mark in one.marks if mark[0] is not None]
+    xs = [scale.held(mean) for mean, _slot, _hollow in known if mean is not None]
+    parts: list[object] = []
+    if len(xs) == 2:
+        parts.append(line(xs[0], y, xs[1], y, class_="between"))
+    # The first of the two lies on top, as on the page.
+    for x, (_mean, slot, hollow) in reversed(list(zip(xs, known, strict=True))):
+        parts.append(bot_shape(x, y, slot, hollow=hollow))
+    return parts
+
+
+def _bars(lanes: Sequence[Lane], left: float) -> list[Markup]:
+    """Draw the bars that join bots, thin where they pass one that does not belong to them."""
+    parts = []
+    for n, lane in enumerate(lanes):
+        x = left + (n + 0.5) * LANE
+        for first, last, rows in lane:
+            for row in range(first, last + 1):
+                top = HEAD + row * ROW + (ROW * 0.22 if row == first else 0)
+                end = HEAD + (row + 1) * ROW - (ROW * 0.22 if row == last else 0)
+                kind = "joins" if row in rows else "joins joins-past"
+                parts.append(line(x, top, x, end, class_=kind))
+    return parts
+
+
+def _grid(window: Window, scale: Scale, bottom: float) -> list[Markup]:
+    return [line(x, HEAD, x, bottom, class_="grid") for x in map(scale, window.ticks)]
+
+
+def _axis(window: Window, scale: Scale, bottom: float) -> list[Markup]:
+    """Write the ticks and, where not the whole scale is shown, draw a strip of all of it."""
+    parts = [
+        text(scale(tick), bottom + 17, plain(tick), class_="tick middle") for tick in window.ticks
+    ]
+    if window.is_whole:
+        return parts
+    whole = Scale(*window.scale, scale.start, scale.end)
+    start, end = whole(window.low), whole(window.high)
+    return [
+        *parts,
+        rect(whole.start, bottom + 28, whole.end - whole.start, 6, rx=3, class_="strip"),
+        rect(start, bottom + 28, end - start, 6, rx=3, class_="strip-shown"),
+        text(whole.start, bottom + 49, plain(window.scale[0]), class_="tick"),
+        text(whole.end, bottom + 49, plain(window.scale[1]), class_="tick end"),
+    ]
+
+
+def _stripes(n_rows: int) -> list[Markup]:
+    return [rect(0, HEAD + i * ROW, WIDE, ROW, class_="zebra") for i in range(n_rows) if i % 2 == 0]
+
+
+def _middle(row: int) -> float:
+    return HEAD + row * ROW + ROW / 2
+
+
+def _widest(texts: Sequence[str], *, bold: bool = False) -> float:
+    return max((text_width(one, bold=bold) for one in texts), default=0.0)
