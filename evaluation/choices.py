@@ -17,8 +17,9 @@ import numpy as np
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import N_BOOTSTRAP, resample_items
-from evaluation.stats.bootstrap import NO_VALUE, Interval
+from evaluation.stats.intervals import NO_VALUE, Interval
 from evaluation.stats.proportion import share_interval
+from evaluation.stats.resampling import interval_of_draws
 from evaluation.stats.zscores import rater_codes
 
 LEVEL = 0.95
@@ -223,10 +224,9 @@ def _widest(
                 N_BOOTSTRAP,
                 seed,
             )
-            defined = draws[np.isfinite(draws)]
-            if len(defined) >= len(draws) / 2:
-                low, high = np.quantile(defined, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()
-                ends.append((low, high))
+            found = interval_of_draws(draws, len(summed), LEVEL)
+            if found is not None:
+                ends.append(found)
     if not ends:
         why = Reason("one_group", "all values of one group: no interval")
         return Interval(value, None, None, n, why)

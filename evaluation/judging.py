@@ -14,8 +14,8 @@ from chatbots import Conversation
 from evaluation.formats.base import Skipped
 from evaluation.items import ChatPair, Item, items_read
 from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, Judge, chat_lines, lines
-from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.correlation import Correlation, correlate
+from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.proportion import share_interval
 
 NO_SECOND = "it has no second reply to compare with"
@@ -81,9 +81,9 @@ class PairsJudged:
 
     @property
     def position_bias(self) -> Interval:
-        """How much likelier a reply is preferred because it stands first, from −.5 to .5; contexts are resampled."""
+        """How much likelier a reply is preferred because it stands first, from −.5 to .5, over contexts."""
         values = [one.first_place - 0.5 for one in self.pairs]
-        return mean_interval(values, [one.context for one in self.pairs], _LEVEL)
+        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
     def n_changed(self) -> int:

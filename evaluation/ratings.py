@@ -254,6 +254,16 @@ class Ratings:
         given = self.answers[dimension.key]
         return dimension.low + dimension.high - given if dimension.reversed else given
 
+    def scale(self, key: str | Sequence[str] | None = None) -> tuple[float, float]:
+        """Return the ends of the scale on which `values` of the same key lie."""
+        if key is None or key == MEAN_KEY:
+            key = self.headline
+        asked = [self.dimension(one) for one in ((key,) if isinstance(key, str) else key)]
+        return (
+            float(np.mean([one.low for one in asked])),
+            float(np.mean([one.high for one in asked])),
+        )
+
     def table(self) -> np.ndarray:
         """Return the values of all dimensions: (k, d)."""
         columns = [self.values(dimension.key) for dimension in self.dimensions]

@@ -15,6 +15,7 @@ import numpy as np
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.reasons import Reason
+from evaluation.stats.resampling import expanded
 from evaluation.stats.shares import wilson
 
 LEVEL = 0.95
@@ -144,7 +145,7 @@ def _weight_ends(
         return None
     times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
     draws = _softmax(times @ table / n)
-    low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+    low, high = np.quantile(draws, expanded(level, n), axis=0)
     return low, high
 
 

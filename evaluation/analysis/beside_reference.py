@@ -16,7 +16,7 @@ import numpy as np
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import figure, share, span
 from evaluation.ratings import Ratings
-from evaluation.stats.bootstrap import Interval, mean_interval
+from evaluation.stats.intervals import SHARE, Interval, mean_interval
 
 WORSE, SAME, BETTER = -1, 0, 1
 DIRECTIONS = (WORSE, SAME, BETTER)
@@ -173,15 +173,24 @@ def _bot(
     ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray, above: np.ndarray
 ) -> ReferencedBot:
     mine = ratings.bot == bot
-    unit = ratings.unit[mine].tolist()
+    unit = ratings.unit[mine]
+    things = None if ratings.shared is None else ratings.shared[mine]
+    # A mean of questions lies between the ends of the widest of their scales.
+    scale = (
+        min(dimension.low for dimension in ratings.dimensions),
+        max(dimension.high for dimension in ratings.dimensions),
+    )
     said = direction[mine]
     shares = tuple(
-        mean_interval(np.where(np.isfinite(said), said == one, np.nan), unit) for one in DIRECTIONS
+        mean_interval(
+            np.where(np.isfinite(said), said == one, np.nan), unit, scale=SHARE, things=things
+        )
+        for one in DIRECTIONS
     )
     return ReferencedBot(
         bot,
         int(np.isfinite(overall[mine]).sum()),
-        mean_interval(overall[mine], unit),
+        mean_interval(overall[mine], unit, scale=scale, things=things),
         shares,
-        mean_interval(above[mine], unit),
+        mean_interval(above[mine], unit, things=things),
     )

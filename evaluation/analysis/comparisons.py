@@ -22,8 +22,8 @@ from evaluation.plots.differences import Differences, Rated, differences_drawing
 from evaluation.plots.plot import Plot
 from evaluation.printing import digits_for, figure, probability, span
 from evaluation.ratings import Dimension, Ratings
-from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise, rank_ranges
+from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import (
     RATERS,
@@ -119,7 +119,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     """Return every bot's mean of every dimension and of what bots are ranked by.
 
     Args:
-        level: of the bootstrap intervals, with whole raters (or conversations, where nobody is named) resampled.
+        level: of the intervals, for which raters are independent of each other (conversations, where nobody is named).
     """
     keys = [dimension.key for dimension in ratings.dimensions]
     if ratings.leading is not None and ratings.leading.key not in keys:
@@ -127,14 +127,15 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     rows = {}
     for bot in sorted(ratings.bots):
         mine = ratings.bot == bot
-        units = ratings.unit[mine].tolist()
+        units = ratings.unit[mine]
+        things = None if ratings.shared is None else ratings.shared[mine]
         for key in keys:
             values = ratings.values(key)[mine]
             known = values[np.isfinite(values)]
             rows[bot, key] = BotMean(
                 bot,
                 key,
-                mean_interval(values, units, level=level),
+                mean_interval(values, units, level, scale=ratings.scale(key), things=things),
                 float(known.std(ddof=1)) if len(known) > 1 else None,
                 tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
             )

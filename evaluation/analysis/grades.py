@@ -15,7 +15,7 @@ import numpy as np
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share
 from evaluation.ratings import Ratings
-from evaluation.stats.bootstrap import Interval, mean_interval
+from evaluation.stats.intervals import SHARE, Interval, mean_interval
 
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")
@@ -183,7 +183,8 @@ def _bots(items: Sequence[GradedItem], low: float, n_levels: int) -> tuple[Grade
         own = [one for one in items if one.bot == bot]
         places = np.array([round(one.grade - low) for one in own])
         labels = tuple(
-            mean_interval([float(one.by_majority == label) for one in own]) for label in LABELS
+            mean_interval([float(one.by_majority == label) for one in own], scale=SHARE)
+            for label in LABELS
         )
         counts = tuple(int(n) for n in np.bincount(places, minlength=n_levels))
         found.append(GradedBot(bot, len(own), counts, labels))

@@ -14,7 +14,7 @@ from evaluation.analysis.comparisons import BotMeans, Comparisons
 from evaluation.analysis.tables import text_table
 from evaluation.printing import figure, span
 from evaluation.ratings import Dimension
-from evaluation.stats.bootstrap import Interval
+from evaluation.stats.intervals import Interval
 from evaluation.wording import counted
 
 

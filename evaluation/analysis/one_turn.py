@@ -21,7 +21,7 @@ from evaluation.printing import share, span
 from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import USUAL_SHARED
-from evaluation.stats.bootstrap import Interval
+from evaluation.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

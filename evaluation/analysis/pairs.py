@@ -2,7 +2,7 @@
 
 Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins, losses and ties with 90 % intervals,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
-means. One rater's judgements resemble each other, so raters are resampled whole.
+means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
 
 While a study collects (`is_collecting` of what is read), people look at the numbers again and again: then the shares
 have the always-valid intervals of `evaluation.stats.sequential`, and who is preferred is what its test says of each
@@ -21,10 +21,9 @@ import numpy as np
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
-from evaluation.reasons import Reason
 from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
-from evaluation.stats.bootstrap import NO_VALUE, Interval, expanded
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
+from evaluation.stats.intervals import NO_VALUE, SHARE, Interval, mean_interval
 from evaluation.stats.sequential import ONE_JUDGEMENT, mean_always, preferences_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
@@ -148,7 +147,7 @@ def judge_pairs(
             given = here & np.isfinite(values)
             scores = (values * turned)[given]
             read = (scores, judged.item[given], raters[given])
-            outcomes.append(_outcome(key, a, b, *read, level, seed, judged.is_collecting))
+            outcomes.append(_outcome(key, a, b, *read, level, judged.is_collecting))
     if judged.is_collecting:
         outcomes = _at_any_look(outcomes, judged, level)
     leading = judged.answers[judged.leading]
@@ -211,7 +210,6 @@ def _outcome(
     items: np.ndarray,
     raters: np.ndarray,
     level: float,
-    seed: int,
     is_collecting: bool,
 ) -> Outcome:
     is_ambiguous = _ambiguous(scores, items)
@@ -220,7 +218,7 @@ def _outcome(
     def shares(among: np.ndarray) -> list[Interval]:
         if is_collecting:
             return _shares_always(kinds[among], raters[among], items[among], level)
-        return _shares(kinds[among], raters[among], level, seed)
+        return _shares(kinds[among], raters[among], items[among], level)
 
     wins, ties, losses, ahead = shares(np.ones(len(scores), dtype=bool))
     clear, clear_ties, *_rest = shares(~is_ambiguous)
@@ -255,31 +253,18 @@ def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.array([item in tied for item in items.astype(str).tolist()], dtype=bool)
 
 
-def _shares(kinds: np.ndarray, raters: np.ndarray, level: float, seed: int) -> list[Interval]:
-    """Return the means of the columns with intervals, the same raters resampled for all.
+def _shares(
+    kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
+) -> list[Interval]:
+    """Return the means of the columns, shares and a difference of two, with intervals over raters and items.
 
     Args:
-        kinds: (k, m); raters: (k,) codes.
+        kinds: (k, 4); raters, items: (k,) whose judgements of what they are.
     """
-    n = len(kinds)
-    if not n:
-        return [Interval(None, None, None, 0, NO_VALUE)] * kinds.shape[1]
-    means = kinds.mean(axis=0)
-    _, codes = np.unique(raters, return_inverse=True)
-    n_raters = int(codes.max()) + 1
-    if n_raters < 2:
-        why = Reason("one_group", "all values of one group: no interval")
-        return [Interval(float(mean), None, None, n, why) for mean in means]
-    sums = np.zeros((n_raters, kinds.shape[1]))
-    np.add.at(sums, codes, kinds)
-    counts = np.bincount(codes).astype(float)
-    rng = np.random.default_rng(seed)
-    times = rng.multinomial(n_raters, np.full(n_raters, 1 / n_raters), size=_N_BOOTSTRAP)
-    draws = (times @ sums) / (times @ counts)[:, None]
-    low, high = np.quantile(draws, expanded(level, n_raters), axis=0)
+    things = items if len(set(items.astype(str).tolist())) < len(items) else None
     return [
-        Interval(float(mean), float(lower), float(upper), n)
-        for mean, lower, upper in zip(means, low, high, strict=True)
+        mean_interval(column, raters, level, scale=scale, things=things)
+        for column, scale in zip(kinds.T, (SHARE, SHARE, SHARE, (-1.0, 1.0)), strict=True)
     ]
 
 

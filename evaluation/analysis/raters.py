@@ -17,8 +17,8 @@ from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import figure, share, span
 from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.correlation import Correlation, correlate
+from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 
@@ -185,7 +185,9 @@ def own_scales(ratings: Ratings) -> OwnScales:
     bots = []
     for bot, mean in _means(ratings):
         mine = ratings.bot == bot
-        own = mean_interval(of_ratings[mine], ratings.unit[mine].tolist(), LEVEL)
+        own = mean_interval(
+            of_ratings[mine], ratings.unit[mine], LEVEL, things=_things(ratings, mine)
+        )
         bots.append(ScaledBot(bot, mean, own))
     ranked = [b for b in bots if b.own.mean is not None and b.bot not in ratings.controls]
     order = correlate(
@@ -270,9 +272,20 @@ def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str])
     mine = (ratings.bot == bot) & np.isfinite(values)
     bad = mine & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
     good = mine & ~bad
-    kept = mean_interval(values[good], ratings.unit[good].tolist(), LEVEL)
+    kept = mean_interval(
+        values[good],
+        ratings.unit[good],
+        LEVEL,
+        scale=ratings.scale(),
+        things=_things(ratings, good),
+    )
     by_flagged = float(values[bad].mean()) if bad.any() else None
     return ScreenedBot(bot, mean, int(mine.sum()), kept, by_flagged, int(bad.sum()))
+
+
+def _things(ratings: Ratings, mine: np.ndarray) -> np.ndarray | None:
+    """Return what several people rated alike, of these ratings; None where each was rated once."""
+    return None if ratings.shared is None else ratings.shared[mine]
 
 
 def _means(ratings: Ratings) -> list[tuple[str, float]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.stats.bootstrap import Interval, mean_interval
+from evaluation.stats.intervals import SHARE, Interval, mean_interval
 
 LEVEL = 0.90
 """Of the intervals."""
@@ -34,15 +34,16 @@ def own_agreement(
     people: Sequence[object],
     *,
     level: float = LEVEL,
-    seed: int = 0,
+    width: float | None = None,
 ) -> OwnAgreement:
     """Compare first and second answers of several people.
 
-    People are resampled whole, for one person's answers resemble each other.
+    People are independent of each other, for one person's answers resemble each other.
 
     Args:
         first, second: (k,) answers to the same question about the same item; NaN where one was left out.
         people: (k,) who gave both.
+        width: of the question's scale, beyond which no distance lies; None where it has no ends.
     """
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     distance = np.abs(a - b)
@@ -50,7 +51,9 @@ def own_agreement(
     given = np.isfinite(distance)
     groups = [person for person, is_given in zip(people, given, strict=True) if is_given]
     return OwnAgreement(
-        mean_interval(same[given], groups, level, seed=seed),
-        mean_interval(distance[given], groups, level, seed=seed),
+        mean_interval(same[given], groups, level, scale=SHARE),
+        mean_interval(
+            distance[given], groups, level, scale=None if width is None else (0.0, width)
+        ),
         len(set(groups)),
     )

@@ -17,8 +17,8 @@ from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.tables import number_or_reason
 from evaluation.ratings import Ratings
-from evaluation.stats.bootstrap import Interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison
+from evaluation.stats.intervals import Interval
 from evaluation.stats.sequential import Preference, mean_always, preferences_always
 
 MOST_NEEDED = 100

@@ -346,7 +346,9 @@ def _bot_results(
             predicted_selfplay=selfplay,
             n=0 if ratings is None else len(ratings),
             n_selfplay=n_selfplay,
-            human_interval=None if ratings is None else interval_of(ratings, people, seed),
+            human_interval=None
+            if ratings is None
+            else interval_of(ratings, people, fit.scale_range),
             predicted_interval=None if elsewhere else predicted_ends,
             selfplay_interval=None if elsewhere else selfplay_ends,
             reasons=tuple(reasons),
@@ -418,7 +420,7 @@ def _score(
     if fit.means is not None:
         ends = _moved(fit.means.expected(bot, design.x[mine]), float(values.mean()))
     elif bot in fit.folds:
-        ends = interval_of(values, design.people[mine], seed)
+        ends = interval_of(values, design.people[mine])
     elif len(fit.draws):
         ends = unseen_interval(design.x[mine], fit.draws, seed)
     else:

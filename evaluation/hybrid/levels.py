@@ -14,7 +14,6 @@ from evaluation.hybrid.leastsquares import Factors, Line
 from evaluation.hybrid.results import Coefficient
 from evaluation.hybrid.ridge import RidgeFolds
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import (
     METHODS,
     Method,
@@ -25,6 +24,7 @@ from evaluation.stats.correlation import (
     rowwise,
     undefined_reason,
 )
+from evaluation.stats.intervals import mean_interval
 
 N_PERMUTATIONS = 5_000
 
@@ -37,7 +37,9 @@ def bot_levels(
     null: Callable[[], Permuted] | None = None,
     methods: Sequence[Method] = METHODS,
 ) -> dict[str, BotLevel]:
-    """Correlate predicted with human bot means, bots resampled.
+    """Correlate predicted with human bot means, with Fisher's intervals.
+
+    Percentiles of resampled bots hold in 88 to 91 % of studies with 6 to 12 bots where they say 95.
 
     Args:
         null: permutes the bots' means and predicts anew; by default the bots of `human` are permuted, which
@@ -55,7 +57,7 @@ def bot_levels(
             permuted = null()
             if permuted is not None:
                 points = {m: null_point(rowwise(*permuted, m)) for m in methods}
-    return {m: BotLevel(correlate(x, y, m, seed=seed), points[m]) for m in methods}
+    return {m: BotLevel(correlate(x, y, m, interval="fisher"), points[m]) for m in methods}
 
 
 def permuted_lines(
@@ -155,13 +157,13 @@ def coefficients_of(
 
 
 def interval_of(
-    values: np.ndarray, people: np.ndarray | None, seed: int
+    values: np.ndarray, people: np.ndarray | None, scale: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
-    """Return the 90 % interval of a mean; participants are resampled whole where they are known."""
+    """Return the 90 % interval of a mean on this scale; participants are clusters where they are known."""
     groups = None
     if people is not None and any(person is not None for person in people):
         groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
-    found = mean_interval(values, groups, level=0.90, seed=seed)
+    found = mean_interval(values, groups, level=0.90, scale=scale)
     return None if found.low is None or found.high is None else (found.low, found.high)
 
 

@@ -1,1 +1,1 @@
-"""Correlations with intervals, bootstrap, comparisons of bots."""
+"""Means and correlations with intervals, agreement, comparisons of bots."""

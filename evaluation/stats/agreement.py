@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.resampling import interval_of_draws
 
 N_BOOTSTRAP = 2000
 _BLOCK = 4_000_000  # numbers handled at once: 32 MB
@@ -199,7 +200,7 @@ def pairwise_kappa(
     stacked = np.array(draws)
     defined = np.isfinite(stacked).any(axis=0)
     medians = np.nanmedian(stacked[:, defined], axis=0)
-    ends = _percentiles(medians, n_bootstrap, level)
+    ends = interval_of_draws(medians, n_items, level, n_bootstrap)
     reason = None if ends else NO_INTERVAL
     low, high = ends or (None, None)
     return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
@@ -367,7 +368,7 @@ def _over_items(
     seed: int,
     size: int = 1,
 ) -> Agreement:
-    """Compute the statistic of all items, and its percentiles over resampled ones."""
+    """Compute the statistic of all items, and its interval over resampled ones."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
         why = "all ratings are the same: agreement is certain"
@@ -402,19 +403,11 @@ def resample_items(
 def with_interval(
     value: float, draws: np.ndarray, n_items: int, n_ratings: int, level: float
 ) -> Agreement:
-    """Return a value with the percentiles of its resamples, if most of them are defined."""
-    ends = _percentiles(draws, len(draws), level)
+    """Return a value with the interval of its resamples, if most of them are defined."""
+    ends = interval_of_draws(draws, n_items, level)
     if ends is None:
         return Agreement(value, None, None, n_items, n_ratings, reason=NO_INTERVAL)
     return Agreement(value, *ends, n_items, n_ratings, f"bootstrap over {n_items} items")
-
-
-def _percentiles(draws: np.ndarray, n: int, level: float) -> tuple[float, float] | None:
-    defined = draws[np.isfinite(draws)]
-    if len(defined) < n / 2 or not len(defined):
-        return None
-    low, high = np.quantile(defined, [0.5 - level / 2, 0.5 + level / 2])
-    return float(low), float(high)
 
 
 def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.resampling import interval_of_draws
 
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
@@ -76,7 +77,7 @@ def correlate(
     Args:
         x, y: (n,).
         level: of the interval.
-        interval: percentiles of resampled units, or Fisher's z.
+        interval: expanded percentiles of resampled units, or Fisher's z.
         units: (n,) what is resampled whole (participants, bots); by default each pair by itself.
         n_bootstrap: how often.
         bootstrap_limit: with more pairs the interval is Fisher's, which knows nothing of units.
@@ -215,11 +216,8 @@ def _bootstrap_interval(
         draws = rowwise(x[rows], y[rows], method)
     else:
         draws = _draws_by_unit(x, y, method, codes, n_bootstrap, rng)
-    defined = draws[np.isfinite(draws)]
-    if len(defined) < len(draws) / 2:
-        return None, None
-    low, high = np.quantile(defined, [0.5 - level / 2, 0.5 + level / 2])
-    return float(low), float(high)
+    n_units = len(x) if codes is None else int(codes.max()) + 1
+    return interval_of_draws(draws, n_units, level) or (None, None)
 
 
 def _draws_by_unit(

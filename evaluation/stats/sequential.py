@@ -37,9 +37,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import NO_VALUE, Interval
 from evaluation.stats.compare import Comparison, clustered, difference_or_reason, holm
 from evaluation.stats.gls import codes, fit_gls
+from evaluation.stats.intervals import NO_VALUE, Interval
 from evaluation.stats.zscores import rater_codes
 
 MIXING = 0.2

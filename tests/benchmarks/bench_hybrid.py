@@ -1,9 +1,8 @@
-"""Leave-bot-out and its intervals, against refits by statsmodels and resamples one by one.
+"""Leave-bot-out against refits by statsmodels, intervals of means, and fits of the hybrid metric.
 
-Prints ratios, each of two times taken in the same run: least squares without each of 30 bots over 100,000
-conversations (and how far the coefficients are from statsmodels'), and 10,000 bootstrap resamples of twelve
-bots' mean ratings. Then the seconds that a nested ridge (`strong@2`) and a process
-of bot means (`strong`) take.
+Prints the ratio of two times taken in the same run: least squares without each of 30 bots over 100,000
+conversations (and how far the coefficients are from statsmodels'). Then the seconds that intervals of twelve bots' mean
+ratings, a nested ridge (`strong@2`) and a process of bot means (`strong`) take.
 
     python -m tests.benchmarks.bench_hybrid
 """
@@ -18,7 +17,7 @@ from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, preset_get
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
-from evaluation.stats.bootstrap import mean_interval
+from evaluation.stats.intervals import mean_interval
 
 REPEATS = 5
 """The shortest of so many runs counts, as with `timeit`: the rest is what else the machine did."""
@@ -56,23 +55,20 @@ def bench_leave_bot_out(n: int = 100_000, n_bots: int = 30, p: int = 20) -> None
     )
 
 
-def bench_bootstrap(n_resamples: int = 10_000) -> None:
-    """Time of resamples one by one to time of all at once, for twelve bots' mean ratings."""
+def bench_intervals(n_bots: int = 12, n_raters: int = 2_000, n_each: int = 5) -> None:
+    """Time of the intervals of many bots' means, each by many raters."""
     rng = np.random.default_rng(0)
-    ratings = [rng.integers(1, 8, size=50) for _ in range(12)]
+    raters = np.repeat(np.arange(n_raters), n_each)
+    ratings = [rng.integers(1, 8, size=len(raters)) for _ in range(n_bots)]
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         for values in ratings:
-            mean_interval(values, n=n_resamples)
+            mean_interval(values, raters, scale=(1, 7))
         times.append(time.perf_counter() - start)
-    start = time.perf_counter()
-    for _ in range(n_resamples // 10):
-        rng.choice(ratings[0], size=50).mean()
-    one_by_one_s = (time.perf_counter() - start) * 10 * len(ratings)
     print(
-        f"bootstrap: 12 bots, 50 ratings each, {n_resamples} resamples: {min(times):.3f} s (aim: under a "
-        f"second), one by one {one_by_one_s:.1f} s, ratio {one_by_one_s / min(times):.0f}"
+        f"intervals of means: {n_bots} bots, {n_raters} raters with {n_each} ratings each: {min(times):.3f} s "
+        "(aim: under a second)"
     )
 
 
@@ -128,7 +124,7 @@ def bench_process(n_bots: int = 9, n: int = 2_000) -> None:
 
 
 if __name__ == "__main__":
-    bench_bootstrap()
+    bench_intervals()
     bench_leave_bot_out()
     bench_ridge()
     bench_process()

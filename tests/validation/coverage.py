@@ -2,9 +2,9 @@
 
     python -m tests.validation.coverage --size quick|full
 
-Differences by generalised least squares, means of bots with few and many raters, prediction-powered means, and the always-valid
-test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by what came out so far. The
-designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
+Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, prediction-powered
+means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
+what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
 
 from __future__ import annotations
@@ -16,22 +16,27 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats as distributions
 
-from evaluation.stats.bootstrap import mean_interval
+from evaluation.hybrid.levels import bot_levels
+from evaluation.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.ppi import powered_mean
-from tests.evaluation.stats import test_gls, test_sequential
+from tests.evaluation.stats import simulated_means, test_gls, test_sequential
 
 LEVEL = 0.90
 N_STUDIES = {"quick": 100, "full": 1_500}
-RATERS = (5, 8, 12, 20, 30, 60)
+LEVELS = (0.90, 0.95)
+RATERS = (3, 5, 8, 12, 20, 40)
+BOTS = (4, 6, 8, 12, 20)
+N_RESAMPLES = 500
+RATERS_POWERED = (5, 8, 12, 20, 30, 60)
 
 
-def told(what: str, held: int, n: int, width: float) -> str:
+def told(what: str, held: int, n: int, width: float, level: float = LEVEL) -> str:
     """Return one line: how often an interval held the truth, and how wide it was."""
-    error = np.sqrt(LEVEL * (1 - LEVEL) / n)
-    less = held / n < LEVEL - 2 * error
+    error = np.sqrt(level * (1 - level) / n)
+    less = held / n < level - 2 * error
     return (
-        f"{what}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width {width:.2f}"
+        f"{what}, {level:.0%}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width {width:.2f}"
         + (", LESS THAN IT CLAIMS" if less else "")
     )
 
@@ -57,13 +62,72 @@ def differences(n: int) -> list[str]:
 
 
 def means(n: int) -> list[str]:
-    """Return how often intervals of a bot's mean held: by raters with three ratings each, resampled whole."""
-    return [_one(f"mean of {k} raters", n, k, _mean) for k in RATERS]
+    """Return how often intervals of a bot's mean held, by design, number of raters and level."""
+    return [
+        told(f"mean of {k} raters, {design}", round(share * n), n, width, level)
+        for level in LEVELS
+        for design in simulated_means.DESIGNS
+        for k in RATERS
+        for share, width in [simulated_means.held(design, k, level, n)]
+    ]
+
+
+def correlations(n: int) -> list[str]:
+    """Return how often the interval of r over bots held, as fits of the hybrid metric print it."""
+    lines = []
+    for n_bots in BOTS:
+        for true in (0.0, 0.5, 0.9):
+            rng = np.random.default_rng(12)
+            held, width = 0, 0.0
+            for _ in range(n):
+                x, noise = rng.normal(size=(2, n_bots))
+                y = true * x + np.sqrt(1 - true**2) * noise
+                found = bot_levels(x, y, seed=0, null=lambda: None, methods=["pearson"])
+                low, high = found["pearson"].correlation.low, found["pearson"].correlation.high
+                assert low is not None
+                assert high is not None
+                held += low <= true <= high
+                width += (high - low) / n
+            lines.append(told(f"r = {true} over {n_bots} bots", held, n, width, 0.95))
+    return lines
+
+
+def agreements(n: int) -> list[str]:
+    """Return how often intervals of agreement over resampled items held: four raters, who guess two times in five."""
+    lines, true = [], 0.6**2
+    for n_items in (10, 20, 40, 100):
+        rng = np.random.default_rng(13)
+        ends: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(n):
+            table = _answers(rng, n_items)
+            for name, found in {
+                "Cohen's kappa": cohen_kappa(table[:, 0], table[:, 1], n_bootstrap=N_RESAMPLES),
+                "Fleiss' kappa": fleiss_kappa(table, n_bootstrap=N_RESAMPLES),
+                "Krippendorff's alpha": krippendorff_alpha(
+                    table, "nominal", n_bootstrap=N_RESAMPLES
+                ),
+            }.items():
+                if found.low is not None and found.high is not None:
+                    ends.setdefault(name, []).append((found.low, found.high))
+        for name, pairs in ends.items():
+            low, high = np.array(pairs).T
+            held = int(((low <= true) & (true <= high)).sum())
+            what = f"{name}, {n_items} items"
+            lines.append(told(what, held, len(pairs), float((high - low).mean()), 0.95))
+    return lines
+
+
+def _answers(rng: np.random.Generator, n_items: int) -> np.ndarray:
+    """Return (n_items, 4) answers: the true one of three, or by chance with the same frequencies."""
+    frequency = [0.5, 0.3, 0.2]
+    true = rng.choice(3, size=(n_items, 1), p=frequency)
+    guessed = rng.choice(3, size=(n_items, 4), p=frequency)
+    return np.where(rng.random((n_items, 4)) < 0.4, guessed, true).astype(float)
 
 
 def powered(n: int) -> list[str]:
     """Return how often prediction-powered intervals held, where the prediction explains half of the variance."""
-    return [_one(f"powered mean of {k} raters", n, k, _powered) for k in RATERS]
+    return [_one(f"powered mean of {k} raters", n, k, _powered) for k in RATERS_POWERED]
 
 
 Interval = Callable[[np.random.Generator, int], tuple[float | None, float | None]]
@@ -74,13 +138,6 @@ def _one(what: str, n: int, n_raters: int, interval: Interval) -> str:
     ends = np.array([interval(rng, n_raters) for _ in range(n)], dtype=float)
     low, high = ends.T
     return told(what, int(((low <= 0) & (high >= 0)).sum()), n, float(np.mean(high - low)))
-
-
-def _mean(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
-    raters = np.repeat(np.arange(n_raters), 3)
-    values = rng.normal(0, 0.7, n_raters)[raters] + rng.normal(0, 0.7, 3 * n_raters)
-    found = mean_interval(values, raters, level=LEVEL, n=1000)
-    return found.low, found.high
 
 
 def _powered(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
@@ -112,8 +169,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     n = N_STUDIES[parser.parse_args().size]
-    for part in (differences, means, powered, looked_at_often):
+    for part in (differences, means, correlations, powered, looked_at_often):
         print("\n".join(part(n)), flush=True)
+    print("\n".join(agreements(n // 3)), flush=True)
     return 0
 
 

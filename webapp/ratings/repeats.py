@@ -75,7 +75,7 @@ def repeats_answered(
 
 
 def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgreement]:
-    """Return for each question how far people agree with themselves, people resampled; empty without any repeats."""
+    """Return for each question how far people agree with themselves, with intervals over people; empty without any repeats."""
     people = [str(one.person) for one in again]
     return {
         dimension.key: own_agreement(
@@ -83,6 +83,7 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
             [_number(one.second.get(dimension.key)) for one in again],
             people,
             level=LEVEL,
+            width=dimension.high - dimension.low,
         )
         for dimension in study_dimensions(study)
         if again

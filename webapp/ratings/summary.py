@@ -13,7 +13,7 @@ from django.db.models import Count, Q, QuerySet
 
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import Interval
+from evaluation.stats.intervals import Interval
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import MODEL, NO_MODEL, BotInfo, study_bots
 from webapp.ratings.models import Rating

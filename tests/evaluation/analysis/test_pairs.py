@@ -58,7 +58,7 @@ def test_items_with_two_most_frequent_answers_are_ambiguous() -> None:
     assert outcome.clear_ties.mean == pytest.approx(1 / 5)
 
 
-def test_intervals_resample_whole_raters() -> None:
+def test_intervals_are_over_whole_raters() -> None:
     """Twelve people who each always say the same are twelve judgements, however many items they saw."""
     same = [
         (f"i{item}", "a", "b", f"r{rater}", 1.0 if rater < 7 else -1.0)
@@ -209,8 +209,8 @@ def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_roo
         part, before = getattr(one, name), getattr(fixed, name)
         assert part.mean == pytest.approx(before.mean)
         assert part.high - part.low > before.high - before.low
-    # Three people who agree settle nothing at any look, whatever the bootstrap of so few says.
-    few = replace(drawn(n_raters=3, n_items=2, p_win=0.8), is_collecting=True)
+    # Six people who agree settle nothing at any look, whatever one look says.
+    few = replace(drawn(n_raters=6, n_items=4, p_win=0.8), is_collecting=True)
     assert (
         judge_pairs(replace(few, is_collecting=False)).outcomes[0].sign,
         judge_pairs(few).outcomes[0].sign,

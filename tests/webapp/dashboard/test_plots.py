@@ -17,9 +17,9 @@ from evaluation.plots.scatter import Point
 from evaluation.plots.weights import Weight
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import Interval
 from evaluation.stats.compare import Comparison
 from evaluation.stats.correlation import Correlation
+from evaluation.stats.intervals import Interval
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Figure, bot_icon

@@ -19,6 +19,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from tests.builders import make_items, make_participant, make_study
+from tests.evaluation.stats.means_by_hand import ends, over_both
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.judging import judgements_of
@@ -36,12 +37,6 @@ BOTS = ["brief", "listing", "wordy"]
 LEVEL = 0.9
 SHARED = 6
 Z = {"brief": 0.0, "listing": 0.3, "wordy": 0.9}
-
-
-def expanded(n_raters: int) -> list[float]:
-    """Return Hesterberg's expanded quantiles of a 90 % interval of resamples, from SciPy's distributions."""
-    tail = stats.norm.cdf(stats.t.ppf(0.05, n_raters - 1) * np.sqrt(n_raters / (n_raters - 1)))
-    return [tail, 1 - tail]
 
 
 def reply(bot: str, rng: np.random.Generator) -> str:
@@ -180,16 +175,15 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     rows["a"] = rows[["first", "second"]].min(axis=1)
     rows["b"] = rows[["first", "second"]].max(axis=1)
     rows["score"] = rows["said"] * np.where(rows["first"] == rows["a"], 1, -1)
-    rng = np.random.default_rng(1)
     for (a, b), part in rows.groupby(["a", "b"]):
         outcome = found.of("quality", a, b)
         assert outcome is not None
         assert outcome.wins.mean == pytest.approx((part["score"] == 1).mean())
         assert outcome.ties.mean == pytest.approx((part["score"] == 0).mean())
-        by_rater = part.groupby("rater")["score"].agg(["sum", "count"]).to_numpy()
-        drawn = by_rater[rng.integers(0, 8, (4000, 8))].sum(axis=1)
-        ends = np.quantile(drawn[:, 0] / drawn[:, 1], expanded(len(by_rater)))
-        assert (outcome.ahead.low, outcome.ahead.high) == pytest.approx(ends, abs=0.06)
+        given = part["score"].to_numpy(dtype=float)
+        spread = over_both(given, part["rater"].to_numpy(), part["item"].to_numpy())
+        by_hand = ends(given.mean(), spread, LEVEL, (-1, 1))
+        assert [outcome.ahead.low, outcome.ahead.high] == pytest.approx(by_hand)
 
     # Kappa: the median over pairs of raters who share as many items as the study says.
     table = rows.pivot(index="item", columns="rater", values="score")
@@ -305,6 +299,7 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
     for number, item in enumerate(study.items.order_by("key")):
         item.responses = [{"model": BOTS[number % 2], "text": f"reply {number}"}]
         item.task = ("empathetic", "chitchat")[number % 3 == 0]
+        item.context = [f"hello {number}"]
         item.save()
     study_edit(study=study, state=Study.State.COLLECTING)
     rows = []
@@ -326,8 +321,8 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
                 target=slot.item,
                 answers={**answers, "reference_score": left} if left != 3 else answers,
             )
-            rows.append((person, bot, np.mean(list(scores.values())), said, left))
-    table = pd.DataFrame(rows, columns=["rater", "bot", "overall", "said", "left"])
+            rows.append((person, bot, slot.item.key, np.mean(list(scores.values())), said, left))
+    table = pd.DataFrame(rows, columns=["rater", "bot", "item", "overall", "said", "left"])
     beside = study_items(study_data(study)).beside
     assert beside is not None
     assert beside.n_ratings == len(table) == 42
@@ -347,10 +342,10 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
         assert one.above.mean == pytest.approx((mine["overall"] - mine["left"]).mean())
         shares = [(mine["said"] == said).mean() for said in (-1, 0, 1)]
         assert [part.mean for part in one.directions] == pytest.approx(shares)
-        by_rater = mine.groupby("rater")["overall"].agg(["sum", "count"]).to_numpy()
-        drawn = by_rater[rng.integers(0, 7, (4000, 7))].sum(axis=1)
-        ends = np.quantile(drawn[:, 0] / drawn[:, 1], expanded(len(by_rater)))
-        assert (one.overall.low, one.overall.high) == pytest.approx(ends, abs=0.05)
+        given = mine["overall"].to_numpy(dtype=float)
+        spread = over_both(given, mine["rater"].to_numpy(), mine["item"].to_numpy())
+        by_hand = ends(given.mean(), spread, LEVEL, (1, 5))
+        assert [one.overall.low, one.overall.high] == pytest.approx(by_hand)
 
 
 @pytest.mark.django_db

@@ -92,7 +92,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
         notes.append(_("Hollow bar: control bot."))
     if summary.n_ratings:
         notes.append(
-            _("Intervals are bootstrapped over raters, or over chats where raters are unnamed.")
+            _("Intervals are over raters, or over chats where raters are unnamed.")
         )
     return lead, " ".join(notes)
 

@@ -159,7 +159,7 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
                     count_cell(one.n),
                 ]
             rows.append(row)
-    method = _("Mean and 90 % interval; published by bot, ours with whole raters resampled.")
+    method = _("Mean and 90 % interval; published by bot, ours over raters.")
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
         note = _(

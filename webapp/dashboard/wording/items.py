@@ -122,7 +122,7 @@ def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
         Table(headers, rows),
         method=_(
             "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
-            "them neutral, the lowest contradiction. 90 % intervals over resampled items."
+            "them neutral, the lowest contradiction. 90 % intervals over items."
         ),
     )
 
@@ -173,7 +173,7 @@ def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> Nam
         _("Beside the known replies"),
         Table(headers, rows),
         method=_(
-            "Overall is the weighted mean of the questions that an item is asked. 90 % intervals over resampled raters."
+            "Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters."
         ),
         note=_("Raters saw the known reply’s score: these numbers compare with no others."),
     )
@@ -221,7 +221,7 @@ def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTa
         Table(headers, rows),
         method=_(
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
-            "intervals over resampled people."
+            "intervals over people."
         ),
     )
 

@@ -6,7 +6,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from inspect import signature
 from typing import Any
 
 from django.utils import timezone
@@ -17,7 +16,6 @@ from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
 from evaluation.ratings import MEAN_KEY
-from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
@@ -80,7 +78,7 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     ).format(
         intervals=_("always-valid, over raters and items, as the study still collects")
         if is_collecting(frame.study)
-        else _("expanded percentile intervals of resamples of whole raters (Hesterberg, 2015)"),
+        else _("Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"),
         shared=frame.study.values.judging.kappa_items,
         key=frame.study.key,
         protocol=frame.study.protocol,
@@ -144,10 +142,10 @@ def _data_sentence(frame: StudyFrame) -> str:
 
 
 def _statistics_sentence(frame: StudyFrame) -> str:
-    n_resamples = signature(mean_interval).parameters["n"].default
     return _(
-        "Intervals of means are {level} % expanded percentile intervals of {n} resamples of whole raters (of conversations "
-        "where raters are not named; Efron and Tibshirani, 1993; Hesterberg, 2015), or their normal limit from {many} raters on. Pairs of bots are compared by "
+        "Intervals of means are {level} % score intervals of a quasi-likelihood with the variance function (μ − a)(b − μ) on a scale from a to b "
+        "(Papke and Wooldridge, 1996), Wilson’s for shares. Their variance is clustered by rater (by conversation where raters are not named) with the "
+        "correction CR2 and held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots are compared by "
         "generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by restricted maximum likelihood, and m = M XᵀWy, "
         "M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of raters where these are not named). The errors of m do not rest on that model: they are "
         "clustered by rater with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
@@ -163,8 +161,6 @@ def _statistics_sentence(frame: StudyFrame) -> str:
         "Undefined values are left out of every mean, never counted as 0."
     ).format(
         level=round(LEVEL * 100),
-        many=f"{BOOTSTRAP_LIMIT:,}",
-        n=f"{n_resamples:,}",
         alpha=share(ORDER_ALPHA),
         least=MIN_RATINGS,
         extreme=N_EXTREME,

@@ -182,7 +182,7 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
         method=(
             _("Shares of judgements; {level} intervals that allow for looking at any time.")
             if found.is_collecting
-            else _("Shares of judgements; {level} intervals over resampled raters.")
+            else _("Shares of judgements; {level} intervals over raters.")
         ).format(level=level),
     )
 

@@ -367,7 +367,7 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
 
 def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
     """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
-    how = "Share of items shown twice that got the same answer, over people; 90% interval by resampling people."
+    how = "Share of items shown twice that got the same answer, over people; 90% interval, people as clusters."
     found: dict[str, tuple[str, str]] = {}
     for key, own in own_of_questions(study, list(repeats_answered(study))).items():
         same = own.same

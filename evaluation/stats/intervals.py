@@ -1,0 +1,217 @@
+"""Means and shares with intervals that hold with few raters, whose ratings are not independent.
+
+The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is e_g = s_g − n_g m.
+Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho and raters not at all (CR2; Bell and
+McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g² rho and D = Σ d_g in place of the ratings' variances,
+
+    v = Σ a_g² e_g² / n²,  a_g² = d_g / (d_g (1 − 2 n_g / n) + D n_g² / n²)
+
+rho is estimated by analysis of variance. v is held against Student's t with Satterthwaite's degrees of freedom, which count a few large
+raters for what they are worth: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under that rho (Imbens and Kolesár 2016, Review of
+Economics and Statistics 98). With equally many ratings each these are s² / k and k − 1.
+
+Without a scale the interval is m ± t √v. With one from a to b, it is all mu with
+
+    (m − mu)² ≤ t² v (mu − a) (b − mu) / ((m − a) (b − m)),
+
+the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke and Wooldridge 1996).
+It stays on the scale and is longer towards its middle, as ratings near an end are skewed. Of zeros and ones it is Wilson's interval with
+the effective number of ratings m (1 − m) / v of survey statistics (Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where
+all raters agree nothing tells v, and it takes the most that the scale allows, (m − a) (b − m) / k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.reasons import Reason
+
+NO_VALUE = Reason("no_value", "no value")
+ALL_ALIKE = Reason(
+    "all_alike", "all values are the same: nothing tells how far the mean can be off"
+)
+SHARE = (0.0, 1.0)
+"""The scale of zeros and ones."""
+_ROUNDING = 1e-12
+"""A variance below this share of the squared values is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and how far it can be trusted.
+
+    Attributes:
+        mean: None without any value.
+        low, high: ends of the interval; None where there is none.
+        n: values used.
+        reason: why something is missing.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far a mean can be off.
+
+    Attributes:
+        variance: of the mean; 0 where nothing differs.
+        df: degrees of freedom of that variance.
+        n_units: that are independent of each other.
+    """
+
+    variance: float
+    df: float
+    n_units: int
+
+
+def mean_interval(
+    values: Sequence[float] | np.ndarray,
+    groups: Sequence[Any] | np.ndarray | None = None,
+    level: float = 0.90,
+    *,
+    scale: tuple[float, float] | None = None,
+    things: Sequence[Any] | np.ndarray | None = None,
+) -> Interval:
+    """Return the mean of the finite values with its interval.
+
+    Args:
+        values: (k,), NaN where undefined.
+        groups: (k,) what is independent of each other, e.g. the rater of each rating: one person's ratings resemble
+            each other, and treated as independent they would promise too much.
+        level: of the interval.
+        scale: ends of the scale that the values cannot leave, where there is one.
+        things: (k,) what was rated, where several people rated the same: ratings of one thing resemble each other too.
+            The largest variance over groups, things and both counts (Cameron, Gelbach and Miller 2011).
+
+    Raises:
+        ValueError: a value lies outside the scale.
+    """
+    array = np.asarray(values, dtype=float)
+    keep = np.isfinite(array)
+    array = array[keep]
+    if not len(array):
+        return Interval(None, None, None, 0, NO_VALUE)
+    if scale is not None and (array.min() < scale[0] or array.max() > scale[1]):
+        raise ValueError(
+            f"values from {array.min():g} to {array.max():g} on a scale of {scale[0]:g} to {scale[1]:g}; they must lie on it"
+        )
+    units = np.arange(len(array)) if groups is None else _codes(groups, keep)
+    spread = mean_spread(array, units, None if things is None else _codes(things, keep))
+    mean = float(array.mean())
+    if spread is None:
+        alone = Reason("one_value", "one value: no interval")
+        grouped = Reason("one_group", "all values of one group: no interval")
+        return Interval(mean, None, None, len(array), alone if len(array) == 1 else grouped)
+    ends = interval_ends(mean, spread, level, scale)
+    return Interval(mean, *(ends or (None, None)), len(array), None if ends else ALL_ALIKE)
+
+
+def mean_spread(
+    values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None
+) -> Spread | None:
+    """Return how far the mean of values can be off; None where all are of one unit.
+
+    Args:
+        values: (k,) finite; units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
+    """
+    over_units = _spread(values, units)
+    if things is None or over_units is None:
+        return over_units
+    over_things = _spread(values, things)
+    if over_things is None:
+        return over_units  # of one thing, for which alone the mean then stands
+    cells = _spread(values, np.unique(np.stack([units, things]), axis=1, return_inverse=True)[1])
+    both = Spread(
+        over_units.variance + over_things.variance - (cells.variance if cells else 0.0),
+        min(over_units.df, over_things.df),
+        min(over_units.n_units, over_things.n_units),
+    )
+    return max(over_units, over_things, both, key=lambda one: one.variance)
+
+
+def interval_ends(
+    mean: float, spread: Spread, level: float, scale: tuple[float, float] | None = None
+) -> tuple[float, float] | None:
+    """Return the ends of the interval of a mean; None where nothing tells how far it can be off.
+
+    Args:
+        level: of the interval; scale: as in `mean_interval`.
+    """
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(spread.df, 0.5 + level / 2))
+    if scale is None:
+        half = t * float(np.sqrt(spread.variance))
+        return (mean - half, mean + half) if spread.variance > 0 else None
+    low, high = scale
+    most = (mean - low) * (high - mean)
+    if spread.variance > 0 and most > 0:
+        # At most what ratings at both ends alone would have.
+        share = spread.variance / most
+    else:
+        share = 1 / spread.n_units
+    reach = t**2 * share
+    middle = (mean + reach * (low + high) / 2) / (1 + reach)
+    half = float(np.sqrt(reach * most + (reach * (high - low) / 2) ** 2)) / (1 + reach)
+    return max(low, middle - half), min(high, middle + half)
+
+
+def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Return the number of each kept label among the different ones."""
+    kept = np.asarray(labels, dtype=object)[keep].astype(str)
+    return np.unique(kept, return_inverse=True)[1].reshape(-1)
+
+
+def _spread(values: np.ndarray, units: np.ndarray) -> Spread | None:
+    """Return how far a mean can be off whose units are independent; None for one unit."""
+    n = np.bincount(units).astype(float)
+    n_units, n_all = len(n), len(values)
+    if n_units < 2:
+        return None
+    mean = values.mean()
+    apart = np.bincount(units, weights=values - mean)
+    rho = _resemblance(values - mean, apart, n)
+    d, share = n * (1 - rho) + n**2 * rho, n / n_all
+    total = d.sum()
+    a2 = d / (d * (1 - 2 * share) + share**2 * total)
+    variance = float((a2 * apart**2).sum()) / n_all**2
+    if variance * n_units <= _ROUNDING * max(float((values**2).mean()), 1e-300):
+        variance = 0.0
+    # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix of units.
+    a = np.sqrt(a2)
+    u, p, c = a * share, a * d, a2 * d
+    own = total * u**2 - 2 * u * p
+    trace = float((c + own).sum())
+    squares = float(
+        (c**2 + 2 * c * own).sum()
+        + 2 * (u @ u) * (p @ p)
+        + 2 * (u @ p) ** 2
+        + total**2 * (u @ u) ** 2
+        - 4 * total * (u @ p) * (u @ u)
+    )
+    return Spread(variance, trace**2 / squares, n_units)
+
+
+def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
+    """Return the correlation of two values of a unit by analysis of variance, from 0 to 1; 0 where each unit has one.
+
+    Args:
+        apart: (k,) values less their mean; sums: (units,) of them; n: (units,) values.
+    """
+    n_all, n_units = len(apart), len(n)
+    if n_all == n_units:
+        return 0.0
+    between = float((sums**2 / n).sum())
+    within = max(float((apart**2).sum()) - between, 0.0) / (n_all - n_units)
+    size = (n_all - float((n**2).sum()) / n_all) / (n_units - 1)
+    of_units = max((between / (n_units - 1) - within) / size, 0.0)
+    return of_units / (of_units + within) if of_units + within > 0 else 0.0

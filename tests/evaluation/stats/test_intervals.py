@@ -1,0 +1,130 @@
+"""Intervals of means against SciPy, statsmodels and dense algebra, and how often they hold by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from evaluation.reasons import Reason
+from evaluation.stats.intervals import SHARE, Interval, mean_interval, mean_spread
+from tests.evaluation.stats.means_by_hand import dense
+from tests.evaluation.stats.simulated_means import DESIGNS, held
+
+rng = np.random.default_rng(0)
+
+
+def test_values_that_are_independent_have_students_interval() -> None:
+    values = rng.gamma(2.0, size=15)
+    found = mean_interval(values, level=0.9)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (found.mean, found.n) == (pytest.approx(values.mean()), 15)
+
+
+def test_raters_with_as_many_ratings_each_count_by_their_means() -> None:
+    table = rng.normal(size=(8, 3)) + rng.normal(size=(8, 1))
+    found = mean_interval(table.ravel(), np.repeat(np.arange(8), 3))
+    expected = stats.ttest_1samp(table.mean(axis=1), 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_unequal_raters_have_the_degrees_of_freedom_of_dense_algebra() -> None:
+    for spread in (0.0, 0.5, 2.0):
+        units = np.repeat(np.arange(6), [1, 2, 2, 5, 9, 14])
+        values = rng.normal(0, spread, 6)[units] + rng.normal(size=len(units))
+        found = mean_spread(values, units)
+        expected = dense(values, units)
+        assert found is not None
+        assert found.variance == pytest.approx(expected.variance)
+        assert found.df == pytest.approx(expected.df)
+        assert found.df < 5
+
+
+def test_shares_have_wilsons_interval_of_their_effective_number() -> None:
+    values = np.repeat([1.0, 0.0], [17, 4])
+    found = mean_interval(values, scale=SHARE, level=0.95)
+    # By t with 20 degrees of freedom, and the variance that divides by n − 1.
+    alpha = 2 * stats.norm.sf(stats.t.ppf(0.975, 20))
+    expected = proportion_confint(17 / 21 * 20, 20, alpha=alpha, method="wilson")
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_an_interval_stays_on_its_scale_and_turns_to_its_middle() -> None:
+    values = [5, 5, 5, 5, 4]
+    found, free = mean_interval(values, scale=(1, 5)), mean_interval(values)
+    assert free.high > 5 > found.high
+    assert found.mean - found.low > 2 * (found.high - found.mean)
+    turned = mean_interval([6 - value for value in values], scale=(1, 5))
+    assert (turned.low, turned.high) == pytest.approx((6 - found.high, 6 - found.low))
+
+
+def test_a_wide_scale_changes_nothing() -> None:
+    values = rng.normal(size=12)
+    found, free = mean_interval(values, scale=(-1e6, 1e6)), mean_interval(values)
+    assert (found.low, found.high) == pytest.approx((free.low, free.high))
+
+
+def test_raters_who_all_agree_take_the_widest_interval_of_the_scale() -> None:
+    t2 = stats.t.ppf(0.95, 4) ** 2
+    found = mean_interval([5.0] * 5, scale=(1, 5))
+    assert (found.low, found.high) == pytest.approx((5 - 4 * t2 / (5 + t2), 5))
+    # As if all had said 1 or 5, three quarters of them 5.
+    inner = mean_interval([4.0] * 5, scale=(1, 5))
+    ends = proportion_confint(0.75 * 5, 5, alpha=2 * stats.norm.sf(np.sqrt(t2)), method="wilson")
+    assert (inner.low, inner.high) == pytest.approx(tuple(1 + 4 * end for end in ends))
+    free = mean_interval([3.0, 3.0, 3.0])
+    assert (free.low, free.high) == (None, None)
+    assert free.reason is not None
+    assert free.reason.code == "all_alike"
+
+
+def test_what_several_rated_alike_counts_too() -> None:
+    # Twelve raters of the same three things: more raters cannot make up for few things.
+    things, raters = np.tile(np.arange(3), 12), np.repeat(np.arange(12), 3)
+    values = np.array([-1.0, 0.0, 1.0])[things] + rng.normal(0, 0.1, 36)
+    over_raters = mean_interval(values, raters)
+    both = mean_interval(values, raters, things=things)
+    assert both.high - both.low > 5 * (over_raters.high - over_raters.low)
+    of_things = mean_spread(values, things)
+    of_both = mean_spread(values, raters, things)
+    assert of_things is not None
+    assert of_both is not None
+    assert of_both.variance >= of_things.variance
+    assert of_both.df == pytest.approx(2)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("n_raters", [3, 5, 8, 12, 20, 40])
+@pytest.mark.parametrize("level", [0.90, 0.95])
+def test_intervals_hold_as_often_as_they_say(design: str, n_raters: int, level: float) -> None:
+    """300 studies of each design, at least as many as claimed less three Monte-Carlo errors of 72 tests."""
+    share, _width = held(design, n_raters, level, 300)
+    assert share >= level - 3 * np.sqrt(level * (1 - level) / 300)
+
+
+@pytest.mark.parametrize(
+    ("values", "groups", "expected"),
+    [
+        ([], None, Interval(None, None, None, 0, "no value")),
+        ([np.nan, np.inf], None, Interval(None, None, None, 0, "no value")),
+        ([2.0, np.nan], None, Interval(2.0, None, None, 1, "one value: no interval")),
+        (
+            [2.0, 4.0],
+            ["p", "p"],
+            Interval(3.0, None, None, 2, "all values of one group: no interval"),
+        ),
+    ],
+)
+def test_undefined_has_a_reason(
+    values: list[float], groups: list[str] | None, expected: Interval
+) -> None:
+    found = mean_interval(values, groups)
+    assert found == expected
+    assert isinstance(found.reason, Reason)
+
+
+def test_a_value_off_the_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="values from 2 to 7 on a scale of 1 to 5"):
+        mean_interval([2, 7], scale=(1, 5))
