@@ -23,6 +23,7 @@ from evaluation.plots.plot import Plot
 from evaluation.printing import digits_for, figure, probability, span
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise, rank_ranges
+from evaluation.stats.gls import codes
 from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import (
@@ -127,8 +128,8 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     rows = {}
     for bot in sorted(ratings.bots):
         mine = ratings.bot == bot
-        units = ratings.unit[mine]
-        things = None if ratings.shared is None else ratings.shared[mine]
+        units = codes(ratings.unit[mine].astype(str))
+        things = None if ratings.shared is None else codes(ratings.shared[mine].astype(str))
         for key in keys:
             values = ratings.values(key)[mine]
             known = values[np.isfinite(values)]

@@ -36,8 +36,8 @@ ALL_ALIKE = Reason(
 )
 SHARE = (0.0, 1.0)
 """The scale of zeros and ones."""
-_ROUNDING = 1e-12
-"""A variance below this share of the squared values is rounding."""
+_ROUNDING = 1e-9
+"""A distance below this share of the scale, or a deviation below this share of the values, is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,8 @@ def mean_interval(
     array = array[keep]
     if not len(array):
         return Interval(None, None, None, 0, NO_VALUE)
-    if scale is not None and (array.min() < scale[0] or array.max() > scale[1]):
-        raise ValueError(
-            f"values from {array.min():g} to {array.max():g} on a scale of {scale[0]:g} to {scale[1]:g}; they must lie on it"
-        )
+    if scale is not None:
+        array = _on_scale(array, scale)
     units = np.arange(len(array)) if groups is None else _codes(groups, keep)
     spread = mean_spread(array, units, None if things is None else _codes(things, keep))
     mean = float(array.mean())
@@ -129,7 +127,8 @@ def mean_spread(
     over_things = _spread(values, things)
     if over_things is None:
         return over_units  # of one thing, for which alone the mean then stands
-    cells = _spread(values, np.unique(np.stack([units, things]), axis=1, return_inverse=True)[1])
+    crossed = units * (int(things.max()) + 1) + things
+    cells = _spread(values, np.unique(crossed, return_inverse=True)[1])
     both = Spread(
         over_units.variance + over_things.variance - (cells.variance if cells else 0.0),
         min(over_units.df, over_things.df),
@@ -153,9 +152,8 @@ def interval_ends(
         half = t * float(np.sqrt(spread.variance))
         return (mean - half, mean + half) if spread.variance > 0 else None
     low, high = scale
-    most = (mean - low) * (high - mean)
+    most = max((mean - low) * (high - mean), 0.0)
     if spread.variance > 0 and most > 0:
-        # At most what ratings at both ends alone would have.
         share = spread.variance / most
     else:
         share = 1 / spread.n_units
@@ -165,9 +163,22 @@ def interval_ends(
     return max(low, middle - half), min(high, middle + half)
 
 
+def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
+    """Return the values, those that rounding put beyond an end of the scale at that end."""
+    low, high = scale
+    least, most, margin = float(values.min()), float(values.max()), _ROUNDING * (high - low)
+    if least < low - margin or most > high + margin:
+        raise ValueError(
+            f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it"
+        )
+    return np.clip(values, low, high)
+
+
 def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
     """Return the number of each kept label among the different ones."""
-    kept = np.asarray(labels, dtype=object)[keep].astype(str)
+    kept = np.asarray(labels)[keep]
+    if kept.dtype.kind not in "iu":
+        kept = np.asarray(labels, dtype=object)[keep].astype(str)
     return np.unique(kept, return_inverse=True)[1].reshape(-1)
 
 
@@ -184,7 +195,7 @@ def _spread(values: np.ndarray, units: np.ndarray) -> Spread | None:
     total = d.sum()
     a2 = d / (d * (1 - 2 * share) + share**2 * total)
     variance = float((a2 * apart**2).sum()) / n_all**2
-    if variance * n_units <= _ROUNDING * max(float((values**2).mean()), 1e-300):
+    if variance * n_units <= _ROUNDING**2 * max(float((values**2).mean()), 1e-300):
         variance = 0.0
     # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix of units.
     a = np.sqrt(a2)

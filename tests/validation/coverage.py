@@ -63,13 +63,21 @@ def differences(n: int) -> list[str]:
 
 def means(n: int) -> list[str]:
     """Return how often intervals of a bot's mean held, by design, number of raters and level."""
-    return [
+    lines = [
         told(f"mean of {k} raters, {design}", round(share * n), n, width, level)
         for level in LEVELS
         for design in simulated_means.DESIGNS
         for k in RATERS
         for share, width in [simulated_means.held(design, k, level, n)]
     ]
+    for sizes in ((3, 3), (8, 6), (20, 5), (5, 20), (20, 20)):
+        for spreads in ((0.5, 0.5), (0.7, 0.1), (0.1, 0.7)):
+            share, width = simulated_means.held_crossed(*sizes, spreads, LEVEL, n)
+            what = (
+                f"mean of {sizes[0]} raters of the same {sizes[1]} things, which vary by {spreads}"
+            )
+            lines.append(told(what, round(share * n), n, width))
+    return lines
 
 
 def correlations(n: int) -> list[str]:

@@ -74,3 +74,35 @@ def held(
         inside += found.low <= truth <= found.high
         width += found.high - found.low
     return inside / n_studies, width / n_studies
+
+
+def held_crossed(
+    n_raters: int,
+    n_things: int,
+    spreads: tuple[float, float],
+    level: float,
+    n_studies: int,
+    seed: int = 1,
+) -> tuple[float, float]:
+    """Return the same where everybody rates the same things, and both raters and things differ.
+
+    Args:
+        spreads: standard deviation of raters and of things, beside .7 of a rating.
+    """
+    raters, things = (
+        np.repeat(np.arange(n_raters), n_things),
+        np.tile(np.arange(n_things), n_raters),
+    )
+    rng = np.random.default_rng(seed)
+    inside, width = 0, 0.0
+    for _ in range(n_studies):
+        of_raters = rng.normal(0, spreads[0], n_raters)[raters]
+        values = of_raters + rng.normal(0, spreads[1], n_things)[things]
+        found = mean_interval(
+            values + rng.normal(0, 0.7, len(values)), raters, level, things=things
+        )
+        assert found.low is not None
+        assert found.high is not None
+        inside += found.low <= 0 <= found.high
+        width += found.high - found.low
+    return inside / n_studies, width / n_studies

@@ -10,7 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import SHARE, Interval, mean_interval, mean_spread
 from tests.evaluation.stats.means_by_hand import dense
-from tests.evaluation.stats.simulated_means import DESIGNS, held
+from tests.evaluation.stats.simulated_means import DESIGNS, held, held_crossed
 
 rng = np.random.default_rng(0)
 
@@ -102,6 +102,15 @@ def test_intervals_hold_as_often_as_they_say(design: str, n_raters: int, level: 
     """300 studies of each design, at least as many as claimed less three Monte-Carlo errors of 72 tests."""
     share, _width = held(design, n_raters, level, 300)
     assert share >= level - 3 * np.sqrt(level * (1 - level) / 300)
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (8, 6), (20, 5), (5, 20)])
+@pytest.mark.parametrize("spreads", [(0.5, 0.5), (0.7, 0.1), (0.1, 0.7)])
+def test_intervals_hold_where_everybody_rates_the_same(
+    sizes: tuple[int, int], spreads: tuple[float, float]
+) -> None:
+    share, _width = held_crossed(*sizes, spreads, 0.9, 300)
+    assert share >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 300)
 
 
 @pytest.mark.parametrize(
