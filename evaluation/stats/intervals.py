@@ -110,7 +110,8 @@ def mean_interval(
         grouped = Reason("one_group", "all values of one group: no interval")
         return Interval(mean, None, None, len(array), alone if len(array) == 1 else grouped)
     ends = interval_ends(mean, spread, level, scale)
-    return Interval(mean, *(ends or (None, None)), len(array), None if ends else ALL_ALIKE)
+    low, high = ends or (None, None)
+    return Interval(mean, low, high, len(array), None if ends else ALL_ALIKE)
 
 
 def mean_spread(

@@ -91,9 +91,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
     if any(bot.bot.is_control for bot in summary.bots):
         notes.append(_("Hollow bar: control bot."))
     if summary.n_ratings:
-        notes.append(
-            _("Intervals are over raters, or over chats where raters are unnamed.")
-        )
+        notes.append(_("Intervals are over raters, or over chats where raters are unnamed."))
     return lead, " ".join(notes)
 
 

@@ -78,7 +78,9 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     ).format(
         intervals=_("always-valid, over raters and items, as the study still collects")
         if is_collecting(frame.study)
-        else _("Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"),
+        else _(
+            "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
+        ),
         shared=frame.study.values.judging.kappa_items,
         key=frame.study.key,
         protocol=frame.study.protocol,

@@ -68,9 +68,7 @@ FRAGMENTS: dict[str, str] = {
     "no_pair_defined": gettext_noop("no pair has a kappa"),
     "no_pair_correlates": gettext_noop("no pair of raters has a correlation"),
     "no_pair_shares": gettext_noop("no pair of raters shares {min_items} items"),
-    "all_alike": gettext_noop(
-        "all values are the same: nothing tells how far the mean can be off"
-    ),
+    "all_alike": gettext_noop("all values are the same: nothing tells how far the mean can be off"),
     "all_the_same": gettext_noop("all ratings are the same: agreement is certain"),
     "no_interval": gettext_noop("no interval: most resamples are undefined"),
     "always_tied": gettext_noop("one of the two always called them the same"),
