@@ -14,7 +14,8 @@ TORCH ?=
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP_INSTALL := $(PYTHON) -m pip install --quiet --no-compile
 # pip compiles in one process, and what nobody imports too. What is left out here, Python compiles when it is imported.
-COMPILE = @$(PYTHON) -m compileall -qq -j 0 -x '/(tests?|testing|_inductor|transformers/models)/' $(VENV)/lib || true
+UNUSED := twisted|autobahn|mypyc|pygments/lexers|numpy/distutils|sympy/(physics|stats|parsing|combinatorics)
+COMPILE = @$(PYTHON) -m compileall -qq -j 0 -x '/(tests?|testing|_inductor|transformers/models|$(UNUSED))/' $(VENV)/lib || true
 
 PYTEST_ARGS ?=
 # Worker processes of pytest: the long tests mostly wait for servers and browsers. 0 runs the tests in one process.
@@ -86,7 +87,8 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
   webapp/api/test_contract.py webapp/plugins/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
   webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py \
-  webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py)
+  webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \
+  webapp/test_command_line.py webapp/core/test_log_files.py webapp/runs/test_fits.py webapp/runs/test_devices.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.

@@ -64,6 +64,20 @@ ELSEWHERE = {
         "webapp/results/test_pairs_by_hand.py",
         "webapp/participant/test_dialogues.py",
     ),
+    # What the migrations do to rows, and how a worker takes over work whose holder is gone.
+    "upgrades/test_half_done.py": (
+        "upgrades/test_upgrades.py",
+        "webapp/runs/test_worker.py",
+        "webapp/runs/test_jobs.py",
+    ),
+    # Short names of commands and what they print without a database; the commands themselves are called there.
+    "webapp/test_command_line.py": ("webapp/runs/test_commands.py", "journeys/test_research.py"),
+    # Files of lines; a worker that does a job by Redis is started there.
+    "webapp/core/test_log_files.py": ("webapp/runs/test_worker.py",),
+    # What is fitted and what mistakes are told; fits as jobs, stored and shown on pages, are there.
+    "webapp/runs/test_fits.py": ("journeys/test_research.py", "webapp/results/test_stored.py"),
+    # Where models compute.
+    "webapp/runs/test_devices.py": ("webapp/runs/test_metrics.py", "webapp/runs/test_shards.py"),
 }
 """Left out because they compute much: what may differ between databases is asked of both in these files."""
 

@@ -15,7 +15,7 @@ from chatbots import Conversation, Identity
 from chatbots.base import Bot
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.registry import UnknownName, bot_get, bot_list, bot_load, bots
-from chatbots.serving import reply
+from chatbots.serving import Reply, reply
 
 NAMES = bots.names()
 
@@ -56,6 +56,12 @@ def bot(request: pytest.FixtureRequest) -> Bot:
     return bot_load(request.param)
 
 
+@pytest.fixture(scope="module")
+def answers(bot: Bot) -> list[Reply]:
+    """Return what the bot replies to every context, all in one batch."""
+    return reply(bot, contexts())
+
+
 def test_the_bots_of_this_project_are_found() -> None:
     assert {"eliza", "retrieval", "parrot", "generic"} <= set(NAMES)
     assert {bot.name for bot in bot_list() if bot.is_control} >= {"parrot", "generic"}
@@ -80,27 +86,26 @@ def test_who_it_is_is_known_without_loading(name: str) -> None:
     assert inspect.getdoc(type(bot))
 
 
-def test_every_conversation_gets_a_reply_with_something_in_it(bot: Bot) -> None:
-    for context, answer in zip(contexts(), reply(bot, contexts()), strict=True):
+def test_every_conversation_gets_a_reply_with_something_in_it(answers: list[Reply]) -> None:
+    for context, answer in zip(contexts(), answers, strict=True):
         assert answer.error is None, f"{context.id}: {answer.error}"
         # The parrot repeats: blanks from a participant cannot come from a person (the chat refuses them).
         assert answer.text is not None
         assert answer.text.strip(), context.id
 
 
-def test_the_same_context_and_seed_give_the_same_reply(bot: Bot) -> None:
+def test_the_same_context_and_seed_give_the_same_reply(bot: Bot, answers: list[Reply]) -> None:
     if not bot.deterministic:
         pytest.skip("says itself that it is not deterministic")
-    assert reply(bot, contexts()) == reply(bot, contexts())
+    assert reply(bot, contexts()) == answers
 
 
-def test_a_reply_does_not_depend_on_who_shares_the_batch(bot: Bot) -> None:
+def test_a_reply_does_not_depend_on_who_shares_the_batch(bot: Bot, answers: list[Reply]) -> None:
     if not bot.deterministic:
         pytest.skip("says itself that it is not deterministic")
-    together = reply(bot, contexts())
     alone = [reply(bot, [context])[0] for context in contexts()]
     backwards = reply(bot, contexts()[::-1])[::-1]
-    assert together == alone == backwards
+    assert answers == alone == backwards
 
 
 def test_it_can_be_loaded_again_and_unloaded(bot: Bot) -> None:

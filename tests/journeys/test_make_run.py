@@ -46,7 +46,6 @@ def wait_for(condition, what: str, timeout_s: float) -> None:
 
 def used_before(data_dir: Path, env: dict[str, str]) -> None:
     """Put into the folder what an earlier `make run` left, with a demo whose only bot is there at once."""
-    shutil.copy(migrated_file(), data_dir / "confab.sqlite3")
     code = (
         "from webapp.studies.services import study_create;"
         "study_create(key='demo', name='Mine', title='Changed since', bots=['eliza'], state='collecting')"
@@ -78,6 +77,8 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
         "PORT": str(port),
         "OMP_NUM_THREADS": "1",
     }
+    # Tables are made by the same command in an empty folder where the installed package is tested.
+    shutil.copy(migrated_file(), tmp_path / "confab.sqlite3")
     if not is_first:
         used_before(tmp_path, env)
     output = (tmp_path / "make.log").open("w")

@@ -148,14 +148,14 @@ def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Pat
     print(f"{rated.name}: {found['seconds']:.0f} s for the metrics", flush=True)
 
 
-def fits_of(confab: Confab, rated: RatedSet) -> list[dict[str, Any]]:
-    """Fit one set by every preset; the JSON of `fit_hybrid`, which tells of both intercepts."""
+def fits_of(confab: Confab, rated: RatedSet) -> dict[str, dict[str, Any]]:
+    """Fit one set by every preset; by its name the JSON of `fit_hybrid`, which tells of both intercepts."""
     excluded = ["--exclude-bots", ",".join(rated.exclude_bots)] if rated.exclude_bots else []
     fit = ["fit_hybrid", "--study", rated.name, "--target", ",".join(rated.targets), *excluded]
-    return [
-        confab.command(*fit, "--preset", preset, "--intercept", "common", "--json")
+    return {
+        preset: confab.command(*fit, "--preset", preset, "--intercept", "common", "--json")
         for preset in PRESETS
-    ]
+    }
 
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
@@ -261,14 +261,14 @@ def main() -> int:
         for rated in here:
             started = time.monotonic()
             fits = fits_of(confab, rated)
-            for fit in fits:
+            for fit in fits.values():
                 rows += rows_of(rated.title, fit)
-            rows += baseline_rows(fits[0])
-            notes.append(notes_of(rated.title, fits[-1]))
+            rows += baseline_rows(fits[PRESETS[0]])
+            notes.append(notes_of(rated.title, fits[PRESETS[-1]]))
             if not rated.note:
                 tables = tables_of(rated.name, rated.targets, rated.exclude_bots)
                 sizes, n_samples = SIZES[options.size]
-                values += value_rows(rated.name, tables, sizes, n_samples)
+                values += value_rows(rated.name, tables, fits, sizes, n_samples)
                 notes.append(permuted_standings(rated.name, tables, 2 * n_samples))
                 samples = [subsample(tables, sizes[-1], seed) for seed in range(n_samples)]
                 notes.append(training_noise_told(rated.name, sizes[-1], samples))

@@ -137,13 +137,18 @@ def value_row(name: str, size: str, preset: str, found: Sequence[float], n: int)
     return [name, size, fit, *cells, share(inside), figure(score), share(pairs)]
 
 
-def value_rows(name: str, tables: Tables, sizes: Sequence[int], n_samples: int) -> list[list[str]]:
-    """Return the lines of a set: whole, and by size the mean over seeded subsamples.
+def value_rows(
+    name: str,
+    tables: Tables,
+    whole: Mapping[str, dict[str, Any]],
+    sizes: Sequence[int],
+    n_samples: int,
+) -> list[list[str]]:
+    """Return the lines of a set: whole, by the fits that each preset has made of it, and by size the mean over seeded subsamples.
 
     What a subsample predicts is compared with its own human means, which are noisy, and for `strong` with those of
     all conversations too.
     """
-    whole = {preset: fitted(tables, preset) for preset in PRESETS}
     rows = [value_row(name, "all", preset, figures_of(fit), 1) for preset, fit in whole.items()]
     human = {bot: found["adjusted_mean"] for bot, found in whole["strong"]["bots"].items()}
     for size in sizes:

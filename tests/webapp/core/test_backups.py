@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from tests.builders import make_conversation, make_rating, make_study
 from tests.conftest import ROOT
+from tests.databases import migrated_file
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.backups import (
     backup_make,
@@ -306,7 +308,8 @@ def test_everything_moves_to_another_database(
 def test_everything_moves_from_postgresql_to_sqlite_and_back(
     collected: Conversation, empty_database: str, tmp_path: Path
 ) -> None:
-    between = f"sqlite:///{tmp_path / 'between.sqlite3'}"
+    # This one has its tables already; that a move makes them is seen at the second.
+    between = f"sqlite:///{shutil.copy(migrated_file(), tmp_path / 'between.sqlite3')}"
     here = empty_database.removesuffix("_other")
     assert "holds something already" in moved(here, between, tmp_path)
     assert "holds something already" in moved(between, empty_database, tmp_path)
