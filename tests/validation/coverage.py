@@ -2,8 +2,8 @@
 
     python -m tests.validation.coverage --size quick|full
 
-Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, prediction-powered
-means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
+Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, strengths of bots,
+prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
 what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
 
@@ -18,6 +18,7 @@ from scipy import stats as distributions
 
 from evaluation.hybrid.levels import bot_levels
 from evaluation.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.ppi import powered_mean
 from tests.evaluation.stats import simulated_means, test_gls, test_sequential
@@ -125,6 +126,39 @@ def agreements(n: int) -> list[str]:
     return lines
 
 
+def strengths(n: int) -> list[str]:
+    """Return how often differences of log strengths held, by raters who differ in what they prefer."""
+    true = bradley_terry(*_judged(np.random.default_rng(9), 6_000, 10))
+    truth = {(pair.a, pair.b): pair.difference for pair in true.comparisons}
+    lines = []
+    for n_raters, n_each in ((6, 10), (10, 10), (20, 6), (40, 4)):
+        rng = np.random.default_rng(1)
+        held, of, width = 0, 0, 0.0
+        for _ in range(n):
+            found = bradley_terry(*_judged(rng, n_raters, n_each), level=LEVEL)
+            for pair in found.comparisons:
+                low, high, real = pair.low, pair.high, truth[pair.a, pair.b]
+                assert low is not None and high is not None and real is not None  # noqa: PT018
+                held, of, width = held + (low <= real <= high), of + 1, width + high - low
+        what = f"difference of strengths, {n_raters} raters of {n_each} pairs"
+        lines.append(told(what, round(held / of * n), n, width / of))
+    return lines
+
+
+def _judged(
+    rng: np.random.Generator, n_raters: int, n_each: int
+) -> tuple[list[str], list[str], np.ndarray, list[str]]:
+    """Return the first and the second bot of each pair, whether the first won, and who judged."""
+    bots = np.array(["a", "b", "c"])
+    first = rng.integers(3, size=(n_raters, n_each))
+    second = (first + rng.integers(1, 3, size=first.shape)) % 3
+    own = np.array([0.0, 0.4, 1.0]) + rng.normal(0, 0.7, size=(n_raters, 3))
+    rater = np.repeat(np.arange(n_raters), n_each)
+    ahead = own[rater, first.ravel()] - own[rater, second.ravel()]
+    won = (rng.random(len(ahead)) < 1 / (1 + np.exp(-ahead))).astype(float)
+    return bots[first.ravel()].tolist(), bots[second.ravel()].tolist(), won, rater.tolist()
+
+
 def _answers(rng: np.random.Generator, n_items: int) -> np.ndarray:
     """Return (n_items, 4) answers: the true one of three, or by chance with the same frequencies."""
     frequency = [0.5, 0.3, 0.2]
@@ -179,7 +213,8 @@ def main() -> int:
     n = N_STUDIES[parser.parse_args().size]
     for part in (differences, means, correlations, powered, looked_at_often):
         print("\n".join(part(n)), flush=True)
-    print("\n".join(agreements(n // 3)), flush=True)
+    for part in (agreements, strengths):
+        print("\n".join(part(n // 3)), flush=True)
     return 0
 
 

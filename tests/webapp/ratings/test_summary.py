@@ -39,7 +39,8 @@ def test_means_counts_and_votes_are_those_of_the_rows() -> None:
         values = given[bot.bot.bot_id]
         found = bot.intervals["quality"]
         assert found.mean == pytest.approx(np.mean(values))
-        assert min(values) <= found.low <= found.mean <= found.high <= max(values)
+        # Of the scale, and further than values of so few that happen to be close.
+        assert 1 <= found.low < found.mean < found.high <= 7
         assert (bot.votes_up, bot.votes_down) == (len(values), len(values))
         assert bot.n_replies == 3 * len(values)
     means = [bot.intervals["quality"].mean for bot in summary.bots]
