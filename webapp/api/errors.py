@@ -113,7 +113,7 @@ def handlers_add(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        words = "This call needs a token, in the header “Authorization: Bearer …”."
+        words = "This call needs a token, in the header `Authorization: Bearer confab_...`"
         return answer(request, 401, "no_token", words)
 
     @api.exception_handler(Throttled)

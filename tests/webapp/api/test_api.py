@@ -266,6 +266,8 @@ def test_conversations_are_imported_by_a_job() -> None:
 def test_lists_of_bots_metrics_and_tables() -> None:
     program = Program(Right.READ)
     assert "eliza" in {one["id"] for one in program.get("bots").json()}
-    words = next(one for one in program.get("metrics").json() if one["name"] == "words")
+    metrics = program.get("metrics").json()
+    assert all(len(one["columns"]) == len(set(one["columns"])) for one in metrics)
+    words = next(one for one in metrics if one["name"] == "words")
     assert "words_bot" in words["columns"]
     assert "for_raters" in {one["name"] for one in program.get("tables").json()}

@@ -88,7 +88,8 @@ def metrics(request: HttpRequest) -> Any:
             title=str(one.title),
             is_default=getattr(one, "default", True),
             unavailable=one.unavailable_reason(),
-            columns=[column.name for column in one.columns],
+            # A name may stand at both levels, of turns and of conversations.
+            columns=list(dict.fromkeys(column.name for column in one.columns)),
         )
         for one in metric_list()
     ]
