@@ -14,6 +14,7 @@ from transformers import AutoConfig, GenerationConfig
 
 from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
+from chatbots.generation.attention import attention_use
 from chatbots.generation.cache_rows import Rows
 from chatbots.generation.decoding import choose, penalise_repetition
 from chatbots.generation.kept_turns import KEPT
@@ -115,6 +116,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     _refuse_slow_dtype(bot, folder, device)
     loaded = load(folder, device=device, dtype=bot.options.dtype)
     model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
+    attention_use(model)
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
     stop_tokens = {ends} if isinstance(ends, int) else set(ends or ())

@@ -21,6 +21,7 @@ HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model
 NEURAL_ENGINES = (
     "chatbots.models",
     "chatbots.training",
+    "chatbots.generation.attention",
     "chatbots.generation.cache_rows",
     "chatbots.generation.decoding",
     "chatbots.generation.checkpoint_batch",
