@@ -96,7 +96,7 @@ class Graph:
             else:
                 rows.setdefault(place, []).append(k)
         for place, hops in self._found(list(rows)):
-            found[np.ix_(rows[place], there)] = hops[wanted]
+            found[np.ix_(np.array(rows[place]), there)] = hops[wanted]
         return found
 
     def reaches(self, word: str) -> bool:

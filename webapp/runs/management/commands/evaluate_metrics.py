@@ -26,6 +26,7 @@ from webapp.runs.management.scoring import reply_bar, scoring_arguments
 from webapp.runs.management.studies import study_named
 
 if TYPE_CHECKING:
+    from evaluation.items import ChatPair, Item
     from evaluation.judgements import Judgements
     from webapp.studies.models import Study
 
@@ -111,7 +112,8 @@ class Command(ConfabCommand):
         people = study_judgements(study, **counted)
         if people is None or not len(people):
             raise CommandError(f"nobody has compared two replies or chats in {study.key} yet")
-        items = list(study_pair_items(study)) or list(study_pair_chats(study, **counted))
+        items: list[Item] | list[ChatPair] = list(study_pair_items(study))
+        items = items or list(study_pair_chats(study, **counted))
         found = choose(
             people,
             items,
