@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -38,13 +39,24 @@ _WAITS_DAYS = 3
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something a person should look at: bold words, the rest, one way there."""
+    """Something a person should look at: bold words, the rest, one way there.
+
+    Attributes:
+        tone: bad, warn, info, or wait: nothing is wrong, but something is still to come.
+        href: the name of the page, what its address is made of, and the query.
+    """
 
     tone: str
     lead: str
     rest: str
     action: str
     href: tuple[str, dict[str, str], str]
+
+    @property
+    def address(self) -> str:
+        """Where the action leads."""
+        route, parts, query = self.href
+        return reverse(route, kwargs=parts) + (f"?{query}" if query else "")
 
 
 def needs(*, may_pay: bool = True) -> list[Need]:
@@ -110,7 +122,7 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
 
     Args:
         may_pay: whether the page Pay is open to whoever reads this; else they see the chats.
-        study: of this study alone; None: of all.
+        study: of this study alone, whose name is then not said; None: of all.
     """
     people = Participant.objects.filter(is_synthetic=False)
     if study is not None:
@@ -148,7 +160,9 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
             Need(
                 "warn",
                 ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
-                _("lost a chat to a bot failure in {study} and should be paid.").format(
+                _("lost a chat to a bot failure and should be paid.")
+                if study is not None
+                else _("lost a chat to a bot failure in {study} and should be paid.").format(
                     study=names[pk].name
                 ),
                 _("Decide about pay") if may_pay else _("Review"),
@@ -158,19 +172,19 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
     return found
 
 
-def pay_waits() -> list[Need]:
-    """Return needs of decisions about pay that could not be sent, and of work that has waited days for one."""
+def pay_waits(study: Study | None = None) -> list[Need]:
+    """Return needs of decisions about pay that could not be sent, and of work that has waited days for one.
+
+    Args:
+        study: of this study alone, whose name is then not said; None: of all that are not archived.
+    """
+    among = Q(participant__study__archived_at=None)
+    if study is not None:
+        among = Q(participant__study=study)
     unsent = Decision.objects.filter(
-        state__in=(Decision.State.FAILED, Decision.State.UNSURE),
-        participant__study__archived_at=None,
+        among, state__in=(Decision.State.FAILED, Decision.State.UNSURE)
     )
-    waiting = _undecided().filter(
-        outcome=Outcome.RATED,
-        ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS),
-        participant__study__archived_at=None,
-        participant__platform__in=PAYING,
-        participant__is_synthetic=False,
-    )
+    waiting = tasks_waiting(among).filter(ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS))
     n_unsent = dict(unsent.order_by().values_list("participant__study").annotate(n=Count("pk")))
     n_waiting = dict(
         waiting.order_by()
@@ -182,7 +196,9 @@ def pay_waits() -> list[Need]:
         Need(
             "warn",
             ngettext("%(n)d decision", "%(n)d decisions", n) % {"n": n},
-            _("about pay in {study} could not be sent.").format(study=studies[pk].name),
+            _("about pay could not be sent.")
+            if study is not None
+            else _("about pay in {study} could not be sent.").format(study=studies[pk].name),
             _("See why"),
             ("dashboard:study_pay", {"key": studies[pk].key}, "show=failed"),
         )
@@ -192,17 +208,40 @@ def pay_waits() -> list[Need]:
         Need(
             "info",
             ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
-            ngettext(
-                "finished {study} more than {days} days ago, and waits for a decision about pay.",
-                "finished {study} more than {days} days ago, and wait for a decision about pay.",
-                n,
-            ).format(study=studies[pk].name, days=_WAITS_DAYS),
+            _waiting_said(n, "" if study is not None else studies[pk].name),
             _("Decide about pay"),
             ("dashboard:study_pay", {"key": studies[pk].key}, ""),
         )
         for pk, n in n_waiting.items()
     ]
     return found
+
+
+def tasks_waiting(among: Q) -> QuerySet[Task]:
+    """Return the finished tasks of people among these who came from a platform that waits for what is decided of their pay."""
+    return _undecided().filter(
+        among,
+        outcome=Outcome.RATED,
+        participant__platform__in=PAYING,
+        participant__is_synthetic=False,
+    )
+
+
+def _waiting_said(n: int, study: str) -> str:
+    """Say that so many people wait for days; in which study, where its name is given."""
+    if not study:
+        words = ngettext(
+            "finished more than {days} days ago, and waits for a decision about pay.",
+            "finished more than {days} days ago, and wait for a decision about pay.",
+            n,
+        )
+    else:
+        words = ngettext(
+            "finished {study} more than {days} days ago, and waits for a decision about pay.",
+            "finished {study} more than {days} days ago, and wait for a decision about pay.",
+            n,
+        )
+    return words.format(study=study, days=_WAITS_DAYS)
 
 
 def alert_needs() -> list[Need]:
@@ -313,12 +352,9 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
         counts[row["task__participant__study"]][row["bot_id"]] = row["n"]
     found = []
     for study in studies:
-        of_bots = {bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots}
-        most = max(of_bots.values(), default=0)
-        late = {bot_id: most - n for bot_id, n in of_bots.items() if most - n >= _BEHIND}
-        # Few chats are unevenly spread by chance alone.
-        if late and most >= 2 * _BEHIND:
-            bot_id, gap = max(late.items(), key=lambda item: item[1])
+        late = bot_behind({bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots})
+        if late is not None:
+            bot_id, gap = late
             found.append(
                 Need(
                     "info",
@@ -327,10 +363,22 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
                         n=gap, study=study.name
                     ),
                     _("See places"),
-                    ("dashboard:study", {"key": study.key}, ""),
+                    ("dashboard:study_places", {"key": study.key}, ""),
                 )
             )
     return found
+
+
+def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
+    """Return which bot has fewest of the conversations counted here, and how many fewer than the leading one.
+
+    None where they are about even, or so few that chance alone spreads them unevenly.
+    """
+    most = max(counts.values(), default=0)
+    late = {bot_id: most - n for bot_id, n in counts.items() if most - n >= _BEHIND}
+    if not late or most < 2 * _BEHIND:
+        return None
+    return max(late.items(), key=lambda item: item[1])
 
 
 def _undecided() -> QuerySet[Task]:

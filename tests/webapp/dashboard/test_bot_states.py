@@ -66,7 +66,7 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "It is tried again by itself" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "One bot is offered to nobody:" in overview
+    assert "is offered to nobody: failed at its latest 3 replies" in overview
     assert "Nobody can be given a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its latest 3 replies" in needs

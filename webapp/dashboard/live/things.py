@@ -29,10 +29,7 @@ def things_of(study: Study, bots: list[LiveBot], *, may_pay: bool) -> list[Thing
     """Return what needs a person in the study."""
     found = [_aside(bot) for bot in bots if bot.aside is not None]
     for need in pay_needs(may_pay=may_pay, study=study):
-        route, kwargs, query = need.href
-        href = reverse(route, kwargs=kwargs) + (f"?{query}" if query else "")
-        rest = _("lost a chat to a bot failure and should be paid.")
-        found.append(Thing(need.lead, rest, need.action, href))
+        found.append(Thing(need.lead, need.rest, need.action, need.address))
     return found
 
 

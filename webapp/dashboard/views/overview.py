@@ -12,7 +12,7 @@ from chatbots.registry import UnknownName, title_of
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may
 from webapp.dashboard import selectors
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.fields import title_of_value
@@ -20,6 +20,7 @@ from webapp.dashboard.known import known_so_far
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of, selfplay_bots
 from webapp.dashboard.recruiting import participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
+from webapp.dashboard.study_needs import study_needs
 from webapp.dashboard.views.answers import shown
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
@@ -69,12 +70,14 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     is_rated_whole = not (judges or judges_conversations(study) or compares_pairs(study))
     pipeline = pipeline_of(study, cards, progress) if is_rated_whole else None
     running = pipeline.next.job if pipeline else None
+    n_synthetic = synthetic_count(study)
     known, known_waits = None, False
     if is_rated_whole and sum(1 for bot in progress if bot.n_completed) > 1:
         found = shown(request, study, "comparisons")
         known_waits = found.waiting is not None
         if found.frame is not None:
             known = known_so_far(found.frame, found.result)
+    things = study_needs(study, cards, progress, may_pay=may(request.user, Right.PAY))
     return study_page(
         request,
         "overview.html",
@@ -89,7 +92,6 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         progress=progress,
         judges_items=judges,
         models=selectors.models_progress(study, include_synthetic=synthetic) if judges else [],
-        not_offered=[bot for bot in mine if not bot.is_offered],
         nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
         clock=clock_of(study),
@@ -97,7 +99,9 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         protocol=title_of(protocols, study.protocol),
         amounts=amounts_of(study),
         rule=title_of(rules, study.rule),
-        n_synthetic=synthetic_count(study),
+        n_synthetic=n_synthetic,
+        needs=things if things or not study.is_imported else None,
+        may_rehearse=not (study.is_imported or n_synthetic) and may(request.user, Right.RUN),
         dimensions=list(study.rubric.dimensions.all()),
         links=recruiting_links(study, participant_link(request, study)),
     )

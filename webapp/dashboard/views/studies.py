@@ -37,13 +37,7 @@ def studies(request: HttpRequest) -> HttpResponse:
         is_archive=is_archive,
         n_archived=selectors.archived_count(),
         n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),
-        needs=[
-            (
-                need,
-                reverse(need.href[0], kwargs=need.href[1]) + (need.href[2] and f"?{need.href[2]}"),
-            )
-            for need in needs(may_pay=may(request.user, Right.PAY))
-        ],
+        needs=needs(may_pay=may(request.user, Right.PAY)),
         running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
     )
 

@@ -1,0 +1,106 @@
+"""What needs a person in one study, for its overview: pay, flags, reports, bots that fail, and what is still to come.
+
+Conversations are not counted again: the overview's cards and the progress of its bots have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Exists, OuterRef, Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.dashboard.needs import Need, bot_behind, pay_needs, pay_waits, tasks_waiting
+from webapp.dashboard.reports import reports_unseen
+from webapp.dashboard.selectors import BotProgress, StudyCards
+from webapp.quality.models import TaskFlag
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+
+def study_needs(
+    study: Study, cards: StudyCards, progress: Sequence[BotProgress], *, may_pay: bool
+) -> list[Need]:
+    """Return what needs a person in the study, the most pressing first.
+
+    Args:
+        cards, progress: as the overview shows them.
+        may_pay: whether the page Pay is open to whoever reads this.
+    """
+    found = pay_needs(may_pay=may_pay, study=study)
+    if may_pay:
+        found += [*_flagged(study), *pay_waits(study)]
+    if n_reports := reports_unseen([study]).get(study.pk, 0):
+        found.append(
+            Need(
+                "warn",
+                ngettext("%(n)d reply", "%(n)d replies", n_reports) % {"n": n_reports},
+                _("reported by people, and not looked at yet."),
+                _("See reports"),
+                ("dashboard:study_reports", {"key": study.key}, ""),
+            )
+        )
+    if study.state == Study.State.COLLECTING and not study.is_imported:
+        found += [*_bots(study, progress), *_to_come(study, cards, progress)]
+    return found
+
+
+def _flagged(study: Study) -> list[Need]:
+    """Return a need about those whose work has a flag, and about whose pay nobody has decided."""
+    flags = TaskFlag.objects.filter(task=OuterRef("pk"))
+    tasks = tasks_waiting(Q(participant__study=study)).filter(Exists(flags))
+    n = tasks.order_by().values("participant").distinct().count()
+    if not n:
+        return []
+    return [
+        Need(
+            "warn",
+            ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
+            ngettext("has flags and waits for pay.", "have flags and wait for pay.", n),
+            _("Look at them"),
+            ("dashboard:study_pay", {"key": study.key}, "show=look"),
+        )
+    ]
+
+
+def _bots(study: Study, progress: Sequence[BotProgress]) -> list[Need]:
+    """Return needs about bots that fail or are offered to nobody."""
+    return [
+        Need(
+            "warn",
+            bot.title,
+            f"{bot.reason}."
+            if bot.is_offered
+            else _("is offered to nobody: {reason}. People are given the others meanwhile.").format(
+                reason=bot.reason
+            ),
+            _("See the bot"),
+            ("dashboard:bot", {"bot_id": bot.bot_id}, ""),
+        )
+        for bot in progress
+        if bot.reason and bot.bot_id in study.bots
+    ]
+
+
+def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -> list[Need]:
+    """Return a need about what the plan still lacks, and about a bot that lags behind."""
+    n_left = max(cards.n_wanted - cards.n_completed, 0)
+    counts = {bot.title: bot.n_completed for bot in progress if bot.bot_id in study.bots}
+    late = None if judges_items(study) else bot_behind(counts)
+    if not n_left and late is None:
+        return []
+    behind = ""
+    if late is not None:
+        behind = _("{bot} is {n} behind.").format(bot=late[0], n=late[1])
+    live = ("dashboard:study_live", {"key": study.key}, "")
+    if not n_left:
+        places = ("dashboard:study_places", {"key": study.key}, "")
+        return [Need("wait", "", behind, _("See places"), places)]
+    lead = ngettext("%(n)s chat", "%(n)s chats", n_left)
+    if judges_items(study):
+        lead = ngettext("%(n)s task", "%(n)s tasks", n_left)
+    rest = ngettext("is still to come.", "are still to come.", n_left)
+    return [
+        Need("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), _("Live room"), live)
+    ]
