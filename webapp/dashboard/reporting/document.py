@@ -139,7 +139,7 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
     return Chapter(
         section.id,
         str(section.title),
-        tuple(section.lead),
+        (*section.lead, *section.how),
         tuple(section.points),
         tuple(section.missing),
         section.caution,

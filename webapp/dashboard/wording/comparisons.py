@@ -105,8 +105,9 @@ def comparisons_section(
             test=test_said(compared),
         )
     )
-    section.lead.append(" ".join(deciding_sentences(compared)))
+    section.how.extend(deciding_sentences(compared))
     section.points.extend(ranking_verdicts(compared, titles, digits))
+    section.points_title = _("Each bot and the next one in the ranking")
     if compared.controls:
         section.lead.append(_controls(compared, titles))
     section.figures.append(

@@ -37,6 +37,8 @@ class Section:
         title: its heading.
         lead: what was found, in sentences; the first is the most important.
         points: single findings, as a list.
+        points_title: what the list is of, where a page folds it because it is long.
+        how: by which test or rule it was found, in sentences.
         figures, tables: in order, figures first.
         missing: what could not be computed, each with its reason.
         caution: what to know before quoting any of it.
@@ -46,6 +48,8 @@ class Section:
     title: str
     lead: list[str] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
+    points_title: str = ""
+    how: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     tables: list[NamedTable] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -15,6 +15,9 @@ from webapp.dashboard import counts
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed, two_digits
 
+_NAMED = 5
+"""Of more bots than these the last are counted and not named."""
+
 
 def pair_verdict(
     found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int
@@ -148,6 +151,7 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
         return _("{best} is rated higher than each of the other bots.").format(best=best)
     if len(close) == len(compared.order) - 1:
         return _("No other bot can be told apart from {best}.").format(best=best)
-    return _("{close} cannot be told apart from {best}.").format(
-        best=best, close=listed([titles.get(bot, bot) for bot in close])
-    )
+    named = [titles.get(bot, bot) for bot in close]
+    if len(named) > _NAMED:
+        named = [*named[: _NAMED - 1], _("{n} more").format(n=len(named) - _NAMED + 1)]
+    return _("{close} cannot be told apart from {best}.").format(best=best, close=listed(named))

@@ -93,6 +93,10 @@ def test_the_whole_and_neighbours() -> None:
     assert overall("a", "c") == "Ann is rated higher than each of the other bots."
     assert overall("a", "b") == "No other bot can be told apart from Ann."
     assert "nothing to compare" in overall("a")
+    many = [*"abcdefghi", "z"]
+    close = [pair("a", other, 0.1, ordered=other == "z") for other in many[1:]]
+    said_of_many = overall_verdict(compared(many, close), TITLES)
+    assert said_of_many == "Bob, Cy, d, e and 4 more cannot be told apart from Ann."
     said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
     assert said[0].startswith("Ann and Bob cannot")
     assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."
