@@ -93,19 +93,6 @@ if (bench) {
 
   addEventListener("popstate", () => location.reload());
 
-  // One sheet at a time; Escape closes it and gives the focus back to its opener.
-  for (const sheet of bench.querySelectorAll("[data-closes]")) {
-    sheet.addEventListener("toggle", () => {
-      if (!sheet.open) return;
-      for (const other of bench.querySelectorAll("[data-closes][open]")) if (other !== sheet) other.open = false;
-    });
-    sheet.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      sheet.open = false;
-      sheet.querySelector("summary").focus();
-    });
-  }
-
   for (const form of bench.querySelectorAll("[data-spread]")) spreadStart(form);
 
   // Six columns at most: the others are closed once six are chosen.
