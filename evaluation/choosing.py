@@ -14,6 +14,7 @@ from evaluation.columns import Level
 from evaluation.items import ChatPair, Item, ReplyInContext
 from evaluation.judgements import NO_VALUE, OF_CHATS
 from evaluation.judging import PairJudged, context_name
+from evaluation.judging_files import JudgedRead
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
@@ -77,29 +78,75 @@ def choose(
         UnknownName: for an unknown metric, with the nearest ones.
         ValueError: nobody was asked the question.
     """
-    chats = [item for item in items if isinstance(item, ChatPair)]
-    pairs = [one for one in items if isinstance(one, Item) and one.second_response is not None]
-    level: Level = "conversation" if chats else "turn"
     shared = shared or Shared()
     found = {}
     for one in metrics:
         name = one if isinstance(one, str) else one.name
-        metric, wanted = metric_and_columns(one, level)
-        reason = metric.unavailable_reason()
-        if reason is None and not any(column.level == level for column in metric.columns):
-            reason = OF_REPLIES if chats else OF_CHATS
-        if reason is not None:
-            found[name] = MetricChosen(name, unavailable=reason)
-            continue
         told = progress(name) if progress is not None else None
-        column, chosen = (
-            _chosen_chats(metric, wanted, chats, shared, told)
-            if chats
-            else _chosen(metric, wanted, pairs, shared, told)
-        )
-        agreement = choices_beside(people, chosen, question)
-        found[name] = MetricChosen(name, column, agreement)
+        asked = [question or people.leading]
+        [found[name]] = choose_everywhere(
+            people, items, one, questions=asked, shared=shared, progress=told
+        ).values()
     return found
+
+
+def choose_everywhere(
+    people: Judgements,
+    items: Sequence[Item | ChatPair],
+    metric: Metric | str,
+    *,
+    questions: Sequence[str] = (),
+    shared: Shared | None = None,
+    progress: Progress | None = None,
+) -> dict[str, MetricChosen]:
+    """Let a metric choose as in `choose`, once, and set that beside people's answers to every question.
+
+    Args:
+        questions: these alone; none: all that people were asked.
+
+    Returns:
+        By question, in its order.
+
+    Raises:
+        UnknownName: for an unknown metric, with the nearest ones.
+        ValueError: nobody was asked one of the questions.
+    """
+    chats = [item for item in items if isinstance(item, ChatPair)]
+    pairs = [one for one in items if isinstance(one, Item) and one.second_response is not None]
+    level: Level = "conversation" if chats else "turn"
+    name = metric if isinstance(metric, str) else metric.name
+    found, wanted = metric_and_columns(metric, level)
+    asked = questions or list(people.titles)
+    reason = found.unavailable_reason()
+    if reason is None and not any(column.level == level for column in found.columns):
+        reason = OF_REPLIES if chats else OF_CHATS
+    if reason is not None:
+        return {question: MetricChosen(name, unavailable=reason) for question in asked}
+    shared = shared or Shared()
+    column, chosen = (
+        _chosen_chats(found, wanted, chats, shared, progress)
+        if chats
+        else _chosen(found, wanted, pairs, shared, progress)
+    )
+    return {
+        question: MetricChosen(name, column, choices_beside(people, chosen, question))
+        for question in asked
+    }
+
+
+def judge_everywhere(
+    people: Judgements, judged: JudgedRead, questions: Sequence[str] = ()
+) -> dict[str, MetricChosen]:
+    """Return by question how what a judge said of the pairs agrees with people; `questions` as in `choose_everywhere`.
+
+    Raises:
+        ValueError: nobody was asked one of the questions.
+    """
+    name, chosen = f"{judged.name} (pairs)", judge_chosen(judged.pairs)
+    return {
+        question: MetricChosen(name, agreement=choices_beside(people, chosen, question))
+        for question in questions or people.titles
+    }
 
 
 def _chosen(

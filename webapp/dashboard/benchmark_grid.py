@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
@@ -11,7 +13,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from evaluation.metrics.replies import NO_REFERENCE
-from evaluation.printing import share
+from evaluation.printing import figure, share
 from evaluation.published.rows import Published, beside, published_of, published_sets
 from evaluation.stats.correlation import Method
 from webapp.dashboard.plots.figure import Cell, Header, Table
@@ -20,6 +22,9 @@ from webapp.dashboard.wording.reasons import said
 from webapp.results.benchmark import BASELINE
 from webapp.runs.models import Job, State
 
+_BELOW = -2.0
+MEAN, RANK, NAME = "", "rank", "name"
+"""By what rows can stand, beside a data set's own numbers."""
 METHODS: dict[Method, str] = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
 
 
@@ -30,6 +35,7 @@ class DataSet:
     Attributes:
         origin: the name of the data set in the file; also where it is the only one.
         target: the dimension that is compared; empty where people did not judge the chosen one.
+        language: the code of the one that most of its replies are in; empty where it cannot be told.
     """
 
     job: Job
@@ -38,6 +44,12 @@ class DataSet:
     target: str
     n_items: int
     origin: str = ""
+    language: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others in an address."""
+        return f"{self.job.pk}-{self.source}" if self.source else str(self.job.pk)
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -139,13 +151,18 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """A metric with a cell for every data set."""
+    """A metric with a cell for every data set.
+
+    Attributes:
+        rank: the mean of its places among the metrics that have a number there; None without any number.
+    """
 
     name: str
     title: str
     under: str
     versions: str
     cells: tuple[GridCell, ...]
+    rank: float | None = None
 
     @property
     def is_baseline(self) -> bool:
@@ -153,18 +170,28 @@ class GridRow:
 
     @property
     def mean(self) -> float:
-        """The mean of its numbers, by which rows stand; below all others without any."""
+        """The mean of its numbers; below all others without any."""
         known = [cell.r for cell in self.cells if cell.r is not None]
-        return sum(known) / len(known) if known else -2.0
+        return sum(known) / len(known) if known else _BELOW
+
+    @property
+    def rank_shown(self) -> str:
+        """The mean place, with one digit."""
+        return figure(self.rank, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The whole table."""
+    """The whole table.
+
+    Attributes:
+        languages: codes of those that any data set is in, shown or not.
+    """
 
     sets: tuple[DataSet, ...]
     rows: tuple[GridRow, ...]
     targets: tuple[str, ...]
+    languages: tuple[str, ...] = ()
 
     @property
     def n_items(self) -> int:
@@ -190,6 +217,7 @@ class Grid:
         headers += [Header("r", numeric=True), Header("95 %", numeric=True)]
         headers += [Header("p", numeric=True), Header("n", numeric=True), Header(_("Version"))]
         headers += [Header(_("Published r"), numeric=True), Header(_("Published by"))]
+        headers += [Header(_("Language")), Header(_("Mean rank"), numeric=True)]
         rows = [
             [
                 Cell(row.title), Cell(one.title), Cell(one.target),
@@ -198,6 +226,7 @@ class Grid:
                 Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
                 Cell(row.versions), Cell(cell.printed, raw=(cell.published_r,)),
                 Cell(cell.published.place if cell.published and cell.printed else ""),
+                Cell(one.language), Cell(row.rank_shown, raw=(row.rank,)),
             ]
             for row in self.rows
             for one, cell in zip(self.sets, row.cells, strict=True)
@@ -211,17 +240,28 @@ def _interval(low: float | None, high: float | None) -> str:
     return _("{low} to {high}").format(low=share(low), high=share(high))
 
 
-def grid_of(jobs: Sequence[Job], *, method: Method, target: str) -> Grid:
+def grid_of(
+    jobs: Sequence[Job], *, method: Method, target: str, language: str = "", sort: str = MEAN
+) -> Grid:
     """Arrange what these jobs found.
 
     Args:
-        jobs: finished ones, one for each data set.
+        jobs: finished ones, one for each data set; those of pairs are passed over.
         target: the dimension to compare; empty: of each data set its usual one.
+        language: of the data sets; empty: all.
+        sort: `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `MEAN`. The baseline stays last.
     """
-    done = [job for job in jobs if job.state == State.DONE and job.result]
-    sets = tuple(one for job in done for one in _sets(job, target))
+    done = [
+        job
+        for job in jobs
+        if job.state == State.DONE and job.result and "questions" not in job.result
+    ]
+    all_sets = [one for job in done for one in _sets(job, target)]
+    languages = tuple(sorted({one.language for one in all_sets if one.language}))
+    sets = tuple(one for one in all_sets if not language or one.language == language)
+    shown = [job for job in done if any(one.job.pk == job.pk for one in sets)]
     titles: dict[str, dict[str, Any]] = {}
-    for job in done:
+    for job in shown:
         for found in (job.result or {})["metrics"]:
             titles.setdefault(found["metric"], found)
     rows = [
@@ -229,14 +269,40 @@ def grid_of(jobs: Sequence[Job], *, method: Method, target: str) -> Grid:
             name,
             found["title"],
             _("baseline") if name == BASELINE else _("version {v}").format(v=found["version"]),
-            ", ".join(sorted(set(_versions(done, name)))),
+            ", ".join(sorted(set(_versions(shown, name)))),
             tuple(_cell(one, name, method, target) for one in sets),
         )
         for name, found in titles.items()
     ]
-    rows.sort(key=lambda row: (row.is_baseline, -row.mean, row.title))
+    rows = [replace(row, rank=_mean_rank(row, rows)) for row in rows]
+    places = {one.name: place for place, one in enumerate(sets)}
+    rows.sort(key=lambda row: (row.is_baseline, *_order(row, sort, places), row.title))
     targets = dict.fromkeys(name for job in done for name in (job.result or {})["targets"])
-    return Grid(sets, tuple(rows), tuple(targets))
+    return Grid(sets, tuple(rows), tuple(targets), languages)
+
+
+def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, ...]:
+    """Return by what a row stands, lowest first."""
+    if sort == NAME:
+        return ()
+    if sort == RANK:
+        return (row.rank if row.rank is not None else math.inf,)
+    if sort in places:
+        r = row.cells[places[sort]].r
+        return (-(_BELOW if r is None else r),)
+    return (-row.mean,)
+
+
+def _mean_rank(row: GridRow, rows: Sequence[GridRow]) -> float | None:
+    """Return the mean of a row's places on the data sets where it has a number; equal numbers share their places."""
+    places = []
+    for k, cell in enumerate(row.cells):
+        if cell.r is not None:
+            others = [one.cells[k].r for one in rows if one.cells[k].r is not None]
+            above = sum(r > cell.r for r in others if r is not None)
+            same = sum(r == cell.r for r in others)
+            places.append(above + (same + 1) / 2)
+    return sum(places) / len(places) if places else None
 
 
 def _versions(jobs: Sequence[Job], metric: str) -> Iterator[str]:
@@ -259,7 +325,9 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
         chosen = ""
     if not sources:
         [origin, *others] = dict.fromkeys(result["sources"]) or [""]
-        yield DataSet(job, title, "", chosen, result["n_items"], "" if others else origin)
+        language = _most_told(result.get("languages", {}).values())
+        origin = "" if others else origin
+        yield DataSet(job, title, "", chosen, result["n_items"], origin, language)
     for source in sources:
         # Of a long set some items are kept for plots: the share of these stands for that of all.
         share_of = result["sources"].count(source) / max(len(result["sources"]), 1)
@@ -270,7 +338,14 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
             chosen,
             round(share_of * result["n_items"]),
             source,
+            result.get("languages", {}).get(source, ""),
         )
+
+
+def _most_told(languages: Iterable[str]) -> str:
+    """Return the language that most sources of one data set are in; empty without any."""
+    counted = Counter(languages).most_common(1)
+    return counted[0][0] if counted else ""
 
 
 def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:

@@ -242,6 +242,14 @@ class BenchmarkForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
         help_text=_("One JSON object per line, as the command “export --what judged” writes them."),
     )
+    judged = forms.FileField(
+        label=_("What a judge chose"),
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
+        help_text=_(
+            "With a study whose people compare two replies or chats: the CSV that the command “judge_pairs --output” wrote of its pairs."
+        ),
+    )
     metrics = forms.MultipleChoiceField(
         label=_("Metrics"),
         widget=forms.CheckboxSelectMultiple,
@@ -266,20 +274,40 @@ class BenchmarkForm(forms.Form):
             raise forms.ValidationError(
                 __("“{name}” is no .jsonl or .jsonl.gz file.").format(name=file.name)
             )
-        if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
-            raise forms.ValidationError(
-                __("The file has {size} MB; at most {limit} MB can be uploaded.").format(
-                    size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB
-                )
-            )
+        _limited(file)
+        return file
+
+    def clean_judged(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["judged"]
+        if file is None:
+            return None
+        if not file.name.lower().endswith(".csv"):
+            raise forms.ValidationError(__("“{name}” is no .csv file.").format(name=file.name))
+        _limited(file)
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Check that one data set is given."""
+        """Check that one data set is given, and a judge's choices only with a study."""
         cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("judged") is not None and not cleaned.get("study"):
+            self.add_error(
+                "judged",
+                __("A judge’s choices stand beside those of a study’s people: choose the study."),
+            )
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
             raise forms.ValidationError(__("Choose a study or a file, and not both."))
         return cleaned
+
+
+def _limited(file: Any) -> None:
+    """Refuse an uploaded file that is too large."""
+    if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
+        raise forms.ValidationError(
+            __("The file has {size} MB; at most {limit} MB can be uploaded.").format(
+                size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB
+            )
+        )
 
 
 class ImportForm(forms.Form):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Max, Q, Sum
 from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
@@ -23,6 +23,8 @@ from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
 from webapp.ratings.judged import study_judged
 from webapp.ratings.models import Rating
+from webapp.ratings.pairs import compares_pairs
+from webapp.results.benchmark_choices import PairsJudged, pairs_judged, pairs_refusal
 from webapp.results.benchmark_files import (
     benchmark_file,
     benchmark_files,
@@ -50,12 +52,15 @@ class BenchmarkAsked(Values):
     Attributes:
         study: key of the study; or `file`, the name of an uploaded one in the data folder.
         title: of the file for people.
+        judged: the name of an uploaded file of what a judge chose of the study's pairs; judged_title: for people.
         metrics: names of metrics or of single columns.
     """
 
     study: str = ""
     file: str = ""
     title: str = ""
+    judged: str = ""
+    judged_title: str = ""
     metrics: Many[str]
 
 
@@ -104,15 +109,22 @@ def benchmark_ask(
     study: Study | None = None,
     file: str = "",
     title: str = "",
+    judged: str = "",
+    judged_title: str = "",
     created_by: User | None = None,
 ) -> Job:
     """Return the job that sets metrics against a study's raters or a file's; the one there is, of the same data and versions.
 
     One that failed or was stopped begins again.
 
+    Args:
+        judged: as `BenchmarkAsked`.
+
     Raises:
-        Refused: no metric, or an unknown one.
+        Refused: no metric, an unknown one, or a judge's choices beside a study that does not compare.
     """
+    if study is not None and (why := pairs_refusal(study, judged=bool(judged))):
+        raise Refused("not_compared", why)
     known = {one.name: one.metric for one in benchmark_metrics()}
     if not metrics:
         raise Refused("no_metric", str(_("Choose a metric at least.")))
@@ -125,9 +137,17 @@ def benchmark_ask(
             "study": study.key if study is not None else "",
             "file": file,
             "title": title,
+            "judged": judged,
+            "judged_title": judged_title,
             "metrics": list(metrics),
         },
-        state=_digest([versions, data_now(study) if study is not None else file]),
+        state=_digest(
+            [
+                versions,
+                data_now(study) if study is not None else file,
+                *([judged] if judged else []),
+            ]
+        ),
         study=study,
         created_by=created_by,
     )
@@ -190,7 +210,7 @@ def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> 
                 if identities.get(one["metric"], one["identity"]) != one["identity"]
             ),
             tuple(one["title"] for one in computed if one["metric"] not in identities),
-            bool(job.payload["file"]) and not (benchmark_folder() / job.payload["file"]).is_file(),
+            any(not (benchmark_folder() / name).is_file() for name in _files(job.payload)),
         )
         if stale.said_more or stale.changed or stale.gone:
             found.append(stale)
@@ -209,8 +229,19 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
         study=job.study,
         file=job.payload["file"],
         title=job.payload["title"],
+        judged=job.payload.get("judged", ""),
+        judged_title=job.payload.get("judged_title", ""),
         created_by=created_by,
     )
+
+
+def _files(payload: Mapping[str, Any]) -> dict[str, str]:
+    """Return by name the uploaded files that a comparison is of, with what they were called."""
+    named = {
+        payload["file"]: payload["title"],
+        payload.get("judged", ""): payload.get("judged_title", ""),
+    }
+    return {name: title for name, title in named.items() if name}
 
 
 def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
@@ -234,6 +265,18 @@ def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
     if not found.targets:
         raise Refused("not_judged", str(_("Nobody has judged a single reply there.")))
     return found
+
+
+def benchmark_pairs(asked: BenchmarkAsked) -> PairsJudged | None:
+    """Read the pairs of a study whose people compare two replies or chats; None of any other data set.
+
+    Raises:
+        Refused: as `pairs_judged`.
+    """
+    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    if study is None or not compares_pairs(study):
+        return None
+    return pairs_judged(study, asked.judged)
 
 
 def benchmarks_newest() -> list[Job]:
@@ -270,7 +313,8 @@ def benchmark_uploads() -> list[Uploaded]:
     titles: dict[str, dict[str, None]] = {}
     jobs = Job.objects.filter(kind=KIND).order_by("pk")
     for payload in jobs.values_list("payload", flat=True):
-        titles.setdefault(payload["file"], {})[payload["title"]] = None
+        for name, title in _files(payload).items():
+            titles.setdefault(name, {})[title] = None
     return [
         Uploaded(path.name, ", ".join(titles.get(path.name, {})) or path.name, path.stat().st_size)
         for path in benchmark_files()
@@ -288,8 +332,9 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
     Raises:
         Refused: there is no such file.
     """
-    jobs = Job.objects.filter(kind=KIND, payload__file=file)
-    titles = {job.payload["title"] for job in jobs}
+    is_of_it = Q(payload__file=file) | Q(payload__judged=file)
+    jobs = Job.objects.filter(is_of_it, kind=KIND)
+    titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
         raise Refused("no_file", str(_("There is no such file; perhaps somebody has removed it.")))

@@ -1,4 +1,4 @@
-"""Uploaded files of judged replies, kept in the data folder under the digest of what they hold."""
+"""Uploaded files, kept in the data folder under the digest of what they hold: judged replies, and what judges said of pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from django.utils.translation import gettext as _
 
 from evaluation.formats.base import Skipped
 from evaluation.items import judged_read
+from evaluation.judging_files import judged_file_read
 from webapp.core.errors import Refused
 
 _LINES_LOOKED_AT = 50
-_NAME = re.compile(r"[0-9a-f]{32}\.jsonl(\.gz)?")
+_NAME = re.compile(r"[0-9a-f]{32}\.(jsonl(\.gz)?|csv)")
+OF_JUDGE = ".csv"
+"""How the name of a file of a judge's choices ends."""
 
 
 def benchmark_folder() -> Path:
@@ -57,6 +60,26 @@ def benchmark_file_keep(upload: Path, ending: str) -> str:
             raise Refused("not_judged", _not_judged(mistake))
     else:
         raise Refused("not_judged", _not_judged(mistake))
+    return _keep(upload, ending)
+
+
+def judged_file_keep(upload: Path) -> str:
+    """Keep an uploaded file of a judge's choices between two replies under the name of its digest, and return that.
+
+    Raises:
+        Refused: it is another kind of file, of several judges, or holds no pair.
+    """
+    try:
+        read = judged_file_read(upload)
+    except (ValueError, UnicodeDecodeError) as error:
+        told = str(error).replace(str(upload), str(_("the file")))
+        raise Refused("not_judged", told) from error
+    if not read.pairs:
+        raise Refused("not_judged", str(_("The file holds no pair that a judge judged.")))
+    return _keep(upload, OF_JUDGE)
+
+
+def _keep(upload: Path, ending: str) -> str:
     content = upload.read_bytes()
     name = f"{hashlib.sha256(content).hexdigest()[:32]}{ending}"
     (benchmark_folder() / name).write_bytes(content)

@@ -12,12 +12,20 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import call_command
 from django.test import Client
 
 from evaluation.judgements import judge
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import (
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
+from webapp.ratings.services import rating_add
 from webapp.results.benchmark import (
     benchmark_ask,
     benchmark_folder,
@@ -26,6 +34,10 @@ from webapp.results.benchmark import (
 )
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job, State
+from webapp.studies.items import item_add
+from webapp.studies.models import Study
+from webapp.studies.services import task_open
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/dashboard/benchmark/"
@@ -86,7 +98,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     rows = re.findall(r'<th scope="row">([^<]+)<', html.partition("<tfoot>")[0])
     assert rows[-1] == "Words in the reply"
     assert 'class="bench-baseline"' in html
-    assert html.count('<th scope="col">') == 3
+    assert html.count('<th scope="col">') == 4, "the metric, two data sets, the mean rank"
     table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode())))  # fmt: skip
     mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
     assert float(mine["r"]) == pytest.approx(found["r"])
@@ -158,6 +170,127 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     everything = staff.get(f"{ADDRESS}published/").content.decode()
     assert "best of three raters" in everything
     assert ".86 [.84, .88]" in everything, "RADE on its empathetic set, with an interval"
+
+
+GERMAN = (
+    "Ich gehe heute mit meiner Schwester in die Stadt und kaufe dort frisches Brot und Gemüse. "
+)
+ENGLISH = (
+    "My sister and I are walking into the town today, where we would like to buy some fresh bread. "
+)
+
+
+def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None:
+    rows = [json.loads(line) for line in judged().decode().splitlines()]
+    for row in rows:
+        row["context"] = [f"{(GERMAN, ENGLISH)[row['id'] % 2]}{row['id'] // 4}"]
+        row["reference"] = "so it is"
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    post(staff, content, "mine.jsonl", "rouge_l", "bleu", "words_bot")
+    job_do(job := Job.objects.get(kind="benchmark"))
+    job.refresh_from_db()
+    assert job.result["languages"] == {"set 0": "de", "set 1": "en"}
+
+    def shown(query: str) -> tuple[list[str], list[str], str]:
+        html = staff.get(f"{ADDRESS}?target=good&{query}").content.decode()
+        head, _, body = html.partition("<tbody>")
+        sets = re.findall(r'<th scope="col">([^<]+)<span>n ', head)
+        return sets, re.findall(r'<th scope="row">([^<]+)<', body.partition("<tfoot>")[0]), html
+
+    sets, names, html = shown("")
+    assert sets == ["set 0", "set 1"]
+    assert "nothing is said about other languages" not in html
+    sets, _names, html = shown("language=de")
+    assert sets == ["set 0"]
+    assert '<option value="de" selected>German</option>' in html
+    assert "by=spearman&amp;target=good&amp;language=de" in html, "other menus keep the language"
+    assert shown("language=fi")[0] == ["set 0", "set 1"], "of a data set that is gone"
+    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode())))  # fmt: skip
+    r = {row["Metric"]: float(row["r"]) for row in table}
+    assert {row["Language"] for row in table} == {"en"}
+    _sets, names, _html = shown(f"sort={job.pk}-set 1")
+    assert names == [*sorted(list(r)[:2], key=lambda name: -r[name]), "Words in the reply"]
+    assert shown("sort=name")[1] == [*sorted(names[:2]), "Words in the reply"]
+    ranked = sorted(table, key=lambda row: (row["Metric"] == names[-1], float(row["Mean rank"])))
+    assert [row["Metric"] for row in ranked] == shown("language=en&sort=rank")[1]
+
+
+def compared() -> Study:
+    """Make a study in which two people compared two replies, three times each."""
+    study = make_study("compared", protocol="pairwise", bots=[], state="draft", n_items=3)
+    for key, texts in zip("abc", (("cats", "dogs, cats"), ("no no no", "yes"), ("hi", "ho")), strict=True):  # fmt: skip
+        two = [{"model": bot, "text": text} for bot, text in zip("pq", texts, strict=True)]
+        item_add(study=study, key=key, context=["hi"], responses=two)
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for said in ({"a": -1, "b": 1, "c": 0}, {"a": -1, "b": 0, "c": 0}):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item"):
+            answers = dict.fromkeys(("fluency", "relatedness", "empathy"), 0)
+            rating_add(task=task, target=slot.item, answers={**answers, "quality": said[slot.item.key]})  # fmt: skip
+    return study
+
+
+JUDGED = """item,context,first,second,preferred,judged_by,preference,first_place,words_first,words_second,judge
+a,hi,p,q,second,fair,0.2,0.5,1,2,0123
+b,hi,p,q,first,fair,0.9,0.5,3,1,0123
+"""
+
+
+def ask_pairs(staff: Client, judge: str, study: str = "compared", name: str = "judged.csv") -> Any:
+    file = SimpleUploadedFile(name, judge.encode())
+    return staff.post(ADDRESS, {"study": study, "judged": file, "metrics": ["bleu", "words_bot"]})
+
+
+def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_command(
+    staff: Client, tmp_path: Path
+) -> None:
+    compared()
+    assert ask_pairs(staff, JUDGED).status_code == 302
+    [job] = Job.objects.filter(kind="benchmark")
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    file, out = tmp_path / "judged.csv", io.StringIO()
+    file.write_text(JUDGED)
+    asked = ["--study", "compared", "--metrics", "bleu,words_bot", "--judged", str(file), "--json"]
+    call_command("evaluate_metrics", *asked, stdout=out, stderr=io.StringIO())
+    of_command = json.loads(out.getvalue())
+    assert job.result["judge"]["choices"]["quality"] == of_command["fair (pairs)"]
+    for one in job.result["metrics"]:
+        assert one["choices"]["quality"] == of_command[one["metric"]]
+    html = staff.get(ADDRESS).content.decode()
+    assert "Which of two is better" in html
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)</tr>", html, re.S)
+    first = re.sub(r"<[^>]+>", " ", rows[0]).split()
+    assert first[:2] == ["fair", "(judge)"]
+    low, high = of_command["fair (pairs)"]["agreed"]["ci95"]
+    assert first[2:5] == ["1.00", f"[{low:.2f},".replace("0.", "."), f"{high:.2f}]"]
+    assert "1 pair left out: nothing was chosen of the pair (fair (judge))." in html
+    assert "Nothing has been compared yet" not in html
+    assert staff.get(f"{ADDRESS}{job.pk}/words_bot/").status_code == 404
+    again = staff.post(f"{ADDRESS}{job.pk}/again/")
+    assert again.status_code == 302
+    assert Job.objects.filter(kind="benchmark").count() == 1, "the same data, versions and judge"
+    name = job.payload["judged"]
+    assert f'value="{name}"' in html
+    staff.post(f"{ADDRESS}files/remove/", {"file": name})
+    assert not Job.objects.filter(kind="benchmark").exists()
+
+
+def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
+    compared()
+    make_study("chats")
+    for content, study, name, told in (
+        (JUDGED, "", "judged.csv", "choose the study"),
+        (JUDGED, "chats", "judged.csv", "People do not compare two replies or chats in"),
+        (JUDGED, "compared", "judged.txt", "“judged.txt” is no .csv file."),
+        ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
+        (JUDGED.partition("\n")[0] + "\n", "compared", "judged.csv", "holds no pair"),
+    ):
+        answer = ask_pairs(staff, content, study, name)
+        assert answer.status_code == 400
+        assert told in answer.content.decode()
+    assert not Job.objects.filter(kind="benchmark").exists()
 
 
 def test_a_file_is_removed_with_all_that_was_computed_of_it_and_the_log_says_by_whom(

@@ -20,7 +20,8 @@ from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.benchmark_grid import METHODS, Grid, grid_of
+from webapp.dashboard.benchmark_choices import ChoiceSet, choice_sets
+from webapp.dashboard.benchmark_grid import MEAN, METHODS, NAME, RANK, Grid, grid_of
 from webapp.dashboard.context import page
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
@@ -39,8 +40,9 @@ from webapp.results.benchmark import (
     benchmark_uploads,
     benchmarks_newest,
 )
-from webapp.results.benchmark_files import benchmark_file_keep
+from webapp.results.benchmark_files import benchmark_file_keep, judged_file_keep
 from webapp.runs.models import Job, State
+from webapp.runs.selectors.languages import language_name
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.selectors import study_found
 
@@ -61,13 +63,23 @@ def benchmark(request: HttpRequest) -> HttpResponse:
     jobs_settle()
     jobs = benchmarks_newest()
     grid, method, chosen = _grid(request, jobs)
+    choices = choice_sets(jobs, chosen["target"])
     return page(
         request,
         "benchmark.html",
         "benchmark",
         grid=grid,
         methods=[(name, title, _here(chosen, by=name)) for name, title in METHODS.items()],
-        targets=[(name, _here(chosen, target=name)) for name in grid.targets],
+        targets=[(name, _here(chosen, target=name)) for name in _targets(grid, choices)],
+        choices=choices,
+        languages=[(code, language_name(code)) for code in grid.languages],
+        only_language=language_name(grid.languages[0]) if _is_of_one_language(grid) else "",
+        sorts=[
+            (MEAN, _("mean correlation")),
+            (RANK, _("mean rank")),
+            (NAME, _("name")),
+            *((one.name, one.title) for one in grid.sets),
+        ],
         usual=_here(chosen, target=""),
         download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
         beside=beside_ours(grid, method),
@@ -220,8 +232,24 @@ def _models(part: Any) -> Table | None:
 def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str, str]]:
     by = request.GET.get("by", "")
     method: Method = next((one for one in METHODS if one == by), "spearman")
-    chosen = {"by": str(method), "target": request.GET.get("target", "")}
-    return grid_of(jobs, method=method, target=chosen["target"]), method, chosen
+    asked = {name: request.GET.get(name, "") for name in ("target", "language", "sort")}
+    grid = grid_of(jobs, method=method, **asked)
+    if asked["language"] not in grid.languages:  # of a data set that is gone
+        asked["language"] = ""
+        grid = grid_of(jobs, method=method, **asked)
+    return grid, method, {"by": str(method), **asked}
+
+
+def _targets(grid: Grid, choices: list[ChoiceSet]) -> list[str]:
+    """Return the dimensions and questions to choose from."""
+    return list(
+        dict.fromkeys([*grid.targets, *(name for one in choices for name in one.questions)])
+    )
+
+
+def _is_of_one_language(grid: Grid) -> bool:
+    """Tell whether all data sets are in one language, as far as it could be told of every one."""
+    return len(grid.languages) == 1 and all(one.language for one in grid.sets)
 
 
 def _here(chosen: dict[str, str], **other: str) -> str:
@@ -231,19 +259,27 @@ def _here(chosen: dict[str, str], **other: str) -> str:
 
 def _ask(form: BenchmarkForm, user: Any) -> Job:
     data = form.cleaned_data
-    upload, file = data["file"], ""
+    upload, file, of_judge, judged = data["file"], "", data["judged"], ""
+    if of_judge is not None:
+        with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
+            judged = judged_file_keep(_written(of_judge, Path(folder) / "upload.csv"))
     if upload is not None:
         with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
             ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
-            path = Path(folder) / f"upload{ending}"
-            with path.open("wb") as handle:
-                for chunk in upload.chunks():
-                    handle.write(chunk)
-            file = benchmark_file_keep(path, ending)
+            file = benchmark_file_keep(_written(upload, Path(folder) / f"upload{ending}"), ending)
     return benchmark_ask(
         metrics=data["metrics"],
         study=study_found(data["study"]) if not file else None,
         file=file,
         title=upload.name if file else "",
+        judged=judged,
+        judged_title=of_judge.name if judged else "",
         created_by=user,
     )
+
+
+def _written(upload: Any, path: Path) -> Path:
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
+    return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from django.conf import settings
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
+from evaluation.items import JudgedItem
+from evaluation.languages import language_of
 from webapp.bots.text_store import text_store
 from webapp.core.errors import Refused
 from webapp.results.benchmark import (
@@ -19,8 +22,10 @@ from webapp.results.benchmark import (
     BenchmarkAsked,
     benchmark_judgements,
     benchmark_metrics,
+    benchmark_pairs,
     data_now,
 )
+from webapp.results.benchmark_choices import choices_of_judge, choices_of_metric, choices_result
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import Job, State
 from webapp.studies.models import Study
@@ -40,17 +45,40 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
         return str(_("Benchmark of {data}")).format(data=name)
 
     def plan(self, job: Job, asked: BenchmarkAsked) -> Iterable[ShardPlan]:
-        n_items = len(benchmark_judgements(asked).items)
-        return [ShardPlan({"metric": name}, n_total=n_items) for name in asked.metrics]
+        pairs = benchmark_pairs(asked)
+        if pairs is None:
+            n_items = len(benchmark_judgements(asked).items)
+        else:
+            n_items = 2 * pairs.n_items
+        plans = [ShardPlan({"metric": name}, n_total=n_items) for name in asked.metrics]
+        if pairs is not None and pairs.judged is not None:
+            plans.append(ShardPlan({"metric": ""}, n_total=pairs.n_items))
+        return plans
 
     def slice(self, work: Work[Job, BenchmarkAsked]) -> dict[str, Any]:
         from evaluation.judgements import judge_everywhere
         from evaluation.metrics.shared import Shared
 
-        name = work.shard["metric"]
+        name, data = work.shard["metric"], _data(work.asked)
+        pairs = benchmark_pairs(work.asked)
+        if pairs is not None and not name:
+            found_of_judge = choices_of_judge(pairs)
+            work.beat(pairs.n_items, now=True)
+            return {"metric": "", "data": data, "n_items": pairs.n_items, **found_of_judge}
         [row] = [one for one in benchmark_metrics() if one.name == name]
         work.beat(note=row.title)
-        data = _data(work.asked)
+        identity = row.metric.identity
+        told = {
+            "metric": name,
+            "title": row.title,
+            "version": identity.version,
+            "identity": identity.key,
+            "data": data,
+        }
+        if pairs is not None:
+            choices = choices_of_metric(pairs, name, lambda done, total: work.beat(done))
+            work.beat(2 * pairs.n_items, now=True)
+            return {**told, "n_items": pairs.n_items, "choices": choices}
         judgements = benchmark_judgements(work.asked)
         found = judge_everywhere(
             judgements,
@@ -61,13 +89,8 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
         work.beat(len(judgements.items), now=True)
         first = next(iter(found.values()))
         scores = next(iter(first.scores.values()), None)
-        identity = row.metric.identity
         return {
-            "metric": name,
-            "title": row.title,
-            "version": identity.version,
-            "identity": identity.key,
-            "data": data,
+            **told,
             "n_items": len(judgements.items),
             "agreement": {target: _main(one.to_json()) for target, one in found.items()},
             "scores": [] if scores is None else _plain(_kept(scores)),
@@ -76,14 +99,12 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
     def finish(self, work: Work[Job, BenchmarkAsked], results: Sequence[Any]) -> dict[str, Any]:
         from evaluation.judgements import human_means
 
+        pairs = benchmark_pairs(work.asked)
+        if pairs is not None:
+            return {"data": _data_then(results, pairs.n_items), **choices_result(pairs, results)}
         judgements = benchmark_judgements(work.asked)
-        if any(one["n_items"] != len(judgements.items) for one in results):
-            raise Refused(
-                "changed", str(__("The data changed while it was computed; begin again."))
-            )
-        data = {one.pop("data", "") for one in results}
         return {
-            "data": data.pop() if len(data) == 1 else "changed while it was computed",
+            "data": _data_then(results, len(judgements.items)),
             "n_items": len(judgements.items),
             "targets": judgements.targets,
             "target": judgements.target(),
@@ -95,11 +116,34 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
                 for target in judgements.targets
             },
             "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
+            "languages": _languages(judgements.items),
         }
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # perhaps somebody in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+
+
+def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
+    """Return the digest of the data that all shards were of, and take it out of their results.
+
+    Raises:
+        Refused: there are not as many items any more.
+    """
+    if any(one["n_items"] != n_items for one in results):
+        raise Refused("changed", str(__("The data changed while it was computed; begin again.")))
+    data = {one.pop("data", "") for one in results}
+    return data.pop() if len(data) == 1 else "changed while it was computed"
+
+
+def _languages(items: Sequence[JudgedItem]) -> dict[str, str]:
+    """Return by data set the language that most of its replies are in; without those where it cannot be told."""
+    told: dict[str, Counter[str]] = {}
+    for place in _kept(np.arange(len(items))).tolist():
+        one = items[place]
+        if language := language_of([*one.context, one.response]):
+            told.setdefault(one.source, Counter())[language] += 1
+    return {source: counted.most_common(1)[0][0] for source, counted in told.items()}
 
 
 def _data(asked: BenchmarkAsked) -> str:

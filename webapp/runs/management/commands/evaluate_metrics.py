@@ -99,8 +99,7 @@ class Command(ConfabCommand):
         return {name: one.to_json() for name, one in found.items()}
 
     def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:
-        from evaluation.choices import choices_beside
-        from evaluation.choosing import MetricChosen, choose, judge_chosen
+        from evaluation.choosing import choose, judge_everywhere
         from evaluation.judging_files import judged_file_read
         from evaluation.metrics.shared import Shared
         from webapp.bots.text_store import text_store
@@ -123,10 +122,9 @@ class Command(ConfabCommand):
             progress=reply_bar,
         )
         if options["judged"] is not None:
-            read = judged_file_read(options["judged"])
-            name = f"{read.name} (pairs)"
-            agreement = choices_beside(people, judge_chosen(read.pairs), options["target"])
-            found[name] = MetricChosen(name, agreement=agreement)
+            asked = [options["target"] or people.leading]
+            [judge] = judge_everywhere(people, judged_file_read(options["judged"]), asked).values()
+            found[judge.name] = judge
         if all(one.unavailable for one in found.values()):
             raise CommandError("none of the metrics can be computed here")
         return {name: one.to_json() for name, one in found.items()}

@@ -1,0 +1,106 @@
+"""Metrics and a judge held to the same people: what each chooses of two replies or chats of a study that compares.
+
+The same functions make what `evaluate_metrics --study --judged` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.items import ChatPair, Item
+from webapp.bots.text_store import text_store
+from webapp.core.errors import Refused
+from webapp.ratings.pairs import compares_pairs, study_judgements, study_pair_chats, study_pair_items
+from webapp.results.benchmark_files import benchmark_folder
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, eq=False)
+class PairsJudged:
+    """What people said of a study's pairs, the pairs, and the file of a judge's choices where there is one."""
+
+    people: Judgements
+    items: tuple[Item, ...] | tuple[ChatPair, ...]
+    judged: Path | None
+
+    @property
+    def n_items(self) -> int:
+        """How many pairs there are."""
+        return len(self.items)
+
+
+def pairs_judged(study: Study, judged: str = "") -> PairsJudged:
+    """Read a study's pairs.
+
+    Args:
+        judged: the name of an uploaded file of a judge's choices.
+
+    Raises:
+        Refused: nobody has compared anything in the study, or the file is not here any more.
+    """
+    people = study_judgements(study)
+    if people is None or not len(people):
+        raise Refused("not_judged", str(_("Nobody has compared two replies or chats there.")))
+    items = tuple(study_pair_items(study)) or tuple(study_pair_chats(study))
+    path = benchmark_folder() / judged if judged else None
+    if path is not None and not path.is_file():
+        raise Refused(
+            "no_file",
+            str(_("The file of the judge’s choices is not here any more; upload it again.")),
+        )
+    return PairsJudged(people, items, path)
+
+
+def pairs_refusal(study: Study, *, judged: bool) -> str:
+    """Return why a file of a judge's choices does not go with a study; empty if it does, or there is none."""
+    if not judged or compares_pairs(study):
+        return ""
+    return str(
+        _(
+            "People do not compare two replies or chats in “{study}”, so a judge of pairs has nobody to stand beside."
+        )
+    ).format(study=study.name)
+
+
+def choices_of_metric(
+    found: PairsJudged, metric: str, progress: Callable[[int, int], object]
+) -> dict[str, Any]:
+    """Return by question, as plain values, how a metric's choices agree with people's."""
+    from evaluation.choosing import choose_everywhere
+    from evaluation.metrics.shared import Shared
+
+    shared = Shared(settings.CONFAB_DEVICE, store=text_store())
+    chosen = choose_everywhere(found.people, found.items, metric, shared=shared, progress=progress)
+    return {question: one.to_json() for question, one in chosen.items()}
+
+
+def choices_of_judge(found: PairsJudged) -> dict[str, Any]:
+    """Return a judge's name, the digest of its model, prompt and window, and as `choices` the same of its choices."""
+    from evaluation.choosing import judge_everywhere
+    from evaluation.judging_files import judged_file_read
+
+    assert found.judged is not None, "there is no file of a judge"
+    read = judged_file_read(found.judged)
+    chosen = judge_everywhere(found.people, read)
+    return {
+        "title": read.name,
+        "identity": read.judge,
+        "choices": {question: one.to_json() for question, one in chosen.items()},
+    }
+
+
+def choices_result(found: PairsJudged, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a comparison of choices found, as its job stores it, without the digest of the data."""
+    return {
+        "n_items": found.n_items,
+        "questions": dict(found.people.titles),
+        "judge": next((one for one in results if not one["metric"]), None),
+        "metrics": [one for one in results if one["metric"]],
+    }
