@@ -1,4 +1,4 @@
-"""Judge and metrics beside people’s choices of two replies or chats, as the benchmark's page shows them."""
+"""Judge and metrics beside people's choices of two replies or chats, as the benchmark's page shows them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,12 @@ from evaluation.analysis.judged_pairs import Judgements
 from evaluation.items import ChatPair, Item
 from webapp.bots.text_store import text_store
 from webapp.core.errors import Refused
-from webapp.ratings.pairs import compares_pairs, study_judgements, study_pair_chats, study_pair_items
+from webapp.ratings.pairs import (
+    compares_pairs,
+    study_judgements,
+    study_pair_chats,
+    study_pair_items,
+)
 from webapp.results.benchmark_files import benchmark_folder
 from webapp.studies.models import Study
 

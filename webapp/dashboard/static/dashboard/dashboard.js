@@ -2,7 +2,8 @@
 import { plotsStart } from "./plots.js";
 import { tablesStart } from "./tables.js";
 import { liveStart } from "./live.js";
-import { focusKept, formsStart } from "./forms.js";
+import { focusStart } from "./focus.js";
+import { formsStart } from "./forms.js";
 import { menusStart } from "./menus.js";
 import { tourStart } from "./tour.js";
 
@@ -12,7 +13,7 @@ formsStart();
 liveStart();
 menusStart();
 tourStart();
-focusKept();
+focusStart();
 
 // The open tab and the open page under it are in view on phones.
 for (const open of document.querySelectorAll(".tabs [aria-current], .subnav [aria-current]")) {

@@ -4,10 +4,7 @@ export function formsStart(root = document) {
     const button = select.form.querySelector("button");
     if (button && !button.hasAttribute("data-keep")) button.hidden = true;
     chosenByKeys(select);
-    select.addEventListener("change", () => {
-      keepFocus(select);
-      select.form.requestSubmit();
-    });
+    select.addEventListener("change", () => select.form.requestSubmit());
   }
   for (const form of root.querySelectorAll("form[data-confirm]")) form.addEventListener("submit", ask);
   for (const form of root.querySelectorAll("form[data-busy]")) {
@@ -20,27 +17,6 @@ export function formsStart(root = document) {
     });
   }
   for (const form of root.querySelectorAll("form[data-export]")) exported(form);
-}
-
-// A page that comes of a choice begins where the choice was made, not at its top.
-const KEPT = "confab-focus";
-
-function keepFocus(control) {
-  try {
-    sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, control.id]));
-  } catch {
-    // Without storage the focus is at the top.
-  }
-}
-
-export function focusKept() {
-  try {
-    const [page, id] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
-    sessionStorage.removeItem(KEPT);
-    if (id && page === location.pathname) document.getElementById(id)?.focus({ preventScroll: true });
-  } catch {
-    // As above.
-  }
 }
 
 // A closed list would take the next choice at every arrow, and the page with it: arrows open it instead, Enter chooses.

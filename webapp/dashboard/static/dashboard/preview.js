@@ -40,8 +40,10 @@ function swap(next, keepsPlace) {
   if (keepsPlace) next.contentWindow.scrollTo(0, top);
   next.className = "";
   next.removeAttribute("aria-hidden");
+  const wasInside = document.activeElement === frame;
   frame.remove();
   frame = next;
+  if (wasInside) frame.focus();
   coming = null;
   watch();
   focusTell(); // another field may have been chosen while this page came

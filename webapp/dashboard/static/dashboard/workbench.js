@@ -11,6 +11,7 @@ if (bench) {
   const reader = () => bench.querySelector("[data-reader]");
   const announce = document.querySelector("[data-announce]");
   let asking = null;
+  let coming = Promise.resolve();
 
   const rove = () => {
     const all = rows();
@@ -55,12 +56,13 @@ if (bench) {
     }
   };
 
-  rove();
+  const current = rove();
+  if (current?.closest("[data-held]")) current.focus({ preventScroll: true }); // the other conversation is chosen there
   bench.addEventListener("click", (event) => {
     const link = event.target.closest("[data-row], [data-next], [data-previous]");
     if (!link || link.closest("[data-held]") || !wide.matches || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    open(link.href);
+    coming = open(link.href);
   });
 
   bench.querySelector("[data-rows]")?.addEventListener("keydown", (event) => {
@@ -74,13 +76,21 @@ if (bench) {
     for (const row of all) row.tabIndex = row === all[to] ? 0 : -1;
   });
 
+  // From the line of the search one arrow leads into what it found.
+  bench.querySelector("[data-line]")?.addEventListener("keydown", (event) => {
+    const row = rows().find((one) => one.tabIndex === 0);
+    if (event.key !== "ArrowDown" || !row) return;
+    event.preventDefault();
+    row.focus();
+  });
+
   document.addEventListener("keydown", (event) => {
     if (!readerKeysMayAct(event)) return;
-    const noting = bench.querySelector("[data-noting]");
     const act = {
       "/": () => bench.querySelector("[data-line]").focus(),
       s: () => bench.querySelector("[data-star]")?.click(),
       t: () => {
+        const noting = bench.querySelector("[data-noting]");
         if (!noting) return;
         noting.open = true;
         noting.querySelector("[data-tag]").focus();
@@ -88,7 +98,7 @@ if (bench) {
     }[event.key.toLowerCase()];
     if (!act) return;
     event.preventDefault();
-    act();
+    coming.then(act); // of the conversation that was opened last, also where it is still on its way
   });
 
   addEventListener("popstate", () => location.reload());
