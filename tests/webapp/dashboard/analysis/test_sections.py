@@ -90,7 +90,7 @@ def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> No
         data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object))
     )
     section = section_of(unnamed, "comparisons")
-    words = " ".join([*section.lead, *section.points])
+    words = " ".join([*section.lead, *section.how, *section.points])
     assert "with conversations as a random effect, for raters are not named" in words
     assert "cannot be told apart with 16 conversations each" in words
     planning = next(table for table in section.tables if table.id == "planning")
