@@ -21,6 +21,7 @@ from markdown.treeprocessors import Treeprocessor
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
+from webapp.studies.money import pay_said
 from webapp.studies.protocols.base import Place, places, protocols
 from webapp.studies.rights import Rights
 from webapp.studies.values import texts_first
@@ -177,6 +178,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
     """Return what somebody reads before they agree."""
     values = version.values
     return {
+        "pay_said": pay_said(values),
         "consent_points": _lines(values.texts.consent_points),
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
         "rights_points": rights_said(values.rights),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from webapp.studies.money import pay_said
 from webapp.studies.rights import Rights
 from webapp.studies.values import StudyValues
 
@@ -32,7 +33,9 @@ def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that somebody agrees to."""
     counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
-    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS}
+    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {
+        "payment": pay_said(values)
+    }
     return {**said, **dict(values.rights)}
 
 

@@ -75,7 +75,7 @@ class Texts(Values):
         default="",
         max_length=100,
         title="Pay, in words",
-        description="For example “£1.40 per chat”; shown on the first page.",
+        description="For example “£1.40 per chat”; shown on the first page. Empty: the amount of “Pay each”.",
     )
     promises_pay_on_failure: bool = Field(
         default=True,

@@ -27,7 +27,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.bots import bot_cards
 from webapp.dashboard.build.checklist import findings_of, stops
-from webapp.dashboard.build.cost import amount, cost_of
+from webapp.dashboard.build.cost import cost_of
 from webapp.dashboard.build.entry_cards import KINDS
 from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.power import reach_of, spread_for
@@ -35,6 +35,7 @@ from webapp.dashboard.build.registry import STEPS
 from webapp.ratings.bots import study_bots
 from webapp.runs.models import Job
 from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.money import amount
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import task_complete, task_open
 from webapp.studies.values import SECTIONS, StudyValues
@@ -374,7 +375,6 @@ def test_cost_and_what_the_plan_can_show() -> None:
     told = leads(study)
     assert "80 are wanted in all" in told
     assert told["£12.00 an hour"] == "good"
-    assert told["Pay is kept quiet."] == "warn"
     few = study_edit(study=study, platform="prolific", pay_each=0.5)
     assert leads(few)["£3.75 an hour is little."] == "warn"
 

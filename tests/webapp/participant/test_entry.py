@@ -14,7 +14,7 @@ from tests.builders import exchange, force_bots, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import ConsentText, Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token
 from webapp.studies.services import task_complete
 from webapp.studies.versions import study_edit
@@ -45,6 +45,25 @@ def test_the_box_is_not_ticked_and_texts_are_the_studys_own(browser: Client) -> 
     assert "<script>alert" not in page
     assert "£2" in page
     assert "It helps." in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "read"),
+    [
+        ({}, "Unpaid"),
+        ({"pay_each": 0}, "Unpaid"),
+        ({"pay_each": 1.6, "currency": "GBP"}, "£1.60"),
+        ({"pay_each": 1.6, "payment": " £1.60 and a bonus "}, "£1.60 and a bonus"),
+    ],
+)
+def test_people_read_what_they_are_paid_and_it_is_kept(
+    db: None, browser: Client, fields: dict, read: str
+) -> None:
+    make_study("s", **fields)
+    assert f"<strong>{read}</strong>" in browser.get("/s/s/").content.decode()
+    begin(browser)
+    agreed = ConsentText.objects.get().texts["payment"]
+    assert agreed == ("" if read == "Unpaid" else read)
 
 
 def test_unknown_study_is_not_found(db: None, browser: Client) -> None:

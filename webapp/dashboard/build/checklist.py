@@ -10,12 +10,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import Plan
-from webapp.dashboard.build.cost import PROLIFIC_LEAST, Cost, amount, cost_of, n_wanted
+from webapp.dashboard.build.cost import PROLIFIC_LEAST, Cost, cost_of, n_wanted
 from webapp.dashboard.build.power import reach_of
 from webapp.dashboard.build.slower import slower_bots
 from webapp.dashboard.build.texts import texts_missing
 from webapp.studies.checks import outcomes_possible, study_errors
 from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.money import amount
 from webapp.studies.protocols.base import protocols
 from webapp.studies.values import SECTION_OF
 
@@ -298,11 +299,7 @@ def _pay(plan: Plan) -> list[Finding]:
     cost = cost_of(plan.study)
     if cost.an_hour is None:
         return []
-    unsaid = []
-    if not plan.study.values.texts.payment:
-        rest = _("No words of pay stand on the first page, so people read “Unpaid”.")
-        unsaid = [Finding("warn", _("Pay is kept quiet."), rest, step="texts", field="payment")]
-    return [*unsaid, *_hourly(plan, cost)]
+    return _hourly(plan, cost)
 
 
 def _hourly(plan: Plan, cost: Cost) -> list[Finding]:

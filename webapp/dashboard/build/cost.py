@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from webapp.studies.models import Study
 
-_SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "₹"}
 PROLIFIC_LEAST = {"GBP": 6.0, "USD": 8.0}
 """The least that Prolific lets a study pay an hour."""
 
@@ -55,10 +54,3 @@ def n_wanted(study: Study) -> int:
     limits = [one for one in by_bot if one is not None]
     all_bots = sum(limits) if limits and len(limits) == len(by_bot) else 0
     return min(wanted, all_bots) if wanted and all_bots else wanted or all_bots
-
-
-def amount(value: float, currency: str) -> str:
-    """Write an amount with its currency; without pennies where it is large."""
-    digits = f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
-    sign = _SIGNS.get(currency)
-    return f"{sign}{digits}" if sign else f"{digits} {currency}"

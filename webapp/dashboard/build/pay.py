@@ -13,12 +13,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
-from webapp.dashboard.build.cost import amount, cost_of, n_wanted
+from webapp.dashboard.build.cost import cost_of, n_wanted
 from webapp.dashboard.build.fields import SettingsForm, section_fields, section_title
 from webapp.dashboard.build.power import reach_of
 from webapp.dashboard.recruiting import address_for, participant_link
 from webapp.studies.checks import outcomes_possible
 from webapp.studies.models import Outcome
+from webapp.studies.money import amount
 from webapp.studies.rules.base import rules
 
 PLATFORMS = [

@@ -67,6 +67,7 @@ def links(request: HttpRequest, key: str) -> HttpResponse:
         form=form,
         lists=links_of(study),
         is_by_links=study.values.recruitment.platform == "links",
+        is_open=not study.values.recruitment.platform,
     )
 
 

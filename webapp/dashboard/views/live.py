@@ -14,7 +14,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.rights import Right, may
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.build.cost import amount
 from webapp.dashboard.live.bots import SLOW_S
 from webapp.dashboard.live.people import OPENED, now_rounded
 from webapp.dashboard.live.room import Room, room_of
@@ -26,6 +25,7 @@ from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.ratings.pairs import compares_pairs
 from webapp.results.order import has_order
 from webapp.studies.models import Outcome, Study
+from webapp.studies.money import amount
 from webapp.studies.places import is_collecting
 
 _TURNED_AWAY = {

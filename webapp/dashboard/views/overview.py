@@ -27,6 +27,7 @@ from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.ratings.pairs import compares_pairs
 from webapp.runs.services.chain import analysis_start
 from webapp.studies.models import Study
+from webapp.studies.money import pay_said
 from webapp.studies.protocols.base import protocols
 from webapp.studies.retention import clock_of
 from webapp.studies.rules.base import rules
@@ -98,6 +99,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=title_of(protocols, study.protocol),
         amounts=amounts_of(study),
+        pay_said=pay_said(study.values),
         rule=title_of(rules, study.rule),
         n_synthetic=n_synthetic,
         needs=things if things or not study.is_imported else None,

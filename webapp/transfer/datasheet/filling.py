@@ -19,6 +19,7 @@ from webapp.results.pairs import study_pairs
 from webapp.results.stored import DIRECT_RATINGS
 from webapp.runs.selectors.languages import language_name, study_languages
 from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
+from webapp.studies.money import pay_said
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import asked_after
@@ -112,7 +113,7 @@ def _of_study(study: Study) -> dict[str, str]:
         "3.1.1": "; ".join(f"{bot}: {n}" for bot, n in sorted(outputs.items())),
         "3.1.2": _selection(study),
         "3.2.1": str(n_raters or ""),
-        "3.2.2.2": f"Paid: {texts.payment}." if texts.payment else "",
+        "3.2.2.2": f"Paid: {pay_said(values)}." if pay_said(values) else "",
         "3.2.3": f"By {_PLATFORMS[values.recruitment.platform]}.",
         "3.2.4": _training(study),
         "3.2.5": _known(study, people),
