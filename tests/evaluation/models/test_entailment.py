@@ -146,8 +146,8 @@ def test_bert_is_a_layer_on_the_pooled_pair(encoder):
 def test_lite_is_a_regression_on_four_features():
     torch.manual_seed(1)
     network = EntailmentLite(3)
-    u, v = torch.tensor([[1.0, 0, 2]]), torch.tensor([[0.5, -1, 2]])
-    features = np.array([1, 0, 2, 0.5, -1, 2, 0.5, 1, 0, 0.5, 0, 4])
+    u, v = torch.tensor([[1.0, 0, 2]]), torch.tensor([[0.5, 1, 2]])
+    features = np.array([1, 0, 2, 0.5, 1, 2, 0.5, 1, 0, 0.5, 0, 4])
     wanted = linear(network.out, features)
     np.testing.assert_allclose(array(network(u, v))[0], wanted, atol=1e-6)
     np.testing.assert_allclose(array(network.probabilities(u, v))[0], softmax(wanted), atol=1e-6)
@@ -156,6 +156,9 @@ def test_lite_is_a_regression_on_four_features():
 @pytest.mark.parametrize("own", [Esim.labels, EntailmentBert.labels, LABELS])
 def test_classes_go_by_their_names(own):
     assert sorted(own) == sorted(LABELS)
+    # Sheet, section 3: the released networks' own orders.
+    assert EntailmentBert.labels == ("contradiction", "entailment", "neutral")
+    assert Esim.labels == ("entailment", "contradiction", "neutral")
 
     class Sure(Classifier):
         labels = own

@@ -254,6 +254,8 @@ def test_a_score_of_keywords_is_tag_frequency_and_idf() -> None:
     keywords = Keywords("textblob", 1000, {"dog": 9, "walk": 9, "happy": 9, "be": 900})
     assert keywords.of("My happy dog walks to the park .") == ["dog", "walk", "park"]
     assert keywords.of("When is it?") == []
+    # Of 14 tokens, some of them alike: 2 · 1/14 · 2 = .29 for the noun and .14 for the verb, which is too little.
+    assert keywords.of("to the dog to walk to the to the to the to the .") == ["dog"]
     assert keywords.of("A dog, a dog") == ["dog", "dog"]
     again = Keywords.load(keywords.dump())
     assert again.of("My happy dog walks") == keywords.of("My happy dog walks")

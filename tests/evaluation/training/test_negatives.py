@@ -27,6 +27,13 @@ def test_a_lexical_negative_stands_in_the_middle_of_what_is_found() -> None:
     )  # duplicates do not count
 
 
+def test_the_reply_itself_is_none_of_the_hits_whose_middle_is_taken() -> None:
+    words = "tea milk sugar cream oats".split()
+    replies = [*(" ".join(words[:n]) for n in range(1, 6)), "rain", "snow"]
+    # Four others share words with the last; those with more of them stand before, so the third of four has two.
+    assert lexical_negatives(replies, 0)[4] == "tea milk"
+
+
 def test_the_released_table_gives_the_reply_itself_for_few_hits() -> None:
     assert lexical_negatives(REPLIES, 0, middle_rule="lucene_buckets")[4] == "rain"
     assert lexical_negatives(["?", "rain"], 0, middle_rule="lucene_buckets")[0] == ""
