@@ -28,7 +28,7 @@ def test_a_lexical_negative_stands_in_the_middle_of_what_is_found() -> None:
 
 
 def test_the_reply_itself_is_none_of_the_hits_whose_middle_is_taken() -> None:
-    words = "tea milk sugar cream oats".split()
+    words = ["tea", "milk", "sugar", "cream", "oats"]
     replies = [*(" ".join(words[:n]) for n in range(1, 6)), "rain", "snow"]
     # Four others share words with the last; those with more of them stand before, so the third of four has two.
     assert lexical_negatives(replies, 0)[4] == "tea milk"
