@@ -53,7 +53,8 @@ def pairs_judged(study: Study, judged: str = "") -> PairsJudged:
     people = study_judgements(study)
     if people is None or not len(people):
         raise Refused("not_judged", str(_("Nobody has compared two replies or chats there.")))
-    items = tuple(study_pair_items(study)) or tuple(study_pair_chats(study))
+    items: tuple[Item, ...] | tuple[ChatPair, ...] = tuple(study_pair_items(study))
+    items = items or tuple(study_pair_chats(study))
     path = benchmark_folder() / judged if judged else None
     if path is not None and not path.is_file():
         raise Refused(
@@ -75,7 +76,7 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
 
 
 def choices_of_metric(
-    found: PairsJudged, metric: str, progress: Callable[[int, int], object]
+    found: PairsJudged, metric: str, progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
     """Return by question, as plain values, how a metric's choices agree with people's."""
     from evaluation.choosing import choose_everywhere
