@@ -56,7 +56,7 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         result = job.result
         if job.state != State.DONE or not result or "questions" not in result:
             continue
-        questions: dict[str, str] = result["questions"]
+        questions: dict[str, str] = dict(result["questions"])
         question = target if target in questions else next(iter(questions))
         judge = result["judge"]
         choosers = (

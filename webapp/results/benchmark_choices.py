@@ -106,7 +106,9 @@ def choices_result(found: PairsJudged, results: Sequence[dict[str, Any]]) -> dic
     """Return what a comparison of choices found, as its job stores it, without the digest of the data."""
     return {
         "n_items": found.n_items,
-        "questions": dict(found.people.titles),
+        "questions": list(
+            found.people.titles.items()
+        ),  # PostgreSQL puts the keys of an object into another order
         "judge": next((one for one in results if not one["metric"]), None),
         "metrics": [one for one in results if one["metric"]],
     }

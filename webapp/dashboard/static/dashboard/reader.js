@@ -11,7 +11,7 @@ try {
 // Single keys act only where they are switched on and nobody types or works a control of its own.
 export function readerKeysMayAct(event) {
   if (!keysAreOn || event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return false;
-  return !event.target.closest?.("input, textarea, select, summary, [contenteditable], dialog");
+  return !event.target.closest?.("input, textarea, select, [contenteditable], dialog");
 }
 
 const turnsOf = () => [...(list?.querySelectorAll("[data-turn]") ?? [])];
