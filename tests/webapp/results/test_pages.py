@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -15,6 +16,8 @@ from django.utils import timezone
 from tests.builders import make_staff
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from tests.webapp.results.test_stored import change
+from webapp.core.models import Process
+from webapp.core.processes import WORKER
 from webapp.core.rights import Right
 from webapp.dashboard.report_files import report_path, report_read
 from webapp.dashboard.reporting.document import Document
@@ -81,6 +84,23 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     said = "No worker has taken it up, so probably none runs. make run starts one"
     assert said in read(staff, where)
     live = reverse("dashboard:job_live", args=["results", Job.objects.get().pk])
+    assert said in read(staff, live)
+    now = timezone.now()
+    worker = Process.objects.create(
+        id=uuid4(),
+        roles=[WORKER],
+        pid=1,
+        began_at=now,
+        heard_at=now,
+        details={"queues": ["gpu", "default"]},
+    )
+    busy = "Other jobs are before it; it begins when a worker is free."
+    for one in (where, live):
+        page = read(staff, one)
+        assert busy in page
+        assert said not in page
+    worker.details = {"queues": ["another"]}
+    worker.save()
     assert said in read(staff, live)
 
 

@@ -33,7 +33,7 @@ from webapp.runs.models import (
     SelfPlayRun,
     State,
 )
-from webapp.runs.selectors.jobs import job_progress, job_title, jobs_broken_off
+from webapp.runs.selectors.jobs import job_progress, job_title, jobs_broken_off, worker_lives
 from webapp.runs.selectors.metrics import metric_run_of
 from webapp.runs.selectors.selfplay import (
     Pair,
@@ -53,12 +53,15 @@ _RESULT_MAX = 20_000
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
     """Return what the progress of any job needs."""
     progress = job_progress(job)
+    worker_is = ""
+    if progress.waits_for_worker:
+        worker_is = "busy" if worker_lives(job) else "missing"
     return {
         "job": job,
         "kind": kind,
         "title": job_title(job),
         "left_s": progress.remaining_s,
-        "no_worker": progress.waits_for_worker,
+        "worker_is": worker_is,
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from webapp.core.errors import Refused
 from webapp.runs.engine import job_do
 from webapp.runs.models import JobBase, State
-from webapp.runs.selectors.jobs import job_progress, job_read
+from webapp.runs.selectors.jobs import job_progress, job_read, worker_lives
 from webapp.runs.services.jobs import job_cancel, job_settle
 
 J = TypeVar("J", bound=JobBase)
@@ -106,7 +106,9 @@ def follow(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: 
                 if not told and job_progress(job).waits_for_worker:
                     told = True
                     note(
-                        "No worker has taken this yet. `make run` starts one, or by hand: "
+                        "Other jobs are before this; it begins when a worker is free."
+                        if worker_lives(job)
+                        else "No worker has taken this yet. `make run` starts one, or by hand: "
                         "celery -A webapp.celery worker -Q gpu,default. With --inline no worker is needed."
                     )
     except KeyboardInterrupt:

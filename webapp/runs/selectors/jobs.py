@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from chatbots.registry import UnknownName
+from webapp.core.processes import WORKER, processes_living
 from webapp.runs.holders import STALE_AFTER, holder_is_dead, is_alive
 from webapp.runs.kinds.base import job_models, kind_of
 from webapp.runs.models import UNFINISHED, JobBase, Shard, State
@@ -26,7 +27,7 @@ class JobProgress:
     Attributes:
         fraction: of the work done, 0 to 1.
         remaining_s: estimated from the pace so far; None where unknown.
-        waits_for_worker: nobody has taken it for a while: probably no worker runs.
+        waits_for_worker: nobody has taken it for a while.
         stopping: asked to stop, and about to.
     """
 
@@ -65,6 +66,15 @@ def job_progress(job: JobBase) -> JobProgress:
         is_over=job.is_over,
         error=job.error,
     )
+
+
+def worker_lives(job: JobBase) -> bool:
+    """Tell whether a worker of the job's queue is heard of; it may be busy with other jobs."""
+    try:
+        queue = kind_of(job).queue_of(job)
+    except UnknownName:  # of a plug-in that is not installed here
+        return False
+    return any(queue in one.details.get("queues", ()) for one in processes_living(WORKER))
 
 
 def job_is_held(job: JobBase) -> bool:
