@@ -2,13 +2,15 @@
 
 People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a metric by
 its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each other, and so do
-the answers of one person: both are resampled whole, one after the other, and the wider interval counts.
+the answers of one person: the largest variance over raters, contexts and both counts, as for every mean
+(`evaluation.stats.intervals`). Kappa is linear in the answers but for its chance agreement; so its variance is that of the mean of
+its influences (Fleiss, Cohen and Everitt 1969), and its interval is made on Fisher's scale of z.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,10 +18,15 @@ import numpy as np
 
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.reasons import Reason
-from evaluation.stats.agreement import N_BOOTSTRAP, resample_items
-from evaluation.stats.intervals import NO_VALUE, Interval
-from evaluation.stats.proportion import share_interval
-from evaluation.stats.resampling import interval_of_draws
+from evaluation.stats.intervals import (
+    NO_VALUE,
+    ONE_GROUP,
+    SHARE,
+    Interval,
+    mean_interval,
+    mean_spread,
+)
+from evaluation.stats.jackknife import NO_DISAGREEMENT
 from evaluation.stats.zscores import rater_codes
 
 LEVEL = 0.95
@@ -87,14 +94,13 @@ class ChoiceAgreement:
 
 
 def choices_beside(
-    people: Judgements, chosen: Mapping[str, Chosen], question: str = "", *, seed: int = 0
+    people: Judgements, chosen: Mapping[str, Chosen], question: str = ""
 ) -> ChoiceAgreement:
     """Set a chooser's choices beside people's.
 
     Args:
         chosen: by the pair's name.
         question: that people answered; without one the leading one.
-        seed: of the resampling.
 
     Raises:
         ValueError: nobody was asked the question, with those there are.
@@ -125,13 +131,14 @@ def choices_beside(
         f"context {found[k].context}" if found[k].context else f"pair {names[k]}"
         for k in np.flatnonzero(used)
     ]
-    over = [np.unique(some, return_inverse=True)[1] for some in (np.array(units), raters)]
+    contexts = np.unique(np.array(units), return_inverse=True)[1]
     tables = np.zeros((len(pairs), 9))
     place = {answer: k for k, answer in enumerate(_ANSWERS)}
     for k, (one, other) in enumerate(zip(said[used].tolist(), own[used].tolist(), strict=True)):
         tables[k, 3 * place[one] + place[other]] = 1
     total = tables.sum(axis=0)
-    both = _two_people(pairs, said[used])
+    decided = tables[:, [*_SAME, *_OTHER]].any(axis=1)
+    agreeing = tables[:, list(_SAME)].sum(axis=1)
     return ChoiceAgreement(
         question=question,
         n_pairs=len(set(pairs.tolist())),
@@ -147,88 +154,65 @@ def choices_beside(
                 "both_tied": (4,),
             }.items()
         },
-        agreed=_share(tables[:, list(_SAME)].sum(1), tables[:, list(_OTHER)].sum(1), over, seed),
-        kappa=_widest(tables, over, _kappas, len(pairs), CERTAIN, seed),
-        people=_share(*both, over[:1], seed),
+        agreed=_share(agreeing[decided], raters[decided], contexts[decided]),
+        kappa=_kappa(tables, raters, contexts),
+        people=_share(*_two_people(pairs, said[used], contexts)),
         skipped=dict(skipped),
     )
 
 
-def _two_people(pairs: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Count of each answer, how many others of its pair chose the same reply, and how many the other one; halved."""
+def _two_people(
+    pairs: np.ndarray, said: np.ndarray, contexts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compare every two people who chose a reply of the same pair: (c,) 1 for the same reply, else 0, and the context of each."""
     votes: dict[str, Counter[float]] = {}
-    for name, answer in zip(pairs.tolist(), said.tolist(), strict=True):
+    of: dict[str, int] = {}
+    for name, answer, context in zip(pairs.tolist(), said.tolist(), contexts.tolist(), strict=True):
         votes.setdefault(name, Counter())[answer] += 1
-    same, other = np.zeros(len(pairs)), np.zeros(len(pairs))
-    for k, (name, answer) in enumerate(zip(pairs.tolist(), said.tolist(), strict=True)):
-        if answer:
-            same[k] = (votes[name][answer] - 1) / 2
-            other[k] = votes[name][-answer] / 2
-    return same, other
+        of[name] = context
+    values, groups = [], []
+    for name, found in votes.items():
+        first, second = found[1.0], found[-1.0]
+        same, other = (first * (first - 1) + second * (second - 1)) // 2, first * second
+        values += [np.ones(same), np.zeros(other)]
+        groups.append(np.full(same + other, of[name]))
+    if not values:
+        return np.zeros(0), np.zeros(0, dtype=int)
+    return np.concatenate(values), np.concatenate(groups)
 
 
-def _share(same: np.ndarray, other: np.ndarray, over: Sequence[np.ndarray], seed: int) -> Interval:
-    """Return the share of `same`; where all or none are, by Wilson's formula of the units, which are fewer than answers."""
-    counts = np.stack([same, other], axis=1)
-    n, n_same = round(float(counts.sum())), float(same.sum())
-    if n and n_same in (0.0, float(counts.sum())):
-        asked = counts.sum(axis=1) > 0
-        n_units = min((len(set(units[asked].tolist())) for units in over), default=n)
-        low, high = share_interval(n_units if n_same else 0, n_units) or (None, None)
-        return Interval(float(n_same > 0), low, high, n)
-
-    def shares(counted: np.ndarray) -> np.ndarray:
-        decided = counted.sum(axis=1)
-        return np.where(decided > 0, counted[:, 0] / np.maximum(decided, 1e-12), np.nan)
-
-    return _widest(counts, over, shares, n, ALWAYS_TIED, seed)
+def _share(values: np.ndarray, groups: np.ndarray, things: np.ndarray | None = None) -> Interval:
+    """Return the share of ones with its interval; without any, that one of the two chose no reply."""
+    if not len(values):
+        return Interval(None, None, None, 0, ALWAYS_TIED)
+    return mean_interval(values, groups, LEVEL, scale=SHARE, things=things)
 
 
-def _kappas(tables: np.ndarray) -> np.ndarray:
-    """Return Cohen's kappa of tables of people's answers by the chooser's, (B, 9); NaN where chance agreement is certain."""
-    square = tables.reshape(-1, 3, 3)
-    n = np.maximum(square.sum(axis=(1, 2)), 1e-12)
-    observed = np.trace(square, axis1=1, axis2=2) / n
-    expected = (square.sum(axis=2) * square.sum(axis=1)).sum(axis=1) / n**2
-    certain = expected > 1 - 1e-12
-    return np.where(certain, np.nan, (observed - expected) / np.where(certain, 1, 1 - expected))
-
-
-def _widest(
-    counts: np.ndarray,
-    over: Sequence[np.ndarray],
-    statistic: Callable[[np.ndarray], np.ndarray],
-    n: int,
-    undefined: Reason,
-    seed: int,
-) -> Interval:
-    """Return a statistic of summed counts, with the widest of its intervals over each kind of units.
+def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Interval:
+    """Return Cohen's kappa with its interval.
 
     Args:
-        counts: (K, m) of the answers; over: of each kind of units their numbers, (K,).
-        statistic: (B, m) to (B,).
+        tables: (k, 9) 1 in the cell of each answer; raters, contexts: (k,) of each.
     """
-    if not len(counts):
+    n = len(tables)
+    if not n:
         return Interval(None, None, None, 0, NO_VALUE)
-    value = float(statistic(counts.sum(axis=0, keepdims=True))[0])
-    if not np.isfinite(value):
-        return Interval(None, None, None, n, undefined)
-    ends: list[tuple[float, float]] = []
-    for units in over:
-        summed = np.zeros((int(units.max()) + 1, counts.shape[1]))
-        np.add.at(summed, units, counts)
-        if len(summed) > 1:
-            draws = resample_items(
-                lambda times, summed=summed: statistic(times @ summed),  # type: ignore[misc]
-                len(summed),
-                N_BOOTSTRAP,
-                seed,
-            )
-            found = interval_of_draws(draws, len(summed), LEVEL)
-            if found is not None:
-                ends.append(found)
-    if not ends:
-        why = Reason("one_group", "all values of one group: no interval")
-        return Interval(value, None, None, n, why)
-    low, high = max(ends, key=lambda one: one[1] - one[0])
-    return Interval(value, low, high, n)
+    shares = tables.mean(axis=0).reshape(3, 3)
+    people, chooser = shares.sum(axis=1), shares.sum(axis=0)
+    observed, by_chance = float(np.trace(shares)), float(people @ chooser)
+    if by_chance > 1 - 1e-12:
+        return Interval(None, None, None, n, CERTAIN)
+    value = (observed - by_chance) / (1 - by_chance)
+    chance_moves = chooser[:, None] + people[None] - 2 * by_chance
+    moves = (np.eye(3) - observed) - (1 - value) * chance_moves
+    influence = tables @ moves.ravel() / (1 - by_chance)
+    spread = mean_spread(influence, raters, contexts)
+    if spread is None:
+        return Interval(value, None, None, n, ONE_GROUP)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(spread.df, 0.5 + LEVEL / 2)) * float(np.sqrt(spread.variance))
+    if not half or not -1 < value < 1:
+        return Interval(value, None, None, n, NO_DISAGREEMENT)
+    ends = np.tanh(np.arctanh(value) + np.array([-1, 1]) * half / (1 - value**2))
+    return Interval(value, float(ends[0]), float(ends[1]), n)

@@ -169,7 +169,9 @@ def _chosen(
         if not np.isfinite(values[k]).all():
             unread = int(np.flatnonzero(~np.isfinite(values[k]))[0])
             reply = replies[2 * k + unread]
-            lacks = metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
+            lacks = None
+            if isinstance(metric, ReplyMetric):
+                lacks = metric.lacking(metric.seen(reply), name)
             why = lacks or NO_VALUE
         answer = _better(metric, name, "turn", *values[k])
         chosen[item.key] = Chosen(answer, item.model, context_name(item), why)
@@ -217,9 +219,9 @@ def _better(metric: Metric, name: str, level: Level, first: float, second: float
 
 def _both(item: Item) -> list[ReplyInContext]:
     said = tuple(text for text in item.context if text.strip())
+    reference = item.reference if item.reference and item.reference.strip() else None
     return [
-        ReplyInContext(said, text, item.reference or None)
-        for text in (item.response, str(item.second_response))
+        ReplyInContext(said, text, reference) for text in (item.response, str(item.second_response))
     ]
 
 
@@ -261,7 +263,7 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
             *(f"  left out {n} × {why}" for why, n in one["skipped"].items()),
         ]
     lines.append(
-        "Half of all choices would be the same by chance. Intervals of 95 %: contexts or raters resampled, whichever is wider."
+        "Half of all choices would be the same by chance. Intervals of 95 %, clustered by rater and by context."
     )
     return "\n".join(lines)
 

@@ -21,7 +21,12 @@ from evaluation.items import JudgedItem, judged_read
 from evaluation.length_bias import length_bias
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_and_columns
-from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
+from evaluation.metrics.replies import (
+    Progress,
+    ReplyMetric,
+    item_scores,
+    lacking_in,
+)
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.stats.correlation import METHODS, Correlation, correlate
 from evaluation.untokenised import reply_untokenised, untokenised
@@ -312,15 +317,16 @@ def _judged(
                 for column, value in metric.together(replies[k]).items():
                     if column in scores:
                         scores[column][k] = value
-    lacking = [
-        metric.lacking(metric.seen(several[0])) if isinstance(metric, ReplyMetric) else None
-        for several in replies
-    ]
+    firsts = [several[0] for several in replies]
+    lacking = {
+        column: lacking_in(metric, firsts, column, values, told & judged, shared)
+        for column, values in scores.items()
+    }
     return [
         MetricJudged(
             name,
             one.target,
-            {column: one.cells(values, told, lacking) for column, values in scores.items()},
+            {column: one.cells(values, told, lacking[column]) for column, values in scores.items()},
             scores=scores,
             by_length=length_bias(
                 [item.response for item in items], next(iter(scores.values())), one.means

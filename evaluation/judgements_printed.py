@@ -23,6 +23,12 @@ _HEADINGS = (
     "published",
 )
 
+_UNDEFINED = {
+    "few_pairs": "only {n_pairs} of the 3 replies that a correlation needs have both scores",
+    "constant_side": "the metric or people gave all replies the same score",
+}
+"""By the code of a reason."""
+
 
 def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a table with a line for every metric (its main column), data set and dialogue model, and what was left out.
@@ -129,7 +135,12 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         for why, n in found.get("remarks", {}).items():
             yield f"{name}: {n} × {why}"
         if found["pearson"]["r"] is None:
-            yield f"{name}: undefined, {found['pearson']['reason']}"
+            yield f"{name}: undefined, {_why(found['pearson']['reason'])}"
+
+
+def _why(reason: Mapping[str, Any]) -> str:
+    """Say why a correlation is undefined."""
+    return _UNDEFINED[reason["code"]].format(**reason)
 
 
 def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -110,7 +110,7 @@ class RaterAgreement:
         rows = [
             [
                 *(one.dimension, one.code.replace("_", " "), one.about),
-                share(one.found.value) if one.found.reason is None else str(one.found.reason),
+                share(one.found.value) if one.found.value is not None else str(one.found.reason),
                 span(one.found.low, one.found.high, shares=True),
                 *(str(one.found.n_items), str(one.found.n_ratings)),
             ]

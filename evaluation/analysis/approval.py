@@ -15,11 +15,10 @@ import numpy as np
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.reasons import Reason
-from evaluation.stats.resampling import expanded
+from evaluation.stats.intervals import SHARE, mean_interval
 from evaluation.stats.shares import wilson
 
 LEVEL = 0.95
-N_BOOTSTRAP = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Chosen:
     Attributes:
         n: people who chose it.
         approval: their share, with the ends of its interval (Wilson 1927).
-        weight: softmax of the shares, with the ends of its interval over resampled people; None where there is none.
+        weight: softmax of the shares, with the ends of its interval over people; None with one person.
     """
 
     option: str
@@ -95,14 +94,12 @@ def approval(
     options: Sequence[str],
     *,
     level: float = LEVEL,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
 ) -> Approval:
     """Return the share of people who chose each option.
 
     Args:
         chosen: (people, options) 1 where somebody chose it, else 0.
-        level, n_bootstrap, seed: of the intervals.
+        level: of the intervals.
 
     Raises:
         ValueError: for a table of another shape, or anything but 0 and 1 in it.
@@ -119,7 +116,7 @@ def approval(
     shares = table.mean(axis=0)
     low, high = wilson(shares, n, level)
     weights = _softmax(shares[None])[0]
-    ends = _weight_ends(table, level, n_bootstrap, seed)
+    ends = _weight_ends(table, weights, level)
     found = [
         Chosen(
             option,
@@ -137,16 +134,40 @@ def approval(
 
 
 def _weight_ends(
-    table: np.ndarray, level: float, n_bootstrap: int, seed: int
+    table: np.ndarray, weights: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the ends of each weight's interval over resampled people; None with one person."""
-    n = len(table)
+    """Return the ends of each weight's interval; None with one person.
+
+    log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their weights. Its ends
+    are recovered from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27), which lie on their scale
+    though everybody, or nobody, chose an option.
+
+    Args:
+        table: (people, options); weights: (options,).
+    """
+    n, n_options = table.shape
     if n < 2:
         return None
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
-    draws = _softmax(times @ table / n)
-    low, high = np.quantile(draws, expanded(level, n), axis=0)
-    return low, high
+    if n_options < 2:
+        return weights, weights  # all the weight, whatever people choose
+    shares = table.mean(axis=0)
+    found = [mean_interval(column, level=level, scale=SHARE) for column in table.T]
+    down = np.array([mean - one.low for mean, one in zip(shares, found, strict=True)])
+    up = np.array([one.high - mean for mean, one in zip(shares, found, strict=True)])
+    spread = table.std(axis=0)
+    apart = (table - shares) / np.where(spread > 0, spread, 1.0)
+    together = apart.T @ apart / n
+    np.fill_diagonal(together, 1.0)
+    # Of option j: 1 for its own share, less the others' weights.
+    moves = np.eye(n_options) - (1 - np.eye(n_options)) * weights / (1 - weights)[:, None]
+    logits = np.log(weights / (1 - weights))
+    ends = []
+    for sign in (-1, 1):
+        reach = moves * np.where(moves * sign > 0, up, down)
+        half = np.sqrt(np.maximum(np.einsum("ji,ik,jk->j", reach, together, reach), 0.0))
+        odds = np.exp(logits + sign * half)
+        ends.append(odds / (1 + odds))
+    return np.minimum(ends[0], weights), np.maximum(ends[1], weights)  # rounding
 
 
 def _softmax(shares: np.ndarray) -> np.ndarray:

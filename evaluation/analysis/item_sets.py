@@ -42,7 +42,7 @@ class SetAgreement:
         level: what the distance of two answers means: "nominal" on a scale of two points, "ordinal" on one of few,
             "interval" on a slider.
         n_items, n_shared: with a rating, and with two or more; n_raters: who are named.
-        alpha: Krippendorff's; fleiss: Fleiss' kappa, each with a 95 % interval over resampled items.
+        alpha: Krippendorff's; fleiss: Fleiss' kappa, each with a 95 % interval over items.
         cohen: Cohen's kappa of the two raters, or the median over pairs of more; by linear weights unless nominal.
         n_pairs: of raters, that Cohen's kappa is of.
     """

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.analysis.comparisons import compare
+from evaluation.analysis.comparisons import Test, compare
 from evaluation.analysis.judged_pairs import Judgements
-from evaluation.analysis.pairs import LEVEL, Kappa, PairResults, judge_pairs, kappa_of, sign_of
+from evaluation.analysis.pairs import LEVEL, Kappa, PairResults, judge_pairs, kappa_of
+from evaluation.analysis.preferred import sign_of
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.ratings import Ratings
@@ -32,6 +33,8 @@ class Beside:
         question, asked: the question of the comparisons and that of the chats.
         one_turn: share of comparisons won less that of lost ones.
         difference, low, high: mean rating of a less that of b, with its interval over participants.
+        signs: who is better beyond chance by either, as everywhere (`evaluation.analysis.preferred` and
+            `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for nobody. Intervals are not corrected, this is.
     """
 
     question: str
@@ -42,12 +45,8 @@ class Beside:
     difference: float | None
     low: float | None
     high: float | None
+    signs: tuple[int, int]
     reason: Reason | None = None
-
-    @property
-    def signs(self) -> tuple[int, int]:
-        """Who is better beyond chance by either: 1 for a, -1 for b, 0 for nobody."""
-        return sign_of(self.one_turn.low, self.one_turn.high), sign_of(self.low, self.high)
 
     @property
     def same_direction(self) -> bool | None:
@@ -65,12 +64,14 @@ class ProtocolsCompared:
         rows: every two bots that both have, on every question that both ask.
         one_turn: kappas of single comparisons.
         interactive: kappas of what each person's ratings of two bots say of these two.
+        tests: by which comparisons and chats are told apart.
     """
 
     rows: tuple[Beside, ...]
     one_turn: tuple[Kappa, ...]
     interactive: tuple[Kappa, ...]
     level: float = LEVEL
+    tests: tuple[Test, Test] = ("fixed", "fixed")
 
     @property
     def bots(self) -> tuple[str, ...]:
@@ -157,6 +158,7 @@ def compare_protocols(
                     difference=pair.difference,
                     low=pair.low,
                     high=pair.high,
+                    signs=(outcome.sign, sign_of(pair)),
                     reason=pair.reason,
                 )
             )
@@ -166,6 +168,7 @@ def compare_protocols(
         tuple(kappa for kappa in results.kappas if kappa.question in same),
         tuple(kappas),
         level,
+        (results.test, "always" if ratings.is_collecting else "fixed"),
     )
 
 

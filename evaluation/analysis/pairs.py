@@ -4,27 +4,30 @@ Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
 means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
 
-While a study collects (`is_collecting` of what is read), people look at the numbers again and again: then the shares
-have the always-valid intervals of `evaluation.stats.sequential`, and who is preferred is what its test says of each
-question, corrected by Holm, as `evaluation.analysis.settling` says it of the same judgements.
+Who is preferred, and the interval of the difference, are what `evaluation.analysis.preferred` says, as everywhere. While a
+study collects (`is_collecting` of what is read), people look at the numbers again and again: then the shares have the
+always-valid intervals of `evaluation.stats.sequential`, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from evaluation.analysis.comparisons import Test
 from evaluation.analysis.judged_pairs import Judgements
+from evaluation.analysis.preferred import preferred, sign_of
 from evaluation.analysis.tables import plain, text_table
-from evaluation.printing import share, span
+from evaluation.printing import probability, share, span
 from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
+from evaluation.stats.compare import ONE_JUDGEMENT, Comparison
 from evaluation.stats.intervals import NO_VALUE, SHARE, Interval, mean_interval
-from evaluation.stats.sequential import ONE_JUDGEMENT, mean_always, preferences_always
+from evaluation.stats.sequential import mean_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -41,9 +44,9 @@ class Outcome:
     Attributes:
         wins, ties, losses: shares of judgements for a, for neither and for b, with intervals over raters.
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
-        ahead: share of wins less that of losses, with its interval.
-        sign: who is preferred beyond chance: 1 for a, -1 for b, 0 for nobody. While the study collects that is what
-            the always-valid test says, corrected by Holm; afterwards, on which side of 0 the interval lies.
+        ahead: share of wins less that of losses, with its interval, which is not corrected.
+        sign: who is preferred beyond chance: 1 for a, -1 for b, 0 for nobody; by `p_holm`, at 1 − level.
+        p, p_holm: of the difference being 0, as it is and corrected for all pairs of the question; None where untested.
         n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
     """
 
@@ -58,6 +61,8 @@ class Outcome:
     losses: Interval
     ahead: Interval
     sign: int
+    p: float | None
+    p_holm: float | None
     n_ambiguous: int
     clear: Interval
     clear_ties: Interval
@@ -86,6 +91,7 @@ class PairResults:
         strengths: by what bots are ranked by, Bradley and Terry's model with ties.
         held: the same between bots of equal controls; None where no control differs.
         is_collecting: whether intervals of outcomes hold at all looks together; those of the rest hold at one.
+        test: which test says who is preferred.
     """
 
     n: int
@@ -97,6 +103,7 @@ class PairResults:
     held: BradleyTerry | None
     level: float = LEVEL
     is_collecting: bool = False
+    test: Test = "fixed"
 
     def of(self, question: str, a: str, b: str) -> Outcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -118,11 +125,17 @@ class PairResults:
                     for part in (o.wins, o.ties, o.losses)
                 ),
                 str(o.n_ambiguous),
+                probability(o.p_holm).removeprefix("p ").removeprefix("= "),
+                ("neither", o.a, o.b)[o.sign],
             ]
             for o in self.outcomes
         ]
-        title = f"{counted(self.n, 'judgement')} of {counted(self.n_items, 'pair')} by {counted(self.n_raters, 'rater')}"
+        title = (
+            f"{counted(self.n, 'judgement')} of {counted(self.n_items, 'pair')} by {counted(self.n_raters, 'rater')} "
+            f"({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {1 - self.level:.2g})"
+        )
         headers = ["question", "a", "b", "a wins", "ties", "b wins", "ambiguous"]
+        headers += ["p (Holm)", "preferred"]
         return text_table(title, headers, rows)
 
 
@@ -140,6 +153,7 @@ def judge_pairs(
     names = np.array([sorted(pair) for pair in zip(judged.first, judged.second, strict=True)])
     names = names.reshape(-1, 2).astype(str)
     turned = np.where(judged.first.astype(str) == names[:, 0], 1.0, -1.0)
+    told = {key: preferred(judged, key, alpha=1 - level) for key in judged.answers}
     outcomes = []
     for a, b in sorted({(str(a), str(b)) for a, b in names}):
         here = (names[:, 0] == a) & (names[:, 1] == b)
@@ -147,9 +161,8 @@ def judge_pairs(
             given = here & np.isfinite(values)
             scores = (values * turned)[given]
             read = (scores, judged.item[given], raters[given])
-            outcomes.append(_outcome(key, a, b, *read, level, judged.is_collecting))
-    if judged.is_collecting:
-        outcomes = _at_any_look(outcomes, judged, level)
+            pair = told[key].of(a, b) if given.any() else _unasked(a, b)
+            outcomes.append(_outcome(key, pair, *read, level, judged.is_collecting))
     leading = judged.answers[judged.leading]
     controls = {name: values for name, values in judged.controls.items() if np.any(values)}
 
@@ -176,36 +189,17 @@ def judge_pairs(
         held=strengths(controls) if controls else None,
         level=level,
         is_collecting=judged.is_collecting,
+        test="always" if judged.is_collecting else "fixed",
     )
 
 
-def _at_any_look(outcomes: Sequence[Outcome], judged: Judgements, level: float) -> list[Outcome]:
-    """Return the outcomes with what the always-valid test says of each question."""
-    found = {
-        (key, one.pair.a, one.pair.b): one.pair
-        for key, values in judged.answers.items()
-        for one in preferences_always(
-            values,
-            judged.first.tolist(),
-            judged.second.tolist(),
-            judged.rater.tolist(),
-            judged.item.tolist(),
-            level=level,
-        )
-    }
-    told = []
-    for one in outcomes:
-        pair = found[one.question, one.a, one.b]
-        ahead = Interval(pair.difference, pair.low, pair.high, one.n, pair.reason)
-        sign = int(np.sign(pair.difference or 0)) if pair.ordered else 0
-        told.append(replace(one, ahead=ahead, sign=sign))
-    return told
+def _unasked(a: str, b: str) -> Comparison:
+    return Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
 
 
 def _outcome(
     key: str,
-    a: str,
-    b: str,
+    pair: Comparison,
     scores: np.ndarray,
     items: np.ndarray,
     raters: np.ndarray,
@@ -213,27 +207,29 @@ def _outcome(
     is_collecting: bool,
 ) -> Outcome:
     is_ambiguous = _ambiguous(scores, items)
-    kinds = np.stack([scores == 1, scores == 0, scores == -1, scores], axis=1).astype(float)
+    kinds = np.stack([scores == 1, scores == 0, scores == -1], axis=1).astype(float)
 
     def shares(among: np.ndarray) -> list[Interval]:
         if is_collecting:
             return _shares_always(kinds[among], raters[among], items[among], level)
         return _shares(kinds[among], raters[among], items[among], level)
 
-    wins, ties, losses, ahead = shares(np.ones(len(scores), dtype=bool))
-    clear, clear_ties, *_rest = shares(~is_ambiguous)
+    wins, ties, losses = shares(np.ones(len(scores), dtype=bool))
+    clear, clear_ties, _clear_losses = shares(~is_ambiguous)
     return Outcome(
         question=key,
-        a=a,
-        b=b,
+        a=pair.a,
+        b=pair.b,
         n=len(scores),
         n_items=len(set(items.astype(str).tolist())),
         n_raters=len(np.unique(raters)),
         wins=wins,
         ties=ties,
         losses=losses,
-        ahead=ahead,
-        sign=sign_of(ahead.low, ahead.high),
+        ahead=Interval(pair.difference, pair.low, pair.high, len(scores), pair.reason),
+        sign=sign_of(pair),
+        p=pair.p,
+        p_holm=pair.p_holm,
         n_ambiguous=len(set(items[is_ambiguous].astype(str).tolist())),
         clear=clear,
         clear_ties=clear_ties,
@@ -256,30 +252,27 @@ def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
 def _shares(
     kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
 ) -> list[Interval]:
-    """Return the means of the columns, shares and a difference of two, with intervals over raters and items.
+    """Return the means of the columns, with intervals over raters and items.
 
     Args:
-        kinds: (k, 4); raters, items: (k,) whose judgements of what they are.
+        kinds: (k, 3) whether each judgement is of the kind; raters, items: (k,) whose judgements of what they are.
     """
     things = items if len(set(items.astype(str).tolist())) < len(items) else None
-    return [
-        mean_interval(column, raters, level, scale=scale, things=things)
-        for column, scale in zip(kinds.T, (SHARE, SHARE, SHARE, (-1.0, 1.0)), strict=True)
-    ]
+    return [mean_interval(column, raters, level, scale=SHARE, things=things) for column in kinds.T]
 
 
 def _shares_always(
     kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
 ) -> list[Interval]:
-    """Return the means of the columns, shares and a difference of two, with intervals that hold at all looks together."""
+    """Return the means of the columns, with intervals that hold at all looks together."""
     if len(kinds) < 2:
         why = ONE_JUDGEMENT if len(kinds) else NO_VALUE
         means = kinds.mean(axis=0).tolist() if len(kinds) else [None] * kinds.shape[1]
         return [Interval(mean, None, None, len(kinds), why) for mean in means]
     things = items.tolist()
     return [
-        mean_always(column, raters.tolist(), things, low=low, high=1, level=level)
-        for column, low in zip(kinds.T, (0, 0, 0, -1), strict=True)
+        mean_always(column, raters.tolist(), things, low=0, high=1, level=level)
+        for column in kinds.T
     ]
 
 
@@ -320,10 +313,3 @@ def kappa_of(
         found.median, found.low, found.high, n_items, len(values), reason=found.reason
     )
     return Kappa(key, about, len(found.kappas), shared)
-
-
-def sign_of(low: float | None, high: float | None) -> int:
-    """Return on which side of 0 an interval lies: 1 above, -1 below, 0 where it holds 0 or there is none."""
-    if low is None or high is None or low <= 0 <= high:
-        return 0
-    return 1 if low > 0 else -1

@@ -6,20 +6,18 @@ what is done with the answer (more people for some bots) does not spoil it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.judged_pairs import Judgements
+from evaluation.analysis.preferred import Preferred, preferred
 from evaluation.analysis.tables import number_or_reason
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, Comparison
 from evaluation.stats.intervals import Interval
-from evaluation.stats.sequential import Preference, mean_always, preferences_always
+from evaluation.stats.sequential import mean_always
 
 MOST_NEEDED = 100
 """A bot's need counts as so many further raters at most, and where no number would do: a pair that may be alike must
@@ -113,27 +111,22 @@ class SettlingOfPairs:
     """What is settled between bots that are set against each other.
 
     Attributes:
-        question: which they are compared by.
-        found: every two that were compared, sorted by name.
-        n: judgements of each two.
+        told: who is preferred, by the always-valid test.
         needs: by bot, as `Settling.needs`; of two that nobody has compared it knows nothing.
         others: the same of each further question.
     """
 
-    question: str
-    alpha: float
-    found: tuple[Preference, ...]
-    n: Mapping[tuple[str, str], int]
+    told: Preferred
     needs: dict[str, int]
     others: tuple[SettlingOfPairs, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, as `Settling.to_json` has them."""
-        pairs = [one.pair for one in self.found]
+        pairs = [one.pair for one in self.told.found]
         found: dict[str, Any] = {
-            "dimension": self.question,
-            "alpha": self.alpha,
-            "test": "always",
+            "dimension": self.told.question,
+            "alpha": self.told.alpha,
+            "test": self.told.test,
             "is_of_pairs": True,
             "n_pairs": sum(pair.p is not None for pair in pairs),
             "n_told_apart": sum(pair.ordered for pair in pairs),
@@ -142,11 +135,11 @@ class SettlingOfPairs:
                     **{name: getattr(one.pair, name) for name in _OF_PAIR},
                     "verdict": verdict(one.pair),
                     **number_or_reason(one.pair.reason),
-                    "n": self.n[one.pair.a, one.pair.b],
+                    "n": self.told.n[one.pair.a, one.pair.b],
                     "raters_more": one.more,
                     "unit": one.unit,
                 }
-                for one in self.found
+                for one in self.told.found
             ],
             "needs": self.needs,
         }
@@ -166,24 +159,14 @@ def settling_pairs(judged: Judgements, *, alpha: float = ORDER_ALPHA) -> Settlin
     Args:
         alpha: as `settling`.
     """
+    judged = replace(judged, is_collecting=True)
     first, *others = [_pairs_settled(judged, key, alpha) for key in judged.titles]
     return replace(first, others=tuple(others))
 
 
 def _pairs_settled(judged: Judgements, key: str, alpha: float) -> SettlingOfPairs:
-    values = judged.answers[key]
-    given = np.isfinite(values)
-    first, second = judged.first[given].tolist(), judged.second[given].tolist()
-    found = preferences_always(
-        values[given],
-        first,
-        second,
-        judged.rater[given].tolist(),
-        judged.item[given].tolist(),
-        level=1 - alpha,
-    )
-    n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
-    more = {(one.pair.a, one.pair.b): one.more for one in found}
+    told = preferred(judged, key, alpha=alpha)
+    more = {(one.pair.a, one.pair.b): one.more for one in told.found}
     bots = sorted({bot for pair in more for bot in pair})
-    needs = _needs(bots, [one.pair for one in found], more)
-    return SettlingOfPairs(key, alpha, tuple(found), dict(n), needs)
+    needs = _needs(bots, [one.pair for one in told.found], more)
+    return SettlingOfPairs(told, needs)

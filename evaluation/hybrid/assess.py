@@ -14,7 +14,13 @@ import numpy as np
 
 from evaluation.analysis.findings import finding
 from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel, NullOf
-from evaluation.hybrid.cautions import cautions_of, extrapolations_of, shifts_of, unused
+from evaluation.hybrid.cautions import (
+    beyond_scale_of,
+    cautions_of,
+    extrapolations_of,
+    shifts_of,
+    unused,
+)
 from evaluation.hybrid.combined import Combined, combine
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.frame import (
@@ -192,6 +198,7 @@ def assess(
             *([finding("other_study", study=fit.study)] if elsewhere else []),
             *cautions_of(fit, design, len(human)),
             *extrapolations_of(fit, design, played),
+            *([] if elsewhere else beyond_scale_of(fit, bots)),
             *shifts_of({} if selfplay is None else selfplay.shifts),
         ),
         frame=frame,

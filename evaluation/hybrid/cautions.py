@@ -12,7 +12,7 @@ from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.levels import features_by_bot
 from evaluation.hybrid.presets import METRICS
-from evaluation.hybrid.results import KeptFit
+from evaluation.hybrid.results import BotResult, KeptFit
 from evaluation.hybrid.verdict import FEW_BOTS
 
 FAR = 3
@@ -52,6 +52,22 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
     if design is not None and design.n_dropped:
         found.append(finding("undefined_features", n_conversations=design.n_dropped))
     return tuple(found)
+
+
+def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding]:
+    """Find the bots that are predicted beyond the ends of the rating scale, which a straight line does not know."""
+    if fit.scale_range is None:
+        return []
+    low, high = fit.scale_range
+    beyond = [
+        bot
+        for bot, found in bots.items()
+        if any(
+            value is not None and not low <= value <= high
+            for value in (found.predicted, found.predicted_selfplay)
+        )
+    ]
+    return [finding("beyond_scale", bots=beyond, low=low, high=high)] if beyond else []
 
 
 def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any
 
 from evaluation.plots.plot import Plot
@@ -33,15 +34,32 @@ def points_of(result: Mapping[str, Any], source: str) -> list[Point]:
                 title=bot,
                 slot=slot,
                 is_control=False,
-                human=found["human_mean"],
-                human_span=_pair(found.get("human_ci90")),
+                human=human_mean(found),
+                human_span=_human_span(found),
                 predicted=found[source],
                 predicted_span=_pair(found.get(f"{source}_ci90")),
                 n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
-                says=f"{bot}\nhuman mean {figure(found['human_mean'])}\npredicted {figure(found[source])}",
+                says=f"{bot}\nhuman mean {figure(human_mean(found))}\npredicted {figure(found[source])}",
             )
         )
     return sorted(points, key=lambda point: (point.human is None, -(point.human or 0)))
+
+
+def human_mean(found: Mapping[str, Any]) -> float | None:
+    """Return the mean that a bot's prediction is compared with: less the habits of its raters where the fit knows them."""
+    adjusted: float | None = found.get("adjusted_mean", found["human_mean"])
+    return adjusted
+
+
+def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return the 90 % interval of that mean, of whose distribution, a normal one, the document has the 95 % interval."""
+    together = found.get("combined")
+    if not together or found.get("adjusted_mean") is None:
+        return _pair(found.get("human_ci90"))
+    low, high = together["ratings_ci95"]
+    normal = NormalDist()
+    half = (high - low) / 2 * normal.inv_cdf(0.95) / normal.inv_cdf(0.975)
+    return together["ratings_mean"] - half, together["ratings_mean"] + half
 
 
 def weights_of(result: Mapping[str, Any]) -> list[Weight]:

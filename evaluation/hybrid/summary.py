@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.analysis.findings import findings_printed
 from evaluation.hybrid.bot_level import INTERCEPT_NAMES
+from evaluation.hybrid.plotting import human_mean
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import figure, percent, share, span
 from evaluation.wording import counted
@@ -126,14 +127,15 @@ def _ends(ends: list[float] | None) -> str:
 def _bots(bots: Mapping[str, Any]) -> list[str]:
     lines = []
     for bot, found in bots.items():
-        means = [found["human_mean"], found["predicted"], found["predicted_selfplay"]]
+        means = [human_mean(found), found["predicted"], found["predicted_selfplay"]]
         cells = " ".join(
             f"{figure(mean):>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True)
         )
         ends = found.get("predicted_selfplay_ci90")
         beside = f" {span(*ends)}" if ends else ""
         if found.get("interval95"):
-            beside += f"  95 % {span(*found['interval95'])}, of {found['n_new']} further ratings "
+            beside += f"  by its fold's intercept {figure(found.get('predicted_fold'))}, 95 % "
+            beside += f"{span(*found['interval95'])}, of {found['n_new']} further ratings "
             beside += span(*found["interval95_new"])
         for reason in found.get("reasons", []):
             if reason["code"] == "selfplay_beyond":

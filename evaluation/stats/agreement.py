@@ -1,6 +1,7 @@
 """Do raters agree? Cohen's and Fleiss' kappa and Krippendorff's alpha, with intervals over items.
 
-Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability). The
+Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability). Their
+intervals are those of `jackknife`; a median of kappas has percentiles of resampled items. The
 functions take a table of items × raters (or places in a row, where raters are not known), NaN where there
 is no rating. Intraclass correlations are in `icc.py`. Where chance agreement is certain, e.g. because
 all raters gave the same to everything, a coefficient is undefined, and the reason says so: that is no
@@ -10,15 +11,25 @@ agreement of 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.jackknife import (
+    FEWEST_ITEMS,
+    NO_DISAGREEMENT,
+    few_for_interval,
+    few_other,
+    has_other,
+    jackknife_interval,
+    values_without,
+)
 from evaluation.stats.resampling import interval_of_draws
 
-N_BOOTSTRAP = 2000
+FEWEST_RESAMPLED = 20
+"""By simulation, percentiles of a median over resamples of fewer items lie too close together."""
 _BLOCK = 4_000_000  # numbers handled at once: 32 MB
 _TINY = 1e-12
 MOST_PAIRS = 1000
@@ -94,10 +105,8 @@ def cohen_kappa(
     weights: Weights = None,
     *,
     level: float = 0.95,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
 ) -> Agreement:
-    """Compute Cohen's kappa, the agreement of two raters beyond chance, with an interval by resampled items.
+    """Compute Cohen's kappa, the agreement of two raters beyond chance, with an interval over items.
 
     kappa = 1 − observed disagreement / disagreement by chance; Cohen (1960), with weights Cohen (1968).
 
@@ -105,7 +114,7 @@ def cohen_kappa(
         first, second: (n,) numbers or labels; items without one of them (NaN, None) are left out.
         weights: None counts any disagreement alike; "linear" and "quadratic" by the distance of the
             two ratings as numbers, so points of a scale that nobody used keep their place.
-        level, n_bootstrap, seed: of the interval.
+        level: of the interval.
     """
     codes, categories = _codes(np.stack([_objects(first), _objects(second)], axis=1))
     codes = codes[(codes >= 0).all(axis=1)]
@@ -123,8 +132,8 @@ def cohen_kappa(
         only = categories[codes[0, 0]]
         why = f"both raters gave only {only!r}: agreement is certain"
         return undefined(n, 2 * n, Reason("both_gave_one", why, answer=only))
-    draws = resample_items(kappa, n, n_bootstrap, seed, n + 2 * len(categories))
-    return with_interval(value, draws, n, 2 * n, level)
+    n_given = np.bincount(codes.ravel())
+    return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories))
 
 
 def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:
@@ -175,7 +184,8 @@ def pairwise_kappa(
         min_items: that a pair must share.
         most_pairs: of more pairs so many are drawn by the seed; their median and its interval are then those of a
             sample, which is what a median of so many needs.
-        weights, level, n_bootstrap, seed: as in `cohen_kappa`; items are resampled for all pairs at once.
+        weights, level: as in `cohen_kappa`.
+        n_bootstrap, seed: items are resampled for all pairs at once; for a median the jackknife does not hold.
     """
     codes, categories = _codes(np.asarray(table))
     n_items = len(codes)
@@ -200,8 +210,11 @@ def pairwise_kappa(
     stacked = np.array(draws)
     defined = np.isfinite(stacked).any(axis=0)
     medians = np.nanmedian(stacked[:, defined], axis=0)
-    ends = interval_of_draws(medians, n_items, level, n_bootstrap)
-    reason = None if ends else NO_INTERVAL
+    ends = None
+    reason: Reason | None = few_for_interval(n_items, FEWEST_RESAMPLED)
+    if n_items >= FEWEST_RESAMPLED:
+        ends = interval_of_draws(medians, n_items, level, n_bootstrap)
+        reason = None if ends else NO_INTERVAL
     low, high = ends or (None, None)
     return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
 
@@ -226,9 +239,7 @@ def _pairs_sharing(
     return [(int(chosen[i]), int(chosen[j])) for i, j in pairs]
 
 
-def fleiss_kappa(
-    table: np.ndarray, *, level: float = 0.95, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
-) -> Agreement:
+def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> Agreement:
     """Compute Fleiss' kappa, the agreement of many interchangeable raters beyond chance.
 
     Where items have different numbers of ratings, an item counts with its own pairs and categories by
@@ -236,7 +247,7 @@ def fleiss_kappa(
 
     Args:
         table: (items, raters) of category codes or labels.
-        level, n_bootstrap, seed: of the interval over items.
+        level: of the interval over items, which is about kappa without its bias of few ratings.
     """
     counts, _ = _counts(np.asarray(table))
     if len(counts) < 2:
@@ -250,7 +261,8 @@ def fleiss_kappa(
         by_chance = (shares**2).sum(axis=1)
         return _one_minus(1 - times @ agreeing / times.sum(axis=1), 1 - by_chance)
 
-    return _over_items(kappa, len(counts), int(size.sum()), level, n_bootstrap, seed, counts.size)
+    n_given = counts.sum(axis=0)
+    return _over_items(kappa, len(counts), n_given, level, counts.size, centred=True)
 
 
 def krippendorff_alpha(
@@ -258,8 +270,6 @@ def krippendorff_alpha(
     scale: Level = "interval",
     *,
     level: float = 0.95,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
 ) -> Agreement:
     """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
 
@@ -269,10 +279,10 @@ def krippendorff_alpha(
     Args:
         table: (items, raters); numbers, for nominal data also labels.
         scale: what distance means: "nominal" any difference alike, "ordinal", "interval".
-        level, n_bootstrap, seed: of the interval over items.
+        level: of the interval over items.
     """
     if scale == "interval":
-        return _interval_alpha(np.asarray(table, dtype=float), level, n_bootstrap, seed)
+        return _interval_alpha(np.asarray(table, dtype=float), level)
     counts, _ = _counts(np.asarray(table))
     if len(counts) < 2:
         return undefined(len(counts), int(counts.sum()), few_items(len(counts)))
@@ -294,15 +304,16 @@ def krippendorff_alpha(
             observed, expected = observed / n**2, expected / n**2  # ranks grow with n
         return _one_minus(observed / n, expected / (n * (n - 1)))
 
-    return _over_items(alpha, len(counts), int(counts.sum()), level, n_bootstrap, seed, counts.size)
+    return _over_items(alpha, len(counts), counts.sum(axis=0), level, counts.size)
 
 
-def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int) -> Agreement:
+def _interval_alpha(table: np.ndarray, level: float) -> Agreement:
     """Compute alpha by sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
     given = np.isfinite(table)
     table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
     if len(table) < 2:
         return undefined(len(table), int(given.sum()), few_items(len(table)))
+    n_given = np.unique(table[given], return_counts=True)[1]
     x = np.where(given, table, 0.0)
     x = np.where(given, (x - x[given].mean()) / max(float(np.ptp(x[given])), _TINY), 0.0)
     size, first, second = given.sum(axis=1).astype(float), x.sum(axis=1), (x**2).sum(axis=1)
@@ -313,7 +324,7 @@ def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int
         expected = 2 * (n * (times @ second) - (times @ first) ** 2)
         return _one_minus(times @ apart / n, expected / (n * (n - 1)))
 
-    return _over_items(alpha, len(x), int(given.sum()), level, n_bootstrap, seed)
+    return _over_items(alpha, len(x), n_given, level)
 
 
 def _one_minus(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -362,52 +373,50 @@ def _distances(categories: Sequence[Any], weights: Weights) -> np.ndarray:
 def _over_items(
     statistic: Callable[[np.ndarray], np.ndarray],
     n_items: int,
-    n_ratings: int,
+    n_given: np.ndarray,
     level: float,
-    n_bootstrap: int,
-    seed: int,
     size: int = 1,
+    *,
+    centred: bool = False,
 ) -> Agreement:
-    """Compute the statistic of all items, and its interval over resampled ones."""
+    """Compute the statistic of all items, with its interval; the arguments are those of `_with_interval`."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
         why = "all ratings are the same: agreement is certain"
-        return undefined(n_items, n_ratings, Reason("all_the_same", why))
-    draws = resample_items(statistic, n_items, n_bootstrap, seed, size)
-    return with_interval(value, draws, n_items, n_ratings, level)
+        return undefined(n_items, int(n_given.sum()), Reason("all_the_same", why))
+    return _with_interval(value, statistic, n_items, n_given, level, size=size, centred=centred)
 
 
-def resample_items(
+def _with_interval(
+    value: float,
     statistic: Callable[[np.ndarray], np.ndarray],
     n_items: int,
-    n_bootstrap: int,
-    seed: int,
+    n_given: np.ndarray,
+    level: float,
+    *,
     size: int = 1,
-) -> np.ndarray:
-    """Compute a statistic's values over resamples of the items: (n_bootstrap,).
+    centred: bool = False,
+) -> Agreement:
+    """Return a value with its interval by the jackknife, or why it has none.
 
     Args:
-        statistic: (B, n_items), how often each item was drawn, to (B,).
-        size: numbers that the statistic holds per resample, to bound its memory.
+        statistic: (B, n_items), how often each item counts, to (B,).
+        n_given: how often each answer was given.
+        size: numbers that the statistic holds per row, to bound its memory.
+        centred: as in `jackknife_interval`.
     """
-    rng = np.random.default_rng(seed)
-    step = max(1, _BLOCK // max(size, n_items))
-    draws = np.empty(n_bootstrap)
-    for start in range(0, n_bootstrap, step):
-        stop = min(start + step, n_bootstrap)
-        times = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=stop - start)
-        draws[start:stop] = statistic(times.astype(float))
-    return draws
-
-
-def with_interval(
-    value: float, draws: np.ndarray, n_items: int, n_ratings: int, level: float
-) -> Agreement:
-    """Return a value with the interval of its resamples, if most of them are defined."""
-    ends = interval_of_draws(draws, n_items, level)
+    n_ratings, other = int(n_given.sum()), float(n_given.sum() - n_given.max())
+    found = Agreement(value, None, None, n_items, n_ratings)
+    if n_items < FEWEST_ITEMS:
+        return replace(found, reason=few_for_interval(n_items))
+    if not has_other(other / n_ratings, n_items):
+        return replace(found, reason=few_other(other, n_ratings))
+    without = values_without(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
+    ends = jackknife_interval(value, without, n_ratings / n_items, level, centred=centred)
     if ends is None:
-        return Agreement(value, None, None, n_items, n_ratings, reason=NO_INTERVAL)
-    return Agreement(value, *ends, n_items, n_ratings, f"bootstrap over {n_items} items")
+        return replace(found, reason=NO_DISAGREEMENT)
+    low, high = ends
+    return replace(found, low=low, high=high, interval=f"jackknife over {n_items} items")
 
 
 def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:

@@ -9,15 +9,22 @@ freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statisti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.gls import Gap, RaterGls, codes, fit_gls
+from evaluation.stats.intervals import (
+    NO_VALUE,
+    ONE_GROUP,
+    interval_ends,
+    mean_p_value,
+    mean_spread,
+)
 from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
@@ -27,6 +34,7 @@ ORDER_ALPHA = 0.10
 ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
 ONE_RATER = Reason("one_rater", "a bot was rated by one participant only")
 NO_SPREAD = Reason("no_spread", "neither bot's ratings vary")
+ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +132,7 @@ def pairwise(
             elif reason is None:
                 pair = _tested(pair, _widest(fit, over, i, j), level, stats.t)
         found.append(pair)
-    adjusted = holm([pair.p for pair in found])
-    pairs = tuple(
-        replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
-        for pair, p in zip(found, adjusted, strict=True)
-    )
+    pairs = tuple(corrected(found, level))
     if fit is None:
         return Tested(pairs, {}, {}, 0.0, 0.0, {})
     between, own = fit.spread
@@ -221,6 +225,91 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(defined) - rank) * p))
         adjusted[i] = largest
     return adjusted
+
+
+def corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
+    """Return the pairs with p-values corrected by Holm, and whether each can be put in order at 1 − level."""
+    return [
+        replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
+        for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)
+    ]
+
+
+class Judged(NamedTuple):
+    """What was judged of two bots, `a` before `b` in the alphabet.
+
+    Attributes:
+        scores: (k,) 1 where a is better, 0 for neither, -1 for b.
+        raters, things: (k,) codes; of things None where none are given.
+    """
+
+    a: str
+    b: str
+    scores: np.ndarray
+    raters: np.ndarray
+    things: np.ndarray | None
+
+
+def judged_by_pair(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+) -> Iterator[Judged]:
+    """Yield the judgements of every two bots that were set against each other, sorted by name.
+
+    Args:
+        scores: (k,) 1 where the first is better, 0 for neither, -1 for the second; undefined ones are left out.
+        first, second: (k,) the two bots; raters, things: (k,) as in `pairwise`.
+    """
+    array = np.asarray(scores, dtype=float)
+    names = [tuple(sorted((str(a), str(b)))) for a, b in zip(first, second, strict=True)]
+    turned = [1.0 if a == str(x) else -1.0 for (a, _b), x in zip(names, first, strict=True)]
+    people = np.arange(len(array)) if raters is None else rater_codes(raters)
+    labels = None if things is None else np.asarray(things, dtype=object).astype(str)
+    for a, b in sorted(set(names)):
+        here = np.array([name == (a, b) for name in names]) & np.isfinite(array)
+        what = None if labels is None else codes(labels[here])
+        yield Judged(a, b, (array * turned)[here], codes(people[here]), what)
+
+
+def preferences_fixed(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+    *,
+    level: float = 0.95,
+) -> list[Comparison]:
+    """Say of every two bots that were set against each other which is preferred, at one look at a finished study.
+
+    The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean on a
+    scale (`evaluation.stats.intervals`), clustered by raters, by things and by both.
+
+    Returns:
+        Pairs sorted by name; p is corrected by Holm; the interval, not corrected.
+
+    Args:
+        scores, first, second: as `judged_by_pair`.
+        raters, things: as `pairwise`; a thing is what both were judged by: a context, or two conversations.
+        level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
+    """
+    scale, found = (-1.0, 1.0), []
+    for a, b, kept, people, what in judged_by_pair(scores, first, second, raters, things):
+        pair = Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
+        if len(kept):
+            shared = what if what is not None and len(np.unique(what)) < len(what) else None
+            spread, gap = mean_spread(kept, people, shared), float(kept.mean())
+            alone = ONE_JUDGEMENT if len(kept) == 1 else ONE_GROUP
+            pair = replace(pair, difference=gap, reason=alone)
+            if spread is not None:
+                low, high = interval_ends(gap, spread, level, scale) or (None, None)
+                p = mean_p_value(gap, spread, 0.0, scale)
+                pair = replace(pair, low=low, high=high, p=p, df=spread.df, reason=None)
+        found.append(pair)
+    return corrected(found, level)
 
 
 def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:

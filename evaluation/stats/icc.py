@@ -14,15 +14,8 @@ from typing import Literal
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.agreement import (
-    Agreement,
-    few_items,
-    resample_items,
-    undefined,
-    with_interval,
-)
+from evaluation.stats.agreement import Agreement, few_items, undefined
 
-N_BOOTSTRAP = 2000
 _TINY = 1e-12
 
 IccForm = Literal["icc1_1", "icc2_1", "icc3_1", "icc1_k", "icc2_k", "icc3_k"]
@@ -44,9 +37,6 @@ def icc(
     form: IccForm = "icc2_k",
     *,
     level: float = 0.95,
-    interval: Literal["f", "bootstrap"] = "f",
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
 ) -> Agreement:
     """Compute an intraclass correlation.
 
@@ -55,9 +45,7 @@ def icc(
             of ratings (k is then their average in the sense of the analysis of variance) and drops
             those with one; forms 2 and 3 need every rater on every item.
         form: see the module.
-        level: of the interval.
-        interval: from the F distribution (normal errors), or over resampled items.
-        n_bootstrap, seed: of the resampling.
+        level: of the interval, from the F distribution (normal errors).
 
     Raises:
         ValueError: an unknown form or a table that is none.
@@ -93,16 +81,6 @@ def icc(
     if not np.isfinite(value):
         why = "the items' means are all the same: no variance of their own"
         return undefined(n, n_ratings, Reason("same_means", why))
-    if interval == "bootstrap":
-
-        def resampled(times: np.ndarray) -> np.ndarray:
-            drawn = times @ size
-            k_drawn = (drawn - times @ size**2 / drawn) / (n - 1)
-            found = _mean_squares(times, x, size, two_way=not one_way)
-            return _coefficient(found, form, n, k_drawn)
-
-        draws = resample_items(resampled, n, n_bootstrap, seed, x.size)
-        return with_interval(value, draws, n, n_ratings, level)
     low, high = _f_interval(squares, form, n, k, n_ratings, level)
     return Agreement(value, low, high, n, n_ratings, "F distribution")
 

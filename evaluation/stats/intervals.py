@@ -31,6 +31,8 @@ import numpy as np
 from evaluation.reasons import Reason
 
 NO_VALUE = Reason("no_value", "no value")
+ONE_VALUE = Reason("one_value", "one value: no interval")
+ONE_GROUP = Reason("one_group", "all values of one group: no interval")
 ALL_ALIKE = Reason(
     "all_alike", "all values are the same: nothing tells how far the mean can be off"
 )
@@ -106,9 +108,8 @@ def mean_interval(
     spread = mean_spread(array, units, None if things is None else _codes(things, keep))
     mean = float(array.mean())
     if spread is None:
-        alone = Reason("one_value", "one value: no interval")
-        grouped = Reason("one_group", "all values of one group: no interval")
-        return Interval(mean, None, None, len(array), alone if len(array) == 1 else grouped)
+        alone = ONE_VALUE if len(array) == 1 else ONE_GROUP
+        return Interval(mean, None, None, len(array), alone)
     ends = interval_ends(mean, spread, level, scale)
     low, high = ends or (None, None)
     return Interval(mean, low, high, len(array), None if ends else ALL_ALIKE)
@@ -135,7 +136,8 @@ def mean_spread(
         min(over_units.df, over_things.df),
         min(over_units.n_units, over_things.n_units),
     )
-    return max(over_units, over_things, both, key=lambda one: one.variance)
+    # Where all agree none varies, and the fewest units tell least.
+    return max(over_units, over_things, both, key=lambda one: (one.variance, -one.n_units))
 
 
 def interval_ends(
@@ -154,14 +156,36 @@ def interval_ends(
         return (mean - half, mean + half) if spread.variance > 0 else None
     low, high = scale
     most = max((mean - low) * (high - mean), 0.0)
-    if spread.variance > 0 and most > 0:
-        share = spread.variance / most
-    else:
-        share = 1 / spread.n_units
-    reach = t**2 * share
+    reach = t**2 * _variance_share(mean, spread, scale)
     middle = (mean + reach * (low + high) / 2) / (1 + reach)
     half = float(np.sqrt(reach * most + (reach * (high - low) / 2) ** 2)) / (1 + reach)
     return max(low, middle - half), min(high, middle + half)
+
+
+def mean_p_value(
+    mean: float, spread: Spread, at: float, scale: tuple[float, float] | None = None
+) -> float | None:
+    """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level leaves it out.
+
+    None where nothing tells how far the mean can be off.
+
+    Args:
+        at: within the scale, not at its ends; scale: as in `mean_interval`.
+    """
+    from scipy.special import stdtr
+
+    variance = spread.variance
+    if scale is not None:
+        variance = _variance_share(mean, spread, scale) * (at - scale[0]) * (scale[1] - at)
+    if not variance > 0:
+        return None
+    return 2 * float(stdtr(spread.df, -abs(mean - at) / np.sqrt(variance)))
+
+
+def _variance_share(mean: float, spread: Spread, scale: tuple[float, float]) -> float:
+    """Return the variance of a mean as a share of the most that its place on the scale allows."""
+    most = (mean - scale[0]) * (scale[1] - mean)
+    return spread.variance / most if spread.variance > 0 and most > 0 else 1 / spread.n_units
 
 
 def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:

@@ -37,7 +37,14 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.compare import Comparison, clustered, difference_or_reason, holm
+from evaluation.stats.compare import (
+    ONE_JUDGEMENT,
+    Comparison,
+    clustered,
+    corrected,
+    difference_or_reason,
+    judged_by_pair,
+)
 from evaluation.stats.gls import codes, fit_gls
 from evaluation.stats.intervals import NO_VALUE, Interval
 from evaluation.stats.zscores import rater_codes
@@ -48,7 +55,6 @@ IMAGINED = 3
 """Imagined raters, half the scale away from the mean, in the variance of each mean."""
 MOST_MORE = 5000
 """From so many further raters per bot on nobody plans for a difference."""
-ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
 
 Unit = Literal["raters", "things"]
 """What is counted: people, or what they judge where there is less of that."""
@@ -237,7 +243,7 @@ def pairwise_always(
             p = _p_value(gap, variance, n)
             pair = replace(pair, low=gap - half, high=gap + half, p=p)
         pairs.append(pair)
-    return _corrected(pairs, level)
+    return corrected(pairs, level)
 
 
 def preferences_always(
@@ -258,28 +264,14 @@ def preferences_always(
         Pairs sorted by name; p is corrected by Holm as in `pairwise_always`.
 
     Args:
-        scores: (k,) 1 where the first is better, 0 for neither, -1 for the second; undefined ones are left out.
-        first, second: (k,) the two bots.
+        scores, first, second: as `judged_by_pair`.
         raters, things: as `means_of`; a thing is what both were judged by: a context, or two conversations.
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
-    array = np.asarray(scores, dtype=float)
-    names = [tuple(sorted((str(a), str(b)))) for a, b in zip(first, second, strict=True)]
-    turned = np.array(
-        [1.0 if a == str(x) else -1.0 for (a, _b), x in zip(names, first, strict=True)]
-    )
     pairs, means = [], []
-    for a, b in sorted(set(names)):
-        here = np.array([name == (a, b) for name in names]) & np.isfinite(array)
-        kept = (array * turned)[here]
-        found = means_of(
-            kept,
-            [a] * len(kept),
-            None if raters is None else [raters[i] for i in np.flatnonzero(here).tolist()],
-            None if things is None else [things[i] for i in np.flatnonzero(here).tolist()],
-            low=-1,
-            high=1,
-        )
+    for a, b, kept, people, what in judged_by_pair(scores, first, second, raters, things):
+        of_pair, of_things = [a] * len(kept), None if what is None else what.tolist()
+        found = means_of(kept, of_pair, people.tolist(), of_things, low=-1, high=1)
         means.append(found)
         if len(kept) < 2:
             reason = ONE_JUDGEMENT if len(kept) else NO_VALUE
@@ -302,20 +294,12 @@ def preferences_always(
             found.unit,
             None if pair.p is None or pair.ordered else _more_of(found, (1 - level) / n_tested),
         )
-        for pair, found in zip(_corrected(pairs, level), means, strict=True)
+        for pair, found in zip(corrected(pairs, level), means, strict=True)
     ]
 
 
 def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
     return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
-
-
-def _corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
-    corrected = holm([pair.p for pair in pairs])
-    return [
-        replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
-        for pair, p in zip(pairs, corrected, strict=True)
-    ]
 
 
 def _more_of(found: Means, alpha: float) -> int | None:

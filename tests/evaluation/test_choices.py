@@ -6,6 +6,7 @@ from math import nan
 
 import numpy as np
 import pytest
+from statsmodels.stats.inter_rater import cohens_kappa
 
 from chatbots import Conversation
 from chatbots.registry import UnknownName
@@ -15,7 +16,7 @@ from evaluation.choosing import choices_printed, choose, judge_chosen, length_be
 from evaluation.items import ChatPair, Item
 from evaluation.judgements import NO_VALUE
 from evaluation.judging import PairJudged
-from evaluation.stats.proportion import share_interval
+from evaluation.stats.intervals import SHARE, mean_interval
 
 
 def people(*rows: tuple[str, str, float], first: str = "a", second: str = "b") -> Judgements:
@@ -72,16 +73,30 @@ def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> 
 
 
 def test_the_interval_counts_contexts_and_raters_not_answers() -> None:
-    """All agree: the interval is that of as many independent answers as there are units of the fewer kind."""
+    """All agree: the interval is that of a mean of as many units as there are of the fewer kind."""
     rows = [(f"p{k}", f"r{r}", 1.0) for k in range(6) for r in range(10)]
     of_one = {f"p{k}": Chosen(1.0, "a", context=str(k // 2)) for k in range(6)}
     found = choices_beside(people(*rows), of_one).agreed
-    assert (found.mean, found.low, found.high) == (1, *share_interval(3, 3))
+    three = mean_interval([1, 1, 1], level=0.95, scale=SHARE)
+    assert (found.mean, found.low, found.high) == (1, pytest.approx(three.low), 1)
     by_rater = [(f"p{k}", f"r{r}", 1.0 if r < 5 else -1.0) for k in range(40) for r in range(10)]
     many = {f"p{k}": Chosen(1.0, "a") for k in range(40)}
     found = choices_beside(people(*by_rater), many).agreed
     assert found.mean == 0.5
     assert found.high - found.low > 0.5, "pairs agree to the dot, raters differ"
+
+
+def test_kappa_has_the_error_of_statsmodels_where_everybody_answers_once() -> None:
+    rng = np.random.default_rng(2)
+    own = rng.choice([1.0, 0.0, -1.0], 400, p=[0.5, 0.2, 0.3])
+    said = np.where(rng.random(400) < 0.5, own, rng.choice([1.0, 0.0, -1.0], 400))
+    rows = [(f"p{k}", f"r{k}", answer) for k, answer in enumerate(said.tolist())]
+    found = choices_beside(people(*rows), {f"p{k}": Chosen(own[k], "a") for k in range(400)}).kappa
+    counts = [[int(((said == a) & (own == b)).sum()) for b in (1, 0, -1)] for a in (1, 0, -1)]
+    expected = cohens_kappa(np.array(counts))
+    assert found.mean == pytest.approx(expected.kappa)
+    assert found.low == pytest.approx(expected.kappa_low, abs=0.004)
+    assert found.high == pytest.approx(expected.kappa_upp, abs=0.004)
 
 
 def test_metrics_and_a_judge_choose_and_are_told() -> None:

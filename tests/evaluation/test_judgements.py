@@ -23,7 +23,7 @@ from evaluation.judgements import (
 from evaluation.judgements_printed import agreements_printed
 from evaluation.metrics.grade import NO_KEYWORD
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.replies import NO_REFERENCE, ReplyMetric, item_scores
+from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, ReplyMetric, item_scores
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.untokenised import untokenised
 
@@ -164,6 +164,21 @@ def test_grade_counts_replies_without_any_keyword(file):
     assert told["skipped"] == {BLANK: 1}
     assert told["remarks"] == {NO_KEYWORD: 2}
     assert f"grade_lite: 2 × {NO_KEYWORD}" in agreements_printed(found)
+
+
+def test_a_metric_of_conversations_says_of_each_reply_why_it_has_no_value(file):
+    rows = [line(k, "I like dogs", 1 + k % 4, context=["do you like dogs?"]) for k in range(4)]
+    odd = [
+        line(5, "zxqv", 1, context=["do you like dogs?"]),
+        line(6, "I like dogs", 1, context=[]),
+    ]
+    found = judge(judgements_read(file(*rows, *odd)), ["word_coherence", "laughter"])
+    assert found["word_coherence"].to_json()["skipped"] == {
+        "no word of a text has a vector": 1,
+        NO_CONTEXT: 1,
+    }
+    printed = agreements_printed({name: one.to_json() for name, one in found.items()})
+    assert "laughter: undefined, the metric or people gave all replies the same score" in printed
 
 
 def test_any_metric_scores_items_as_the_last_turn_of_a_conversation():

@@ -3,7 +3,7 @@
     python -m tests.validation.coverage --size quick|full
 
 Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, strengths of bots,
-prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
+preferences, weights of options, choices beside people's, the slope of the hybrid metric, prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
 what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
 
@@ -11,17 +11,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 from scipy import stats as distributions
+from scipy.special import softmax
 
+from evaluation.analysis.approval import approval
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
 from evaluation.hybrid.levels import bot_levels
-from evaluation.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from evaluation.hybrid.values import values_of
+from evaluation.stats.agreement import (
+    Agreement,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    pairwise_kappa,
+)
 from evaluation.stats.bradley_terry import bradley_terry
+from evaluation.stats.compare import preferences_fixed
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.ppi import powered_mean
 from tests.evaluation.stats import simulated_means, test_gls, test_sequential
+from tests.validation import simulated
 
 LEVEL = 0.90
 N_STUDIES = {"quick": 100, "full": 1_500}
@@ -102,28 +115,255 @@ def correlations(n: int) -> list[str]:
 
 
 def agreements(n: int) -> list[str]:
-    """Return how often intervals of agreement over resampled items held: four raters, who guess two times in five."""
-    lines, true = [], 0.6**2
-    for n_items in (10, 20, 40, 100):
+    """Return how often intervals of agreement over items held, of those that there are.
+
+    Raters know the answer or guess with the same frequencies (nominal); or see a value with noise, on a slider, or as points of 1
+    to 5 in the middle or near the end of the scale.
+    """
+    lines = []
+    for design, (drawn, kinds) in _DESIGNS.items():
+        for n_raters in (2, 3, 5):
+            for level in (0.3, 0.6, 0.9):
+                lines += _agreement(n, design, drawn, kinds, n_raters, level)
+    return lines
+
+
+def _agreement(
+    n: int, design: str, drawn: Drawn, kinds: Collection[str], n_raters: int, level: float
+) -> list[str]:
+    """Return lines of one design: for each coefficient and number of items, how often its interval held."""
+    kinds = [kind for kind in kinds if n_raters == 2 or not kind.startswith("Cohen")]
+    many = drawn(np.random.default_rng(1), 20_000, n_raters, level)
+    truth = {kind: _COEFFICIENTS[kind](many).value for kind in kinds}
+    lines = []
+    for n_items in (10, 15, 20, 40):
         rng = np.random.default_rng(13)
-        ends: dict[str, list[tuple[float, float]]] = {}
+        ends: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
         for _ in range(n):
-            table = _answers(rng, n_items)
-            for name, found in {
-                "Cohen's kappa": cohen_kappa(table[:, 0], table[:, 1], n_bootstrap=N_RESAMPLES),
-                "Fleiss' kappa": fleiss_kappa(table, n_bootstrap=N_RESAMPLES),
-                "Krippendorff's alpha": krippendorff_alpha(
-                    table, "nominal", n_bootstrap=N_RESAMPLES
-                ),
-            }.items():
+            table = drawn(rng, n_items, n_raters, level)
+            for kind in kinds:
+                found = _COEFFICIENTS[kind](table)
                 if found.low is not None and found.high is not None:
-                    ends.setdefault(name, []).append((found.low, found.high))
-        for name, pairs in ends.items():
+                    ends[kind].append((found.low, found.high))
+        for kind, pairs in ends.items():
+            true = truth[kind]
+            assert true is not None
+            what = f"{kind} {true:.2f}, {design}, {n_items} items, {n_raters} raters"
+            if len(pairs) < n / 10:
+                lines.append(f"{what}: an interval in {len(pairs)} of {n} studies")
+                continue
             low, high = np.array(pairs).T
             held = int(((low <= true) & (true <= high)).sum())
-            what = f"{name}, {n_items} items"
             lines.append(told(what, held, len(pairs), float((high - low).mean()), 0.95))
     return lines
+
+
+Drawn = Callable[[np.random.Generator, int, int, float], np.ndarray]
+
+
+def _answers(rng: np.random.Generator, n_items: int, n_raters: int, level: float) -> np.ndarray:
+    """Return answers: the true one of three, or by chance with the same frequencies."""
+    frequency = [0.5, 0.3, 0.2]
+    true = rng.choice(3, size=(n_items, 1), p=frequency)
+    guessed = rng.choice(3, size=(n_items, n_raters), p=frequency)
+    return np.where(rng.random((n_items, n_raters)) > level**0.5, guessed, true).astype(float)
+
+
+def _one_rare(rng: np.random.Generator, n_items: int, n_raters: int, level: float) -> np.ndarray:
+    """Return answers like `_answers`, of two, of which one is given by 85 of 100."""
+    true, guessed = (rng.random((n_items, k)) < 0.15 for k in (1, n_raters))
+    return np.where(rng.random((n_items, n_raters)) > level**0.5, guessed, true).astype(float)
+
+
+def _slider(rng: np.random.Generator, n_items: int, n_raters: int, level: float) -> np.ndarray:
+    noise = rng.normal(0, (1 / level - 1) ** 0.5, size=(n_items, n_raters))
+    return rng.normal(size=(n_items, 1)) + noise
+
+
+def _points(middle: float) -> Drawn:
+    """Return a draw of points of 1 to 5 around this one."""
+    return lambda *where: np.clip(np.round(middle + _slider(*where)), 1, 5)
+
+
+_COEFFICIENTS: dict[str, Callable[[np.ndarray], Agreement]] = {
+    "Cohen's kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1]),
+    "Cohen's weighted kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1], "linear"),
+    "Fleiss' kappa": fleiss_kappa,
+    "nominal alpha": lambda table: krippendorff_alpha(table, "nominal"),
+    "ordinal alpha": lambda table: krippendorff_alpha(table, "ordinal"),
+    "interval alpha": krippendorff_alpha,
+}
+_NOMINAL = ("Cohen's kappa", "Fleiss' kappa", "nominal alpha")
+_DESIGNS: dict[str, tuple[Drawn, tuple[str, ...]]] = {
+    "three answers": (_answers, _NOMINAL),
+    "one answer of two rare": (_one_rare, _NOMINAL),
+    "points around 3": (_points(3.0), ("Cohen's weighted kappa", "ordinal alpha")),
+    "points around 4.3": (_points(4.3), ("Cohen's weighted kappa", "ordinal alpha")),
+    "slider": (_slider, ("interval alpha",)),
+}
+
+
+def medians(n: int) -> list[str]:
+    """Return how often percentiles of the median of Cohen's kappas held."""
+    lines = []
+    for n_raters in (3, 4, 6):
+        for level in (0.3, 0.7):
+            true = pairwise_kappa(
+                _answers(np.random.default_rng(1), 20_000, n_raters, level), n_bootstrap=2
+            ).median
+            assert true is not None
+            for n_items in (20, 40):
+                rng = np.random.default_rng(13)
+                ends = np.array(
+                    [
+                        (found.low, found.high)
+                        for _ in range(n)
+                        for found in [
+                            pairwise_kappa(
+                                _answers(rng, n_items, n_raters, level), n_bootstrap=N_RESAMPLES
+                            )
+                        ]
+                    ],
+                    dtype=float,
+                )
+                low, high = ends.T
+                held = int(((low <= true) & (true <= high)).sum())
+                what = f"median kappa {true:.2f}, {n_items} items, {n_raters} raters"
+                lines.append(told(what, held, n, float((high - low).mean()), 0.95))
+    return lines
+
+
+def weights(n: int) -> list[str]:
+    """Return how often intervals of weights of six options held, of which each person chooses four."""
+    lines = []
+    for spread in (0.0, 1.0, 3.0):
+        liked = spread * np.array([1.0, 0.5, 0.2, 0.0, -0.3, -1.0])
+        true = softmax(_chosen(np.random.default_rng(0), 200_000, liked).mean(axis=0))
+        for n_people in (3, 5, 8, 12, 20, 50):
+            rng = np.random.default_rng(14)
+            held, width = np.zeros(6), 0.0
+            for _ in range(n):
+                found = approval(_chosen(rng, n_people, liked), list("abcdef")).options
+                ends = np.array([(one.weight_low, one.weight_high) for one in found], dtype=float)
+                held += (ends[:, 0] <= true) & (true <= ends[:, 1])
+                width += float(np.ptp(ends, axis=1).mean()) / n
+            what = f"weight of an option, {n_people} people, liked by {spread:g}"
+            lines.append(told(what, round(held.mean()), n, width, 0.95))
+            lines.append(f"  worst of the six {held.min() / n:.3f}")
+    return lines
+
+
+def _chosen(rng: np.random.Generator, n_people: int, liked: np.ndarray) -> np.ndarray:
+    """Return (people, options) with 1 for the four that each likes most today."""
+    today = liked + rng.gumbel(size=(n_people, len(liked)))
+    return (np.argsort(np.argsort(-today, axis=1), axis=1) < 4).astype(float)
+
+
+def slopes(n: int) -> list[str]:
+    """Return how often the interval of the slope of human on predicted means held 1, where there is one.
+
+    Bots are drawn from the model of `strong` as in `tests.validation.simulated`, and each is predicted by the process of the others;
+    then a prediction is the bot's expected mean, so that the slope is 1.
+    """
+    lines = []
+    for n_bots in (8, 12, 20):
+        for n_each in (30, 200):
+            held, of, widths = 0, 0, list[float]()
+            for predicted, human in simulated.left_out(n, n_bots, n_each):
+                names = [f"b{k}" for k in range(n_bots)]
+                found = values_of(
+                    dict(zip(names, predicted, strict=True)),
+                    dict(zip(names, human, strict=True)),
+                    {},
+                )
+                if found.slope_interval is not None:
+                    low, high = found.slope_interval
+                    held, of = held + (low <= 1 <= high), of + 1
+                    widths.append(high - low)
+            what = f"slope, {n_bots} bots of {n_each} ratings, in {of} of {n} studies"
+            lines.append(told(what, held, of, float(np.median(widths)), 0.95))
+    return lines
+
+
+def choices(n: int) -> list[str]:
+    """Return how often intervals of a chooser's agreement with people held, by raters, pairs of replies and answers to each."""
+    many = [_beside(np.random.default_rng((15, k)), 200, 100, 20) for k in range(60)]
+    names = ("agreed", "kappa", "people")
+    true = {name: float(np.mean([getattr(one, name).mean for one in many])) for name in names}
+    lines = []
+    for sizes in ((3, 20, 3), (5, 10, 3), (5, 40, 3), (8, 20, 2), (12, 60, 3), (30, 20, 5)):
+        rng = np.random.default_rng(16)
+        ends: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for _ in range(n):
+            found = _beside(rng, *sizes)
+            for name in names:
+                one = getattr(found, name)
+                if one.low is not None:
+                    ends[name].append((one.low, one.high))
+        for name, pairs in ends.items():
+            low, high = np.array(pairs).T
+            held = int(((low <= true[name]) & (true[name] <= high)).sum())
+            what = f"choices, {name}: {sizes[0]} raters, {sizes[1]} pairs, {sizes[2]} answers each"
+            lines.append(told(what, held, len(pairs), float((high - low).mean()), 0.95))
+    return lines
+
+
+def _beside(rng: np.random.Generator, n_raters: int, n_pairs: int, n_each: int) -> ChoiceAgreement:
+    """Return a chooser beside people who differ in how far they go with it, on pairs of which two share a context."""
+    goes, better = 1 + rng.normal(0, 0.5, n_raters), rng.normal(size=n_pairs)
+    context = np.repeat(rng.normal(0, 0.8, -(-n_pairs // 2)), 2)[:n_pairs]
+    own = rng.normal(0, 0.8, n_pairs)
+    rater = np.array([rng.choice(n_raters, n_each, replace=False) for _ in range(n_pairs)]).ravel()
+    pair = np.repeat(np.arange(n_pairs), n_each)
+    ahead = goes[rater] * better[pair] + own[pair] + 0.5 * context[pair] * np.sign(better[pair])
+    ahead += rng.logistic(size=len(pair))
+    said = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
+    judged = Judgements(
+        item=np.array([f"p{k}" for k in pair], dtype=object),
+        first=np.array(["a"] * len(pair), dtype=object),
+        second=np.array(["b"] * len(pair), dtype=object),
+        rater=np.array([f"r{k}" for k in rater], dtype=object),
+        answers={"quality": said},
+        titles={"quality": "Quality"},
+    )
+    chosen = {
+        f"p{k}": Chosen(0.0 if abs(gap) < 0.15 else float(np.sign(gap)), "a", str(k // 2))
+        for k, gap in enumerate(better.tolist())
+    }
+    return choices_beside(judged, chosen)
+
+
+def preferences(n: int) -> list[str]:
+    """Return in how many studies of six equal bots the test of one look preferred none, and how often its intervals held."""
+    lines = []
+    for n_raters, n_each in ((5, 15), (10, 15), (30, 5)):
+        rng = np.random.default_rng(17)
+        right, held, of, width = 0, 0, 0, 0.0
+        for _ in range(n):
+            found = preferences_fixed(*_equal(rng, n_raters, n_each), level=LEVEL)
+            right += not any(pair.ordered for pair in found)
+            for pair in found:
+                if pair.low is not None and pair.high is not None:
+                    held, of = held + (pair.low <= 0 <= pair.high), of + 1
+                    width += pair.high - pair.low
+        what = f"{n_raters} raters of {n_each} pairs"
+        lines.append(told(f"nobody preferred among six equal bots, {what}", right, n, 0.0))
+        lines.append(told(f"preference, {what}", round(held / of * n), n, width / of))
+    return lines
+
+
+def _equal(
+    rng: np.random.Generator, n_raters: int, n_each: int
+) -> tuple[np.ndarray, list[str], list[str], list[int]]:
+    """Return judgements of six bots that raters prefer each in their own way, none all of them."""
+    bots = np.array(list("abcdef"))
+    first = rng.integers(6, size=(n_raters, n_each))
+    second = (first + rng.integers(1, 6, size=first.shape)) % 6
+    own = rng.normal(0, 0.7, size=(n_raters, 6))
+    rater = np.repeat(np.arange(n_raters), n_each)
+    ahead = own[rater, first.ravel()] - own[rater, second.ravel()] + rng.logistic(size=len(rater))
+    said = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
+    return said, bots[first.ravel()].tolist(), bots[second.ravel()].tolist(), rater.tolist()
 
 
 def strengths(n: int) -> list[str]:
@@ -157,14 +397,6 @@ def _judged(
     ahead = own[rater, first.ravel()] - own[rater, second.ravel()]
     won = (rng.random(len(ahead)) < 1 / (1 + np.exp(-ahead))).astype(float)
     return bots[first.ravel()].tolist(), bots[second.ravel()].tolist(), won, rater.tolist()
-
-
-def _answers(rng: np.random.Generator, n_items: int) -> np.ndarray:
-    """Return (n_items, 4) answers: the true one of three, or by chance with the same frequencies."""
-    frequency = [0.5, 0.3, 0.2]
-    true = rng.choice(3, size=(n_items, 1), p=frequency)
-    guessed = rng.choice(3, size=(n_items, 4), p=frequency)
-    return np.where(rng.random((n_items, 4)) < 0.4, guessed, true).astype(float)
 
 
 def powered(n: int) -> list[str]:
@@ -211,9 +443,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     n = N_STUDIES[parser.parse_args().size]
-    for part in (differences, means, correlations, powered, looked_at_often):
+    parts = (
+        differences,
+        means,
+        correlations,
+        powered,
+        looked_at_often,
+        agreements,
+        weights,
+        preferences,
+    )
+    for part in parts:
         print("\n".join(part(n)), flush=True)
-    for part in (agreements, strengths):
+    for part in (choices, medians, slopes, strengths):
         print("\n".join(part(n // 3)), flush=True)
     return 0
 

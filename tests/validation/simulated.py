@@ -104,15 +104,7 @@ def _batches(
         x = rng.normal(size=(N_BOTS + N_NEW, 5)) * rng.uniform(0.3, 3, size=5)
         kernels = [_kernel(x[:, columns]) for columns in BLOCKS]
         free = N_BOTS * (N_EACH - 1)
-        means = BotMeans(
-            bots=tuple(f"b{k}" for k in range(N_BOTS)),
-            x=x[:N_BOTS],
-            scale=np.ones(5),
-            rating=np.zeros(N_BOTS),
-            n=np.full(N_BOTS, float(N_EACH)),
-            n_eff=np.full(N_BOTS, float(N_EACH)),
-            variance=SPREAD**2 * rng.chisquare(free) / free,
-        )
+        means = _means(x[:N_BOTS], SPREAD**2 * rng.chisquare(free) / free, N_EACH)
         process = Process(means, BLOCKS)
         true = 50 + _drawn(rng, kernels, n)
         rated = true[:, :N_BOTS] + rng.normal(scale=SPREAD / N_EACH**0.5, size=(n, N_BOTS))
@@ -151,11 +143,43 @@ def _held(low: np.ndarray, high: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.column_stack([(low <= value) & (value <= high), high - low])
 
 
-def _kernel(x: np.ndarray) -> np.ndarray:
+def _kernel(x: np.ndarray, n_bots: int = N_BOTS) -> np.ndarray:
     """Return the covariances of all bots, new ones too, by centre and trace of the rated ones."""
-    z = x - x[:N_BOTS].mean(axis=0)
+    z = x - x[:n_bots].mean(axis=0)
     products = z @ z.T
-    return np.asarray(products * N_BOTS / np.trace(products[:N_BOTS, :N_BOTS]))
+    return np.asarray(products * n_bots / np.trace(products[:n_bots, :n_bots]))
+
+
+def left_out(
+    n_studies: int, n_bots: int, n_each: int, seed: int = 0, batch: int = 50
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield of each study the bots' means predicted by the other bots, and their mean ratings, (bots,) both."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, n_studies, batch):
+        n = min(batch, n_studies - start)
+        x = rng.normal(size=(n_bots, 5)) * rng.uniform(0.3, 3, size=5)
+        true = 50 + _drawn(rng, [_kernel(x[:, columns], n_bots) for columns in BLOCKS], n)
+        rated = true + rng.normal(scale=SPREAD / n_each**0.5, size=(n, n_bots))
+        predicted = np.empty((n, n_bots))
+        for k in range(n_bots):
+            others = np.arange(n_bots) != k
+            process = Process(_means(x[others], SPREAD**2, n_each), BLOCKS)
+            posterior = process.posterior(rated[:, others])
+            predicted[:, k] = process.expected(posterior, x[k]).mean
+        yield from zip(predicted, rated, strict=True)
+
+
+def _means(x: np.ndarray, variance: float, n_each: int) -> BotMeans:
+    n = len(x)
+    return BotMeans(
+        bots=tuple(f"b{k}" for k in range(n)),
+        x=x,
+        scale=np.ones(5),
+        rating=np.zeros(n),
+        n=np.full(n, float(n_each)),
+        n_eff=np.full(n, float(n_each)),
+        variance=variance,
+    )
 
 
 def _drawn(rng: np.random.Generator, kernels: list[np.ndarray], n: int) -> np.ndarray:

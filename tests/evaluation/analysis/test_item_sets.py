@@ -77,7 +77,9 @@ def test_every_set_has_its_own_coefficients_with_intervals(found: ItemSets) -> N
     assert two.cohen.value == pytest.approx(expected)
     counts, _categories = inter_rater.aggregate_raters(pairs.astype(int))
     assert two.fleiss.value == pytest.approx(inter_rater.fleiss_kappa(counts))
-    for one in (published.alpha, published.fleiss, published.cohen, two.alpha, two.cohen):
+    assert published.cohen.reason is not None
+    assert published.cohen.reason.code == "few_items_for_interval"
+    for one in (published.alpha, published.fleiss, two.alpha, two.cohen):
         assert one.low is not None
         assert one.high is not None
         assert one.value is not None

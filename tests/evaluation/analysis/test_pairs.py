@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evaluation.analysis.comparisons import compare
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.one_turn import compare_protocols
 from evaluation.analysis.pairs import judge_pairs
+from evaluation.analysis.preferred import sign_of
 from evaluation.analysis.settling import settling_pairs
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
@@ -199,7 +201,7 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
 def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_room() -> None:
     collecting = replace(drawn(), is_collecting=True)
     found, settled = judge_pairs(collecting), settling_pairs(collecting)
-    [one], [live] = found.outcomes, settled.found
+    [one], [live] = found.outcomes, settled.told.found
     assert found.is_collecting
     assert (one.ahead.mean, one.ahead.low, one.ahead.high) == pytest.approx(
         (live.pair.difference, live.pair.low, live.pair.high)
@@ -220,6 +222,46 @@ def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_roo
     ).outcomes
     assert (alone.ahead.low, alone.wins.low) == (None, None)
     assert alone.ahead.reason.code == "one_judgement"
+
+
+def of_many_bots(n_bots: int = 6, n_raters: int = 10, seed: int = 0) -> Judgements:
+    """Draw judgements of bots of which no two differ, each two judged once by everybody."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"{a}{b}-{rater}", f"bot{a}", f"bot{b}", f"r{rater}", float(rng.choice([1, 0, -1])))
+        for a in range(n_bots)
+        for b in range(a)
+        for rater in range(n_raters)
+    ]
+    return judgements(rows)
+
+
+def test_who_is_preferred_is_corrected_for_all_pairs() -> None:
+    """One wrong verdict among fifteen pairs of equal bots comes in one study of ten at most, not in every second one."""
+    wrong = alone = 0
+    for seed in range(60):
+        found = judge_pairs(of_many_bots(seed=seed))
+        wrong += any(one.sign for one in found.outcomes)
+        alone += any(one.p < 0.1 for one in found.outcomes)
+        for one in found.outcomes:
+            # The interval is that of the test: at one level both leave 0 out, or neither.
+            assert (one.p < 0.1) == (not one.ahead.low <= 0 <= one.ahead.high)
+            assert bool(one.sign) == (one.p_holm < 0.1)
+    assert wrong <= 10
+    assert alone > 3 * wrong
+
+
+def test_both_protocols_are_told_apart_as_each_tells_it_alone() -> None:
+    judged, rated = of_many_bots(seed=1), chats({f"bot{n}": 4 + n / 5 for n in range(6)})
+    found = compare_protocols(judged, rated, {"quality": "quality"})
+    alone = {(one.a, one.b): one.sign for one in judge_pairs(judged).outcomes}
+    by_chats = compare(rated, plans=False)
+    for row in found.rows:
+        gap = by_chats.pair(row.a, row.b)
+        assert row.signs == (alone[row.a, row.b], sign_of(gap))
+    uncorrected = sum(not row.low <= 0 <= row.high for row in found.rows)
+    assert 0 < sum(bool(row.signs[1]) for row in found.rows) < uncorrected
+    assert found.tests == ("fixed", "fixed")
 
 
 def test_chats_beside_are_compared_at_any_look_too_while_they_are_collected() -> None:

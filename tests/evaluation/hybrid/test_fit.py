@@ -228,6 +228,17 @@ def test_a_bot_far_from_what_the_fit_has_seen_is_called_an_extrapolation():
     assert caution.values == {"bot": "bot7", "features": ["g"], "deviations": 3}
 
 
+def test_bots_predicted_beyond_the_rating_scale_are_named_and_not_clipped():
+    human, played = study(), selfplay()
+    played.loc[played["bot"] == "bot7", "g"] += 40.0
+    ratings = Ratings.from_frame(human[["conversation", "bot", "quality"]], ["quality"])
+    found = fit_hybrid(human, features=FEATURES, selfplay=played, ratings=ratings)
+    (caution,) = [c for c in found.cautions if c.code == "beyond_scale"]
+    low, high = human["quality"].min(), human["quality"].max()
+    assert caution.values == {"bots": ["bot7"], "low": low, "high": high}
+    assert not low <= found.bots["bot7"].predicted_selfplay <= high
+
+
 def test_uninformative_features_and_the_two_intercepts():
     """The trap of section 3's frame: with nothing but noise the fold's intercept gives nearly −1."""
     human = study()

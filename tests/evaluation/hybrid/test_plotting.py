@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from evaluation.hybrid.combined import Combined
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.plotting import points_of, weights_of
 from evaluation.hybrid.results import HybridResult
@@ -36,6 +38,17 @@ def test_bots_stand_by_their_human_means_and_unrated_ones_last(found: HybridResu
     assert {p.title: p.predicted for p in points} == {
         bot: of_bot.predicted_selfplay for bot, of_bot in found.bots.items()
     }
+
+
+def test_the_mean_that_is_compared_takes_the_place_of_the_plain_one(found: HybridResult) -> None:
+    """Less the habits of its raters, with the 90 % of the normal distribution whose 95 % the document has."""
+    bot, one = next((bot, one) for bot, one in found.bots.items() if one.human_mean is not None)
+    adjusted = Combined(2.0, (2 - 1.959964, 2 + 1.959964), 2.5, (2.0, 3.0), 0.5, 3.0)
+    changed = replace(one, adjusted_mean=2.0, combined=adjusted)
+    (point,) = points_of({"bots": {bot: changed.to_json()}}, "predicted")
+    assert point.human == changed.target == 2.0 != one.human_mean
+    assert point.human_span == pytest.approx((2 - 1.644854, 2 + 1.644854), abs=1e-5)
+    assert "human mean 2.00" in point.says
 
 
 def test_weights_are_those_of_the_fit(found: HybridResult, tmp_path: Path) -> None:

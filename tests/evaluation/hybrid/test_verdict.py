@@ -163,6 +163,22 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
     assert "values" not in codes(verdict(evidence(0.9)).findings)
 
 
+def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
+    """Predictions near the mean of the other bots have a negative slope, whatever the bots are like."""
+    human = {bot: float(place) for place, bot in enumerate("abcdefgh")}
+    near = values_of({bot: 4.0 - mean / 5 for bot, mean in human.items()}, human, {})
+    assert near.slope == pytest.approx(-5)
+    assert (near.slope_interval, near.to_json()["slope"]["reason"]["code"]) == (
+        None,
+        "no_gain_no_slope",
+    )
+    for n, reason in ((7, "few_bots_for_values"), (8, None)):
+        some = {str(place): float(place) for place in range(n)}
+        found = values_of({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})
+        assert (found.slope_interval is None) == (n == 7)
+        assert (found.slope_reason.code if found.slope_reason else None) == reason
+
+
 def test_a_permuted_study_does_not_pass() -> None:
     """A study whose features tell the bots apart is believed; dealt out to other bots its ratings are not."""
     rng = np.random.default_rng(6)

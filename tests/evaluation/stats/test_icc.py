@@ -37,25 +37,6 @@ def test_one_way_with_gaps_is_the_analysis_of_variance():
     assert icc(table, "icc1_k").value == pytest.approx((b - w) / b)
 
 
-@pytest.mark.parametrize("form", ["icc1_1", "icc2_1", "icc3_k"])
-def test_bootstrap_resembles_f_where_both_hold(form):
-    """Resampled items draw a form's distribution, where raters differ little among themselves."""
-    table = rng.normal(0, 1, (120, 1)) + rng.normal(0, 1, (120, 4))
-    by_f, resampled = icc(table, form), icc(table, form, interval="bootstrap")
-    assert resampled.value == by_f.value
-    assert resampled.interval == "bootstrap over 120 items"
-    assert resampled.low == pytest.approx(by_f.low, abs=0.05)
-    assert resampled.high == pytest.approx(by_f.high, abs=0.05)
-
-
-def test_bootstrap_draws_are_recomputed_coefficients():
-    table = rng.normal(0, 1, (10, 1)) + rng.normal(0, 1, (10, 3))
-    found = icc(table, "icc2_1", interval="bootstrap", n_bootstrap=1, seed=5)
-    times = np.random.default_rng(5).multinomial(10, np.full(10, 0.1), size=1)[0]
-    again = icc(np.repeat(table, times, axis=0), "icc2_1")
-    assert found.low == pytest.approx(again.value)
-
-
 def test_intervals_cover():
     """True ICC(2,1) = 1 / (1 + 1 + .5)."""
     inside = 0

@@ -117,6 +117,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
     text = text_of(staff, study)
     assert "Eliza (rules) is preferred to Parrot (control): Eliza (rules) wins 83 %" in text
     assert "the live room" not in text
+    assert "so a fixed-sample test decides who is preferred, corrected by Holm" in text
     for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
         assert title in text
 

@@ -185,6 +185,19 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
         by_hand = ends(given.mean(), spread, LEVEL, (-1, 1))
         assert [outcome.ahead.low, outcome.ahead.high] == pytest.approx(by_hand)
 
+    # Who is preferred: the level whose interval ends at 0, corrected for the three pairs.
+    outcomes = [one for one in found.outcomes if one.question == "quality"]
+    for one in outcomes:
+        part = rows[(rows["a"] == one.a) & (rows["b"] == one.b)]
+        given = part["score"].to_numpy(dtype=float)
+        spread = over_both(given, part["rater"].to_numpy(), part["item"].to_numpy())
+        at = ends(given.mean(), spread, 1 - one.p, (-1, 1))
+        assert min(map(abs, at)) == pytest.approx(0, abs=1e-9)
+    told, p_holm, *_rest = multipletests([one.p for one in outcomes], alpha=0.1, method="holm")
+    assert [one.p_holm for one in outcomes] == pytest.approx(p_holm)
+    assert [bool(one.sign) for one in outcomes] == told.tolist()
+    assert found.test == "fixed"
+
     # Kappa: the median over pairs of raters who share as many items as the study says.
     table = rows.pivot(index="item", columns="rater", values="score")
     kappas = []
@@ -365,16 +378,28 @@ def test_what_people_chose_is_what_statsmodels_says() -> None:
     approval = study_items(study_data(study)).approval
     assert approval is not None
     assert approval.n_people == 15
-    drawn = table[rng.integers(0, 15, (4000, 15))].mean(axis=1)
-    weights = np.exp(drawn) / np.exp(drawn).sum(axis=1, keepdims=True)
-    ends = np.quantile(weights, [0.025, 0.975], axis=0)
     shares = table.mean(axis=0)
+    at = np.exp(shares) / np.exp(shares).sum()
+    # Limits of the shares: Wilson's by Student's t and 14 people; together by their correlations (Zou and Donner 2008).
+    reach = stats.t.ppf(0.975, 14) ** 2 / 14
+    middle = (shares + reach / 2) / (1 + reach)
+    half = np.sqrt(reach * shares * (1 - shares) + reach**2 / 4) / (1 + reach)
+    assert (shares > 0).all()
+    assert (shares < 1).all()
+    r = np.corrcoef(table.T)
     for n, one in enumerate(approval.options):
         count = int(table[:, n].sum())
         assert (one.option, one.n, one.approval) == (options[n], count, pytest.approx(shares[n]))
         wilson = proportion_confint(count, 15, alpha=0.05, method="wilson")
         assert (one.low, one.high) == pytest.approx(wilson)
         assert one.weight == pytest.approx(np.exp(shares[n]) / np.exp(shares).sum())
-        assert (one.weight_low, one.weight_high) == pytest.approx(ends[:, n], abs=0.012), (
-            "a person more or less"
-        )
+        moves = [1 if k == n else -at[k] / (1 - at[n]) for k in range(6)]
+        for told, sign in ((one.weight_low, -1), (one.weight_high, 1)):
+            far = [
+                move * abs(middle[k] + np.sign(move) * sign * half[k] - shares[k])
+                for k, move in enumerate(moves)
+            ]
+            apart = np.sqrt(sum(far[k] * far[m] * r[k, m] for k in range(6) for m in range(6)))
+            assert told == pytest.approx(
+                1 / (1 + np.exp(-np.log(at[n] / (1 - at[n])) - sign * apart))
+            )

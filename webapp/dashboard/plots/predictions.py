@@ -15,17 +15,25 @@ from evaluation.plots.svg import drawing, group, line, rect, text
 from evaluation.printing import figure, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.plots.scatter import Ends, beyond_words
 
 ROW = 30.0
 
 
 def predictions_figure(
-    points: Sequence[Point], rated: tuple[float, float] | None, *, id: str, title: str, method: str
+    points: Sequence[Point],
+    rated: tuple[float, float] | None,
+    *,
+    id: str,
+    title: str,
+    method: str,
+    scale: Ends = None,
 ) -> Figure:
     """Draw bots with a prediction and no human mean.
 
     Args:
         rated: lowest and highest human mean of the bots that were rated; None if none was.
+        scale: as of `scatter_figure`.
     """
     ordered = sorted(points, key=lambda point: -(point.predicted or 0))
     beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
@@ -51,7 +59,7 @@ def predictions_figure(
                 [
                     Cell(p.title, p.href, slot=p.slot, hollow=p.is_control),
                     Cell(str(p.n)),
-                    Cell(figure(p.predicted)),
+                    Cell(figure(p.predicted), why=beyond_words(p.predicted, scale)),
                     Cell(span(*(p.predicted_span or (None, None)))),
                 ]
                 for p in ordered

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.correlations import selfplay_bots
-from evaluation.hybrid.plotting import points_of, weights_of
+from evaluation.hybrid.plotting import human_mean, points_of, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.scatter import Point
@@ -20,7 +20,7 @@ from webapp.dashboard import counts
 from webapp.dashboard.column_titles import short_titles
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
-from webapp.dashboard.plots.scatter import CROWDED, scatter_figure
+from webapp.dashboard.plots.scatter import CROWDED, Ends, scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
 from webapp.dashboard.wording.hybrid_bots import carrying_table, expected_table, selfplay_table
 from webapp.dashboard.wording.hybrid_tables import (
@@ -109,7 +109,8 @@ def hybrid_view(
             ).format(intercept=intercept_in_words(result)),
             x_title=x_title,
             y_title=_("Predicted, bot left out"),
-            note=_("A point on the dashed line is predicted as people rated it."),
+            note=_scatter_note(result),
+            scale=_scale(result),
         ),
         selfplay=_selfplay(result, bots, link, x_title),
         unrated=_unrated(result, bots),
@@ -146,7 +147,7 @@ def _tables(
 ) -> list[NamedTable]:
     """Return the tables of a fit, bot by bot, block by block and dimension by dimension; those it has."""
     tables = (
-        expected_table(result, bots),
+        expected_table(result, bots, _scale(result)),
         combined_table(result, bots),
         carrying_table(result, bots),
         selfplay_table(result),
@@ -219,6 +220,14 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
     return _("{n} dimensions").format(n=len(names))
 
 
+def _scale(result: Mapping[str, Any]) -> Ends:
+    """Return the ends of the rating scale where a bot is predicted beyond them; fits of earlier versions do not say."""
+    for one in result.get("cautions", []):
+        if isinstance(one, Mapping) and one["code"] == "beyond_scale":
+            return one["low"], one["high"]
+    return None
+
+
 def _points(
     result: Mapping[str, Any],
     bots: Mapping[str, BotInfo],
@@ -263,6 +272,7 @@ def _selfplay(
         x_title=x_title,
         y_title=_("Predicted from self-play"),
         note=_("A point on the dashed line is predicted as people rated it."),
+        scale=_scale(result),
     )
 
 
@@ -275,14 +285,24 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
         return None
     # Marks as the run's own page gives them would repeat those of rated bots on this page.
     points = [replace(point, slot=0) for point in points]
-    means = [b["human_mean"] for b in result["bots"].values() if b["human_mean"] is not None]
+    rated = [human_mean(bot) for bot in result["bots"].values()]
+    means = [mean for mean in rated if mean is not None]
     return predictions_figure(
         points,
         (min(means), max(means)) if means else None,
         id="predictions",
         title=_("Bots that nobody rated"),
         method=_unrated_method(result),
+        scale=_scale(result),
     )
+
+
+def _scatter_note(result: Mapping[str, Any]) -> str:
+    """Say what the dashed line is, and what human means are less, where the fit takes raters' habits out."""
+    told = _("A point on the dashed line is predicted as people rated it.")
+    if not any("adjusted_mean" in bot for bot in result["bots"].values()):
+        return told
+    return f"{told} " + _("Human means less the habits of their raters.")
 
 
 def _unrated_method(result: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.scatter import Ends, beyond_words
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable, span_cell
 from webapp.ratings.bots import BotInfo
@@ -20,8 +21,14 @@ def _bot_cell(bot: str, bots: Mapping[str, BotInfo]) -> Cell:
     return Cell(info.title if info else bot, slot=info.slot if info else 0)
 
 
-def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
-    """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know."""
+def expected_table(
+    result: Mapping[str, Any], bots: Mapping[str, BotInfo], scale: Ends = None
+) -> NamedTable | None:
+    """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know.
+
+    Args:
+        scale: of the ratings, to say which predictions lie beyond its ends.
+    """
     rows, notes = [], []
     for bot, one in result["bots"].items():
         human = one.get("adjusted_mean", one["human_mean"])
@@ -43,7 +50,7 @@ def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
                     Cell(figure(human), raw=(human,)),
                     Cell(
                         figure(found.get("predicted_fold")),
-                        why=why,
+                        why=why or beyond_words(found.get("predicted_fold"), scale),
                         raw=(found.get("predicted_fold"),),
                     ),
                     span_cell(*found.get("interval95", (None, None)), why=why),

@@ -168,16 +168,17 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         ),
     ]
     slope = result["slope"]
-    if slope["ci95"]:
-        rows.append(
-            Check(
-                _("Slope of human on predicted means"),
-                share(slope["value"]),
-                _("95 %: {ends}. Above 1, differences are predicted too small.").format(
-                    ends=span(*slope["ci95"], shares=True)
-                ),
+    if slope["value"] is not None:
+        words = (
+            _("95 %: {ends}. Above 1, differences are predicted too small.").format(
+                ends=span(*slope["ci95"], shares=True)
+            )
+            if slope["ci95"]
+            else _("Above 1, differences are predicted too small; {why}.").format(
+                why=said(slope.get("reason"))
             )
         )
+        rows.append(Check(_("Slope of human on predicted means"), share(slope["value"]), words))
     inside = result["coverage95"]
     if inside:
         rows.append(

@@ -367,4 +367,12 @@ def _caution(found: Found) -> str:
             "deviations from the conversations of the fit.",
             len(found["features"]),
         ).format(bot=found["bot"], features=listed(found["features"]), n=found["deviations"])
+    if code == "beyond_scale":
+        return ngettext(
+            "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
+            "Read it as a place in the order, and not as a rating.",
+            "{bots} are predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
+            "Read them as places in the order, and not as ratings.",
+            len(found["bots"]),
+        ).format(bots=listed(found["bots"]), low=f"{found['low']:g}", high=f"{found['high']:g}")
     return ""

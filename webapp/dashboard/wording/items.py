@@ -14,7 +14,6 @@ from evaluation.analysis.item_sets import ItemSets
 from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
 from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import Dimension
-from evaluation.stats.agreement import N_BOOTSTRAP
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -250,8 +249,8 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, Dimension]) -> NamedTa
         method=_(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
             "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted by "
-            "distance unless there are two answers. 95 % intervals over {n} resamples of the items."
-        ).format(n=f"{N_BOOTSTRAP:,}"),
+            "distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by resampling."
+        ),
         note=_(
             "A set is what one file or data set brought, or what was drawn from one study or run."
         )

@@ -71,9 +71,10 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     section = Section("methods", _("Data and methods"))
     told = _(
         "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
-        "{dimensions}. Intervals of shares are {intervals}. Strengths are those "
+        "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by "
+        "Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
         "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
-        "corrected by Holm (1979). Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
+        "corrected by Holm. Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
         "or more."
     ).format(
         intervals=_("always-valid, over raters and items, as the study still collects")
@@ -81,6 +82,13 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
         else _(
             "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
         ),
+        test=_("an always-valid test (normal mixture; Robbins, 1970), as the study still collects")
+        if is_collecting(frame.study)
+        else _(
+            "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
+            "Bell and McCaffrey, 2002)"
+        ),
+        alpha=share(ORDER_ALPHA),
         shared=frame.study.values.judging.kappa_items,
         key=frame.study.key,
         protocol=frame.study.protocol,

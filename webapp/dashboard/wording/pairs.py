@@ -19,6 +19,7 @@ from webapp.dashboard.wording.sections import (
     Section,
     count_cell,
     number_cell,
+    p_cell,
     share_cell,
     span_cell,
 )
@@ -40,13 +41,18 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
             pairs=counts.pairs(found.n_items),
         )
     )
-    if found.is_collecting:
-        section.lead.append(
-            _(
-                "While the study collects, who is preferred is what the live room says: an always-valid test, "
-                "corrected by Holm, p < {alpha}, and intervals that allow for looking at any time."
-            ).format(alpha=share(1 - found.level))
+    which = (
+        _(
+            "While the study collects, who is preferred is what the live room says: an always-valid test, "
+            "corrected by Holm, p < {alpha}, and intervals that allow for looking at any time."
         )
+        if found.test == "always"
+        else _(
+            "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
+            "by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
+        )
+    )
+    section.lead.append(which.format(alpha=share(1 - found.level)))
     section.points += [
         _outcome_sentence(one, bots) for one in found.outcomes if one.question == leading
     ]
@@ -165,6 +171,7 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
     level = percent(found.level)
     for name in (_("A wins"), _("Same"), _("B wins")):
         headers += [Header(name, numeric=True), Header(level, numeric=True)]
+    headers.append(Header(_("p, Holm"), numeric=True))
     rows = []
     for one in found.outcomes:
         cells = [Cell(titles[one.question]), _name(bots, one.a), _name(bots, one.b)]
@@ -174,15 +181,21 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
                 share_cell(part.mean, 2, why),
                 span_cell(part.low, part.high, shares=True, why=why),
             ]
-        rows.append(cells)
+        rows.append([*cells, p_cell(one.p_holm, said(one.ahead.reason))])
     return NamedTable(
         "outcomes",
         _("Wins, ties and losses"),
         Table(headers, rows),
         method=(
-            _("Shares of judgements; {level} intervals that allow for looking at any time.")
+            _(
+                "Shares of judgements; {level} intervals that allow for looking at any time; p: always valid, that as "
+                "many prefer A as B, corrected by Holm for the pairs of a question."
+            )
             if found.is_collecting
-            else _("Shares of judgements; {level} intervals over raters.")
+            else _(
+                "Shares of judgements; {level} intervals over raters; p: of one look, that as many prefer A as B, "
+                "corrected by Holm for the pairs of a question."
+            )
         ).format(level=level),
     )
 
@@ -329,9 +342,18 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
         Table(headers, rows),
         method=_(
             "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
-            "that of B. {level} intervals, not corrected for the number of pairs: over raters, or of a study that "
-            "still collects such that allow for looking at any time."
-        ).format(level=level),
+            "that of B. {level} intervals, not corrected for the number of pairs. Told apart: corrected by Holm for all "
+            "pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
+        ).format(
+            level=level,
+            alpha=share(1 - found.level),
+            **{
+                name: _("the always-valid test, as more are to come")
+                if test == "always"
+                else _("the fixed-sample test")
+                for name, test in zip(("one_turn", "chats"), found.tests, strict=True)
+            },
+        ),
     )
 
 

@@ -101,7 +101,7 @@ def agreement_table(
         _("Do raters agree?"),
         Table(headers, rows),
         method=_(
-            "95 % intervals over resampled items; of intraclass correlations by the F distribution."
+            "95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations by the F distribution."
         ),
         note=_("0 is what chance gives, 1 is full agreement.")
         if of_items

@@ -71,6 +71,15 @@ FRAGMENTS: dict[str, str] = {
     "all_alike": gettext_noop("all values are the same: nothing tells how far the mean can be off"),
     "all_the_same": gettext_noop("all ratings are the same: agreement is certain"),
     "no_interval": gettext_noop("no interval: most resamples are undefined"),
+    "few_items_for_interval": gettext_noop(
+        "no interval: {needed} items are needed, there are {n_items}"
+    ),
+    "few_other_answers": gettext_noop(
+        "no interval: only {percent} of the answers are other than the most frequent one"
+    ),
+    "no_disagreement": gettext_noop(
+        "no interval: without a disagreement nothing tells how far it can be off"
+    ),
     "always_tied": gettext_noop("one of the two always called them the same"),
     "few_items": gettext_noop("{n_items} items with two ratings or more; at least 2 are needed"),
     "few_raters": gettext_noop("{n_raters}; at least 2 are needed"),
@@ -113,6 +122,9 @@ FRAGMENTS: dict[str, str] = {
         "{n_bots} with two rated conversations; a split into halves needs 3"
     ),
     "few_bots_for_values": gettext_noop("{n_bots}; {needed} with different means are needed"),
+    "no_gain_no_slope": gettext_noop(
+        "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope negative"
+    ),
     "lengths_explain": gettext_noop("the lengths of the conversations leave nothing of one side"),
     "halves_alike": gettext_noop("the halves do not vary over bots"),
     "in_words": gettext_noop("{words}"),

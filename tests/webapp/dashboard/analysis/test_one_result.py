@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+from base64 import b64decode
 from html import unescape
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from evaluation.printing import figure, percent, probability, share, span
 from tests.webapp.dashboard.analysis.conftest import section_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
+from webapp.dashboard.reporting.tables import latex_text, markdown_text
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.dashboard.wording.terms import terms
@@ -199,6 +203,34 @@ def test_every_page_tells_the_numbers_of_the_command(
         assert f"Of {apart} pairs of bots that people can tell apart (p < .10 by Holm" in page
     assert "pairs can be put in order" not in models + told
 
+    # Each difference by least squares with its interval, on the page, in the report and in its tables to paste.
+    links = re.findall(
+        r'base64,([^"]+)" download="([^"]+)"', (tmp_path / "report.html").read_text()
+    )
+    texts = {name: b64decode(text).decode() for text, name in links}
+    latex, markdown = (texts[f"one-differences.{kind}"] for kind in ("tex", "md"))
+    rows = {row[0]: row for row in csv.reader(StringIO(texts["one-differences.csv"]))}
+    titles = {bot.bot.bot_id: bot.bot.title for bot in summary.bots}
+    order = [*summary.compared.order, *summary.compared.controls]
+    for better, worse in combinations(order, 2):
+        pair = summary.compared.pair(better, worse)
+        assert pair is not None
+        assert pair.difference is not None
+        assert pair.low is not None
+        assert pair.high is not None
+        sign = 1 if pair.a == better else -1
+        gap = figure(sign * pair.difference)
+        ends = span(*sorted((sign * pair.low, sign * pair.high)))
+        p, p_holm = (
+            probability(one).removeprefix("p ").removeprefix("= ") for one in (pair.p, pair.p_holm)
+        )
+        cells = [f"{titles[better]} − {titles[worse]}", gap, ends, p, p_holm]
+        for page in (comparisons, told):
+            assert " ".join(cells) in page
+        assert " & ".join(map(latex_text, cells)) in latex
+        assert " | ".join(map(markdown_text, cells)) in markdown
+        assert float(rows[cells[0]][1]) == pytest.approx(sign * pair.difference)
+
     # r with its intercept, from people's conversations and from self-play.
     assert result["intercept"] == "common"
     r, on_selfplay = share(pearson["r"]), share(played["r"])
@@ -246,6 +278,8 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
             assert other in page
             assert together in page
         assert together in line
+        assert f" {human} " in line
+        assert f"by its fold's intercept {middle}, 95 % {ends[0]}" in line
     for page in (hybrid, told, summary):
         for value in (share(result["q2"]["value"]), figure(result["mae"])):
             assert value in page
@@ -253,6 +287,13 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
         assert figure(result["values_selfplay"]["mae"]) in page
         for one in result["selfplay_shifts"].values():
             assert share(one["shift"]) in page
+
+    for page in (hybrid, told, summary):
+        assert share(result["slope"]["value"]) in page
+        assert share(result["partial_r"]["r"]) in page
+        assert share(result["within_bots"]["r"]) in page
+        for one in result["block_shares"].values():
+            assert percent(one["share"]) in page
 
     # The report says how: with its equations, and the numbers of this fit.
     assert "by a Gaussian process with known noise" in told

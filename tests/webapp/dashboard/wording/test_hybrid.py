@@ -88,6 +88,18 @@ def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None
     assert view.checks == []
 
 
+def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(result: dict) -> None:
+    bot = next(iter(result["bots"]))
+    bots = {**result["bots"], bot: {**result["bots"][bot], "predicted": 7.62}}
+    caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
+    view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
+    rows = {row[0].text: row[4] for row in view.scatter.table.rows}
+    assert (rows[bot].text, rows[bot].why) == ("7.62", "above the scale, whose highest is 7")
+    assert "above the scale, whose highest is 7" in view.scatter.wide
+    (said,) = view.notes
+    assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
+
+
 def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
     assert hybrid_view(result, {}, lambda bot: "").unrated is None
     nobody = {"human_mean": None, "human_ci90": None, "predicted": None, "predicted_ci90": None}

@@ -65,6 +65,7 @@ def test_cautions_are_sentences() -> None:
         finding("partly_rated", n_conversations=1),
         finding("undefined_features", n_conversations=1200),
         finding("extrapolation", bot="eliza", features=["words_user"], deviations=3),
+        finding("beyond_scale", bots=["eliza", "parrot"], low=1.0, high=7.0),
     ]
     said = caution_sentences([found.to_json() for found in cautions])
     assert len(said) == len(cautions)
@@ -74,4 +75,5 @@ def test_cautions_are_sentences() -> None:
     assert "1 conversation." in said[5]
     assert "1,200 conversations." in said[6]
     assert "eliza is an extrapolation: its mean words_user is more than 3" in said[7]
+    assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
     assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]

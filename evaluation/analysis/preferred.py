@@ -1,0 +1,73 @@
+"""Which of every two bots people prefer: the one place that says so, for pages, the report, the live room and notebooks.
+
+While a study collects (`Judgements.is_collecting`) it is what the always-valid test of `evaluation.stats.sequential` says, for
+people look at judgements as they come; once the planned size is reached or the study is closed, what the fixed-sample test of
+`evaluation.stats.compare` says. Both are corrected by Holm for all pairs of the question. `Preferred.test` says which.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.analysis.comparisons import Test
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.stats.compare import ORDER_ALPHA, Comparison, preferences_fixed
+from evaluation.stats.sequential import RATERS, Preference, preferences_always
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """Every two bots that were set against each other, on one question.
+
+    Attributes:
+        alpha: chance allowed of any wrong preference among all pairs.
+        test: which test says who is preferred.
+        found: sorted by name; intervals of 1 − alpha, not corrected. `more` is known while the study collects.
+        n: judgements of each two.
+    """
+
+    question: str
+    alpha: float
+    test: Test
+    found: tuple[Preference, ...]
+    n: Mapping[tuple[str, str], int]
+
+    def of(self, a: str, b: str) -> Comparison:
+        """Return the comparison of two bots, `a` before `b` in the alphabet.
+
+        Raises:
+            KeyError: nobody compared them on this question.
+        """
+        for one in self.found:
+            if (one.pair.a, one.pair.b) == (a, b):
+                return one.pair
+        raise KeyError(f"nobody compared {a!r} with {b!r} on {self.question!r}")
+
+
+def preferred(judged: Judgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
+    """Return which of every two bots is preferred on a question.
+
+    Args:
+        alpha: chance allowed of any wrong preference among all pairs; while the study collects, at any look.
+    """
+    values = judged.answers[question]
+    given = np.isfinite(values)
+    first, second = judged.first[given].tolist(), judged.second[given].tolist()
+    read = (values[given], first, second, judged.rater[given].tolist(), judged.item[given].tolist())
+    if judged.is_collecting:
+        found = tuple(preferences_always(*read, level=1 - alpha))
+    else:
+        pairs = preferences_fixed(*read, level=1 - alpha)
+        found = tuple(Preference(pair, RATERS, None) for pair in pairs)
+    n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
+    test: Test = "always" if judged.is_collecting else "fixed"
+    return Preferred(question, alpha, test, found, dict(n))
+
+
+def sign_of(pair: Comparison) -> int:
+    """Return who is better beyond chance: 1 for a, -1 for b, 0 for nobody."""
+    return int(np.sign(pair.difference or 0)) if pair.ordered else 0
