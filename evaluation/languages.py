@@ -6,7 +6,8 @@ bytes. It errs on single short turns, so a conversation is told as a whole, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,19 @@ def language_of(texts: Sequence[str]) -> str | None:
         return None
     code, probability = _identifier().classify(text)
     return str(code) if probability >= MIN_PROBABILITY else None
+
+
+def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """Return the language that most replies of each data set are in; without those where it cannot be told.
+
+    Args:
+        replies: (data set, what was said before and the reply).
+    """
+    told: dict[str, Counter[str]] = {}
+    for source, texts in replies:
+        if language := language_of(texts):
+            told.setdefault(source, Counter())[language] += 1
+    return {source: counted.most_common(1)[0][0] for source, counted in told.items()}
 
 
 def holds_for(languages: Sequence[str] | None, language: str) -> bool:

@@ -166,6 +166,11 @@ class Training(ABC, Generic[B, L]):
     def begin_epoch(self, epoch: int) -> None:
         """Prepare an epoch, before its first batch."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether `begin_epoch` found that there is nothing left to learn: then the epoch is not begun."""
+        return False
+
     def remember(self) -> dict[str, Tensor]:
         """Return what a training needs to go on, beside weights and moments."""
         return {}
@@ -195,6 +200,9 @@ class Training(ABC, Generic[B, L]):
         progress = self.progress
         if progress.batch == 0:
             self.begin_epoch(progress.epoch)
+            if self.is_settled:
+                self._settle(metrics)
+                return
         window = self.window()
         batches = self.batches(progress.epoch, progress.batch)
         for batch, waited in timed(prepared_ahead(batches)):
@@ -223,6 +231,15 @@ class Training(ABC, Generic[B, L]):
                 break
         if window.n_batches or window.n_skipped:
             self._log(metrics, window, bar)
+
+    def _settle(self, metrics: MetricsLog) -> None:
+        """End before the epoch that would be next."""
+        progress = self.progress
+        log.info("%s, batch %d: settled, no further epoch is begun", self.name, progress.step)
+        if not progress.best_step:
+            self._validate(metrics)
+        progress.epoch, progress.finished = progress.epoch - 1, True
+        state_write(self.output, self.model, self.adam, progress, self.fingerprint, self.remember())
 
     def _learn(self, batch: B) -> tuple[L, Tensor]:
         """Make one step of the optimiser; return the loss before it and the gradient's norm before clipping.

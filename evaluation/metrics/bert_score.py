@@ -72,7 +72,7 @@ class TokenVectors(LocalModel):
             for start in range(0, len(order), _ROWS):
                 part = order[start : start + _ROWS]
                 given = loaded.tokenizer(
-                    [texts[k] for k in part],
+                    [_begun(loaded.tokenizer, texts[k]) for k in part],
                     padding="longest",
                     truncation=True,
                     max_length=most_tokens(loaded),
@@ -88,6 +88,16 @@ class TokenVectors(LocalModel):
                 for row, k in enumerate(part):
                     found[k] = states[row][there[row]], ~marks[row][there[row]]
         return found
+
+
+def _begun(tokenizer: Any, text: str) -> str:
+    """Return the text as the authors' code gives it to RoBERTa and GPT-2: a blank before its first word.
+
+    Their vocabularies hold a word within a text together with the blank before it, so that without one the first word
+    is another token than the same word elsewhere.
+    """
+    bytewise = type(tokenizer).__name__.startswith(("Roberta", "GPT2"))
+    return f" {text.strip()}" if bytewise else text
 
 
 def bert_score(
@@ -125,6 +135,7 @@ class BertScore(ReplyMetric, ConfiguredMetric):
 
     has_network = True
     kind = "bert_score"
+    version = "2"  # RoBERTa's first word has a blank before it
     usual_title = "BERTScore"
     options_type = BertScoreOptions
     options: BertScoreOptions | None

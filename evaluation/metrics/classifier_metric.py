@@ -51,6 +51,7 @@ class ClassifierMetric(ConfiguredMetric):
         **options: Any,
     ) -> None:
         super().__init__(name, title, **options)
+        self.needs = (f"a classifier of {self.reads}",)
         self._classifier = classifier
         if chosen := self.options:
             label = chosen.label or self.usual_label

@@ -112,8 +112,8 @@ class Entailment(TrainedMetric):
             "value": self.value,
         }
 
-    def lacking(self, reply: ReplyInContext) -> str | None:
-        reason = super().lacking(reply)
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
+        reason = super().lacking(reply, column)
         if reason is None and len(reply.context) < -self.utterance:
             return TOO_SHORT
         return reason

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.columns import per_turn
+from evaluation.columns import Column, per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
@@ -53,6 +53,41 @@ class _Grade(TrainedMetric):
         from evaluation.models.grade_keywords import analyser_missing
 
         return analyser_missing(self.checkpoint.manifest.facts["analyser"])
+
+    def keyword_columns(self) -> tuple[Column, ...]:
+        """Return the columns that tell how many keywords stand behind a score."""
+        return (
+            *per_turn(
+                f"{self.name}_keywords_bot",
+                f"Keywords of the reply ({self.title})",
+                unit="keywords",
+                range=(0, None),
+                direction="neither",
+                description="How many keywords of the bot's turn are nodes beside those of the context; with 0 there "
+                "are the context's alone.",
+            ),
+            *per_turn(
+                f"{self.name}_unknown_bot",
+                f"Unknown keywords ({self.title})",
+                unit="keywords",
+                range=(0, None),
+                direction="neither",
+                description="How many keywords of the bot's turn and its context the graph does not know; each counts "
+                "as far from all others.",
+            ),
+        )
+
+    def keyword_values(self, counts: np.ndarray, unknown: np.ndarray) -> dict[str, np.ndarray]:
+        """Return their values."""
+        return {f"{self.name}_keywords_bot": counts, f"{self.name}_unknown_bot": unknown}
+
+    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
+        nothing = np.array([])
+        found = {
+            NO_KEYWORD: int((scores.get(f"{self.name}_keywords_bot", nothing) == 0).sum()),
+            UNKNOWN: int((scores.get(f"{self.name}_unknown_bot", nothing) > 0).sum()),
+        }
+        return {what: n for what, n in found.items() if n}
 
     def logits(
         self, replies: Sequence[ReplyInContext], shared: Shared
@@ -101,7 +136,7 @@ class Grade(_Grade):
     """GRADE by a checkpoint; on request."""
 
     kind = "grade"
-    version = "3"  # keywords sentence by sentence, hyphens as in the graph
+    version = "4"  # keywords without a full stop before a mark or a bracket either
     usual_title = "GRADE"
     needs = (CHECKPOINT_NEEDED,)
 
@@ -117,40 +152,14 @@ class Grade(_Grade):
                 description="How coherent the bot's turn is with the two turns before it, by text and a graph of "
                 "keywords; only ranks count. Undefined for a turn that opens the conversation.",
             ),
-            *per_turn(
-                f"{self.name}_keywords_bot",
-                f"Keywords of the reply ({self.title})",
-                unit="keywords",
-                range=(0, None),
-                direction="neither",
-                description="How many keywords of the bot's turn are nodes beside those of the context; with 0 there "
-                "are the context's alone.",
-            ),
-            *per_turn(
-                f"{self.name}_unknown_bot",
-                f"Unknown keywords ({self.title})",
-                unit="keywords",
-                range=(0, None),
-                direction="neither",
-                description="How many keywords of the bot's turn and its context the graph does not know; each counts "
-                "as far from all others.",
-            ),
+            *self.keyword_columns(),
         )
-
-    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        nothing = np.array([])
-        found = {
-            NO_KEYWORD: int((scores.get(f"{self.name}_keywords_bot", nothing) == 0).sum()),
-            UNKNOWN: int((scores.get(f"{self.name}_unknown_bot", nothing) > 0).sum()),
-        }
-        return {what: n for what, n in found.items() if n}
 
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
         logits, counts, unknown = self.logits(replies, shared)
         return {
             f"{self.name}_bot": 1 / (1 + np.exp(-logits)),
-            f"{self.name}_keywords_bot": counts,
-            f"{self.name}_unknown_bot": unknown,
+            **self.keyword_values(counts, unknown),
         }
 
 
@@ -159,8 +168,13 @@ class GradePmi(WithPmi, _Grade):
     """GRADE and mutual information, each in its own standard deviations, averaged; on request."""
 
     kind = "grade_pmi"
+    version = "2"  # with the numbers of keywords
     usual_title = "GRADE and mutual information"
     network = "GRADE"
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.columns = (*self.columns, *self.keyword_columns())
 
     @property
     def params(self) -> dict[str, Any]:
@@ -181,6 +195,9 @@ class GradePmi(WithPmi, _Grade):
         found = [told.get("test_level"), told.get("test_spread")]
         return [float(one) for one in found if one is not None]
 
-    def network_scores(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
+    def network_scores(
+        self, replies: Sequence[ReplyInContext], shared: Shared
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         level, spread = self._scale()
-        return (self.logits(replies, shared)[0] - level) / spread
+        logits, counts, unknown = self.logits(replies, shared)
+        return (logits - level) / spread, self.keyword_values(counts, unknown)

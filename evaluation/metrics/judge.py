@@ -180,10 +180,10 @@ class Judge(ReplyMetric, ConfiguredMetric):
             return f"{self.options.bot} is no endpoint bot; name its model under `model` instead"
         return bot.unavailable_reason()
 
-    def lacking(self, reply: ReplyInContext) -> str | None:
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
         if reply in self._capped:
             return self._cap_told()
-        return self._unread.get(reply) or super().lacking(reply)
+        return self._unread.get(reply) or super().lacking(reply, column)
 
     def _cap_told(self) -> str:
         assert self.options is not None

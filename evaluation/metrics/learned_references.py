@@ -20,8 +20,8 @@ from evaluation.items import ReplyInContext
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.local_models import LocalModel, most_tokens
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.replies import ReplyMetric
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.replies import NO_CONTEXT, ReplyMetric
+from evaluation.metrics.shared import Shared, blank
 
 _ROWS = 16
 
@@ -83,12 +83,14 @@ class BartScore(_Learned):
     """BARTScore by an encoder-decoder of yours; on request."""
 
     kind = "bart_score"
+    version = "2"  # too long a context loses its beginning
     usual_title = "BARTScore"
     reads_reference = True
-    needs = ("an encoder-decoder (BART)",)
+    needs = ("an encoder-decoder (BART)", "a reference for precision and recall")
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
+        self.reference_columns = (f"{self.name}_precision", f"{self.name}_recall")
         self.columns = tuple(
             column
             for kind, what in (
@@ -111,6 +113,11 @@ class BartScore(_Learned):
         if config.get("is_encoder_decoder", config.get("model_type") == "bart"):
             return None
         return f"its model is no encoder-decoder ({config.get('model_type')}); BART is one"
+
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
+        if column == f"{self.name}_context" and not reply.context and not blank(reply.response):
+            return NO_CONTEXT
+        return super().lacking(reply, column)
 
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
         asked = {
@@ -161,7 +168,8 @@ def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list
     """Return the mean log-likelihood per token of each second text given the first; NaN without a token."""
     import torch
 
-    def tokens(texts: list[str]) -> Any:
+    def tokens(texts: list[str], cut: str) -> Any:
+        loaded.tokenizer.truncation_side = cut
         return loaded.tokenizer(
             texts,
             padding=True,
@@ -170,7 +178,8 @@ def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list
             return_tensors="pt",
         ).to(loaded.device)
 
-    given, wanted = tokens([a for a, _ in pairs]), tokens([b for _, b in pairs])
+    # Of a context that is too long the oldest goes, of a text that is scored its end.
+    given, wanted = tokens([a for a, _ in pairs], "left"), tokens([b for _, b in pairs], "right")
     labels = wanted["input_ids"].masked_fill(wanted["attention_mask"] == 0, -100)
     with torch.inference_mode():
         logits = loaded.model(

@@ -245,7 +245,7 @@ class LocalLanguageModel(LocalModel):
 
     @property
     def identity(self) -> Identity:
-        return Identity("local_language_model", "1", {**self.known_by, "window": self.window})
+        return Identity("local_language_model", "2", {**self.known_by, "window": self.window})
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -279,7 +279,7 @@ class LocalLanguageModel(LocalModel):
         self, tokenizer: Any, before: Sequence[str], reply: str, limit: int
     ) -> tuple[list[int], int]:
         """Return the tokens of one row, and where those of the reply begin that have something before them."""
-        context = "".join(f"{text}\n" for text in list(before)[len(before) - self.window :])
+        context = "".join(f"{text}\n" for text in list(before)[max(0, len(before) - self.window) :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         told = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
         said = tokenizer(reply, add_special_tokens=False)["input_ids"][: limit - len(first)]

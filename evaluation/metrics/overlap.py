@@ -43,7 +43,7 @@ class _Overlap(ReplyMetric):
 
 @register_metric
 class Bleu(_Overlap):
-    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against one reference."""
+    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against what people replied."""
 
     name = "bleu"
     title = "BLEU"
@@ -66,10 +66,15 @@ class Bleu(_Overlap):
         rows = np.array([sentence_bleu(r.response.split(), _reference(r).split()) for r in replies])
         return {f"bleu_{n}": rows[:, n - 1] for n in (1, 2, 3, 4)}
 
+    def together(self, replies: Sequence[ReplyInContext]) -> dict[str, float]:
+        references = [_reference(reply).split() for reply in replies]
+        found = sentence_bleu(replies[0].response.split(), *references)
+        return {f"bleu_{n}": found[n - 1] for n in (1, 2, 3, 4)}
+
 
 @register_metric
 class RougeL(_Overlap):
-    """ROUGE-L of a reply against one reference, as COCO-caption computes it."""
+    """ROUGE-L of a reply against what people replied, as COCO-caption computes it."""
 
     name = "rouge_l"
     title = "ROUGE-L"
@@ -123,13 +128,20 @@ class Rouge(_Overlap):
         }
 
 
-def sentence_bleu(response: Sequence[str], reference: Sequence[str]) -> list[float]:
-    """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0."""
+def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
+    """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0.
+
+    Of several references a run of words counts as often as the one that has it most often, and the length is that of the
+    one nearest to the response's, the shorter of two that are equally near.
+    """
     product, found = 1.0, []
-    ratio = (len(response) + _TINY) / (len(reference) + _SMALL)
+    _, length = min((abs(len(one) - len(response)), len(one)) for one in references)
+    ratio = (len(response) + _TINY) / (length + _SMALL)
     penalty = float(np.exp(1 - 1 / ratio)) if ratio < 1 else 1.0
     for n in (1, 2, 3, 4):
-        said, wanted = _runs(response, n), _runs(reference, n)
+        said, wanted = _runs(response, n), Counter[tuple[str, ...]]()
+        for reference in references:
+            wanted |= _runs(reference, n)
         correct = sum((said & wanted).values())
         guesses = max(0, len(response) - n + 1)
         product *= (correct + _TINY) / (guesses + _SMALL)

@@ -42,6 +42,7 @@ class Perplexity(ConfiguredMetric):
     """
 
     has_network = True
+    needs = ("a causal language model",)
     licence = CHOSEN_LICENCE
     kind = "perplexity"
     usual_title = "Perplexity"

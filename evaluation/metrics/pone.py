@@ -1,4 +1,4 @@
-"""PONE and BERT-RUBER: how well a reply fits what was said before it, by a scorer trained here.
+"""PONE: how well a reply fits what was said before it, by a scorer trained here. Its special cases: `ruber.py`.
 
 Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS. The
 network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder than the
@@ -27,8 +27,8 @@ from evaluation.metrics.with_pmi import WithPmi
 ROWS = 256
 
 
-class _Pone(TrainedMetric):
-    """What both metrics share: scores of the checkpoint's network."""
+class PoneScores(TrainedMetric):
+    """What all metrics of PONE's network share: the scores of a checkpoint."""
 
     needs_context = True
     languages = ("en",)
@@ -88,7 +88,7 @@ def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
 
 
 @register_metric
-class Pone(_Pone):
+class Pone(PoneScores):
     """PONE's score of a reply, by a checkpoint of `train_metric`; on request."""
 
     kind = "pone"
@@ -112,7 +112,7 @@ class Pone(_Pone):
 
 
 @register_metric
-class PonePmi(WithPmi, _Pone):
+class PonePmi(WithPmi, PoneScores):
     """PONE and mutual information, each in its own standard deviations, averaged; on request."""
 
     kind = "pone_pmi"
@@ -120,7 +120,9 @@ class PonePmi(WithPmi, _Pone):
     usual_title = "PONE and mutual information"
     network = "PONE"
 
-    def network_scores(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
+    def network_scores(
+        self, replies: Sequence[ReplyInContext], shared: Shared
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         network = self.restored(shared.device)
         level, spread = float(network.level.detach()), float(network.spread.detach())
-        return (self.logits(replies, shared) - level) / spread
+        return (self.logits(replies, shared) - level) / spread, {}

@@ -56,7 +56,7 @@ class Rade(TrainedMetric):
     usual_title = "RADE"
     options_type = RadeMetricOptions
     options: RadeMetricOptions | None
-    needs = (CHECKPOINT_NEEDED, "a reference")
+    needs: tuple[str, ...] = (CHECKPOINT_NEEDED, "a reference")
     languages = ("en",)
     needs_context = True
     over_references = "mean"
@@ -66,6 +66,14 @@ class Rade(TrainedMetric):
         made = self.options is not None and self.options.references != "people"
         self.needs_reference, self.reads_reference = not made, True
         self._made: Any = None
+        if made and self.options is not None:
+            chosen = self.options
+            source = (
+                f"what {chosen.bot} says in place of a reference"
+                if chosen.references == "generated"
+                else f"the corpus {chosen.corpus}, where a person's reference is missing"
+            )
+            self.needs = (*(one for one in self.needs if one != "a reference"), source)
         self.columns = tuple(
             column
             for what, told in (("bot", "the bot's turn"), ("reference", "the reference beside it"))
@@ -76,7 +84,7 @@ class Rade(TrainedMetric):
                 range=(None, None),
                 direction="higher" if what == "bot" else "neither",
                 description=f"Score of {told} on the scale of the people it learnt from (1 to 5), not clipped to it. "
-                "Needs a reference; undefined for a turn that opens the conversation.",
+                f"{'Undefined' if made else 'Needs a reference; undefined'} for a turn that opens the conversation.",
             )
         )
         if self.options is not None and super().unavailable_reason() is None:

@@ -18,7 +18,7 @@ import numpy as np
 from chatbots import Conversation
 from chatbots.storable import storable
 from evaluation.items import ReplyInContext
-from evaluation.metrics.base import Measured, Metric, MetricDefaults
+from evaluation.metrics.base import NO_TURN, OTHER_TURNS, Measured, Metric, MetricDefaults
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.shared import BLANK, Shared, blank
 
@@ -34,7 +34,8 @@ class ReplyMetric(MetricDefaults):
 
     Attributes:
         needs_reference: it compares the reply with what a person replied.
-        reads_reference: some of its columns do.
+        reads_reference: some of its columns do, or can.
+        reference_columns: those columns that are undefined without one.
         over_references: what stands for a reply with several references: its "best" score, or the "mean".
         needs_context: it says nothing of a reply that opens a conversation.
         reads_tokens: it takes texts as the file has them, "I ' m" too, as published; others get them as written.
@@ -44,6 +45,7 @@ class ReplyMetric(MetricDefaults):
     default = False
     needs_reference: bool = False
     reads_reference: bool = False
+    reference_columns: tuple[str, ...] = ()
     over_references: Literal["best", "mean"] = "best"
     needs_context: bool = False
     reads_tokens: bool = False
@@ -59,6 +61,14 @@ class ReplyMetric(MetricDefaults):
 
     def together(self, replies: Sequence[ReplyInContext]) -> Mapping[str, float]:
         """Score one reply with several references, by column, where that is neither the best nor the mean of their scores."""
+        return {}
+
+    def over_all(self, scores: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return those columns that depend on all the replies that are scored together; `score` leaves them NaN.
+
+        Args:
+            scores: by column, (N,) of all these replies.
+        """
         return {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
@@ -78,11 +88,11 @@ class ReplyMetric(MetricDefaults):
             context = context[max(0, len(context) - self.window) :] if self.window else ()
         return ReplyInContext(context, response, reference if keeps else None)
 
-    def lacking(self, reply: ReplyInContext) -> str | None:
-        """Say why a reply cannot be scored, or return None."""
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
+        """Say why a reply cannot be scored, or has no value in this column; or return None."""
         if blank(reply.response):
             return BLANK
-        if self.needs_reference and reply.reference is None:
+        if reply.reference is None and (self.needs_reference or column in self.reference_columns):
             return NO_REFERENCE
         if self.needs_context and not reply.context:
             return NO_CONTEXT
@@ -111,10 +121,12 @@ class ReplyMetric(MetricDefaults):
             for i in layout.bot.tolist()
         ]
         found = self.scored(replies, shared)
-        reasons = {why for reply in replies if (why := self.lacking(reply))}
         return Measured(
             {name: layout.spread(layout.bot, values) for name, values in found.items()},
-            reasons=dict.fromkeys(found, sorted(reasons)),
+            reasons={
+                name: sorted({why for reply in replies if (why := self.lacking(reply, name))})
+                for name in found
+            },
         )
 
 
@@ -152,10 +164,44 @@ def item_scores(
             values[name][part] = made[name]
         if progress is not None:
             progress(min(start + batch, len(order)), len(order))
+    if isinstance(metric, ReplyMetric):
+        values.update(metric.over_all(values))
     defined = [name for name in names if np.isfinite(values[name]).any()]
     place = {one: k for k, one in enumerate(distinct)}
     at = [place[one] for one in replies]
     return {name: values[name][at] for name in defined or names[:1]}
+
+
+def lacking_in(
+    metric: Metric,
+    replies: Sequence[ReplyInContext],
+    column: str,
+    values: np.ndarray,
+    asked: np.ndarray,
+    shared: Shared,
+) -> list[str | None]:
+    """Return why each reply has no value in a column; None where it has one, or nothing is known.
+
+    A metric of conversations is asked again about each reply that lacks a value, alone.
+
+    Args:
+        values: (N,) of the column.
+        asked: (N,) whether a reply was scored.
+    """
+    if isinstance(metric, ReplyMetric):
+        return [metric.lacking(metric.seen(reply), column) for reply in replies]
+    found: list[str | None] = [None] * len(replies)
+    if not np.isfinite(values).any():
+        return found
+    told: dict[ReplyInContext, str] = {}
+    for k in np.flatnonzero(asked & ~np.isfinite(values)).tolist():
+        reply = replies[k]
+        if reply not in told:
+            table = metric.compute([_conversation_of(reply, "0")], shared=shared)
+            clauses = table.reasons.get(column, "").split("; ")
+            told[reply] = "; ".join(x for x in clauses if x not in ("", OTHER_TURNS, NO_TURN))
+        found[k] = told[reply] or (None if reply.context else NO_CONTEXT)
+    return found
 
 
 def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
@@ -166,14 +212,16 @@ def _as_conversations(
     metric: Metric, replies: Sequence[ReplyInContext], shared: Shared
 ) -> dict[str, np.ndarray]:
     """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
-    conversations = [
-        Conversation.from_texts(
-            [*map(storable, reply.context), storable(reply.response)],
-            id=str(k),
-            first="bot" if len(reply.context) % 2 == 0 else "human",
-        )
-        for k, reply in enumerate(replies)
-    ]
+    conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
     turns = metric.compute(conversations, shared=shared).turns
     last = np.cumsum([len(one.turns) for one in conversations]) - 1
     return {str(name): turns[name].to_numpy(dtype=float)[last] for name in turns.columns}
+
+
+def _conversation_of(reply: ReplyInContext, name: str) -> Conversation:
+    """Return the conversation that ends with the reply, said by the bot."""
+    return Conversation.from_texts(
+        [*map(storable, reply.context), storable(reply.response)],
+        id=name,
+        first="bot" if len(reply.context) % 2 == 0 else "human",
+    )

@@ -18,7 +18,7 @@ from chatbots.gguf.files import SMOLLM2
 from chatbots.outside import Values
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.continuations import Continuations
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
@@ -64,6 +64,8 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
         chosen = self.options or ReplyPmiOptions()  # type: ignore[call-arg]
         self.window = chosen.window
         self.languages = ("en",) if chosen.model == SMOLLM2 else None
+        if chosen.model != SMOLLM2:
+            self.licence = CHOSEN_LICENCE
         self._model = Continuations(chosen.model, chosen.device, chosen.dtype)
         self.columns = (
             *per_turn(

@@ -62,6 +62,10 @@ class SemanticDistanceOptions(Values):
     window: int = Field(5, ge=1, description="how many earlier utterances it looks back on")
 
 
+ONE_UTTERANCE = "a single utterance stands before the reply"
+NO_WORD = "the reply has no word"
+
+
 @register_metric
 class SemanticDistance(ReplyMetric, ConfiguredMetric):
     """Distance of a reply from the last utterance, the last two, the last but one and the history; and how much it echoes."""
@@ -114,6 +118,18 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
             "dull_replies": list(self._dull),
             "window": self.window,
         }
+
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
+        reason = super().lacking(reply, column)
+        if reason is None and column == f"{self.name}_second_bot" and len(reply.context) < 2:
+            return ONE_UTTERANCE
+        if (
+            reason is None
+            and column == f"{self.name}_echo_bot"
+            and not any(map(str.isalnum, reply.response))
+        ):
+            return NO_WORD
+        return reason
 
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
         texts = list(

@@ -131,6 +131,7 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
     """
 
     has_network = True
+    needs = ("InferSent's weights", "GloVe or fastText vectors")
     licence = CHOSEN_LICENCE
     kind = "infersent"
     usual_title = "InferSent"

@@ -26,6 +26,7 @@ class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
     """Sentiment by DeepMoji's 64 emoji and the paper's weights; on request."""
 
     has_network = True
+    needs = ("torchMoji's weights and vocabulary",)
     licence = CHOSEN_LICENCE
     kind = "deepmoji"
     usual_title = "DeepMoji"

@@ -20,7 +20,12 @@ from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.training.backbone_config import BackboneConfig, backbone_missing
-from evaluation.training.checkpoint import Checkpoint, checkpoint_missing, checkpoint_read
+from evaluation.training.checkpoint import (
+    Checkpoint,
+    MetricManifest,
+    checkpoint_missing,
+    checkpoint_read,
+)
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,11 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
             self.needs = tuple(one for one in self.needs if one != CHECKPOINT_NEEDED)
         self._networks: dict[str, Any] = {}
         self._lock = threading.RLock()
+
+    @classmethod
+    def is_of(cls, manifest: MetricManifest) -> bool:
+        """Return whether a checkpoint of the metric `trained` is a special case that has this name."""
+        return False
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -124,6 +134,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 def trained_register(folder: Path, device: str = "") -> list[Metric]:
     """List every checkpoint of a folder as a metric; return those that were not there before.
 
+    A training that is called as its kind, such as `grade`, takes the place of the metric that lacks a checkpoint.
+
     Args:
         folder: holds one folder per training; not there: no metric.
         device: where they compute; empty: where each run says.
@@ -133,13 +145,33 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
         try:
             manifest = checkpoint_read(place).manifest
             name = place.name.replace("-", "_")
-            if name in metrics or manifest.metric not in metric_kinds:
+            if manifest.metric not in metric_kinds:
                 continue
-            metric = metric_kinds.get(manifest.metric).make(
+            there = metrics.get(name) if name in metrics else None
+            if there is not None and (
+                not isinstance(there, TrainedMetric) or there.options is not None
+            ):
+                continue
+            metric = metric_kinds.get(_kind(manifest)).make(
                 name=name, title=manifest.title, checkpoint=str(place), device=device
             )
         except (CheckpointError, ValueError) as error:
             log.warning("%s is left out: %s", place, error)
             continue
+        metrics.discard(name)
         made.append(metrics.add(metric))
     return made
+
+
+def _kind(manifest: MetricManifest) -> str:
+    """Return the kind of metric that a checkpoint is: the learned metric's, or that of a special case of it."""
+    for kind in metric_kinds:
+        made = kind.make
+        if (
+            isinstance(made, type)
+            and issubclass(made, TrainedMetric)
+            and made.trained == manifest.metric
+            and made.is_of(manifest)
+        ):
+            return kind.name
+    return manifest.metric

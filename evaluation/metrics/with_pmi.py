@@ -66,11 +66,14 @@ class WithPmi(TrainedMetric):
         )
         model = self.options.model if self.options else SMOLLM2
         self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
+        self.licence = f"{self.licence}; {self._pmi.licence}"
         self.window = max(self.window or 0, self._pmi.window or 0)
 
     @abstractmethod
-    def network_scores(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
-        """Return (N,) the network's scores before the sigmoid, in standard deviations over held-out pairs."""
+    def network_scores(
+        self, replies: Sequence[ReplyInContext], shared: Shared
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return (N,) the network's scores before the sigmoid, in standard deviations over held-out pairs; and other columns."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -85,4 +88,5 @@ class WithPmi(TrainedMetric):
         assert self.options is not None, "asked although it is unavailable"
         pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
         pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
-        return {f"{self.name}_bot": (self.network_scores(replies, shared) + pmi) / 2}
+        scores, more = self.network_scores(replies, shared)
+        return {f"{self.name}_bot": (scores + pmi) / 2, **more}

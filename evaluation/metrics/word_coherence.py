@@ -15,7 +15,13 @@ from pydantic import Field
 from chatbots.encoders.word_similarity import KINDS, Vectors, pair_similarities
 from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import ConfiguredMetric, Measured, MetricDefaults, missing
+from evaluation.metrics.base import (
+    CHOSEN_LICENCE,
+    ConfiguredMetric,
+    Measured,
+    MetricDefaults,
+    missing,
+)
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
@@ -125,6 +131,8 @@ class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
     """Word coherence by published vectors, as the paper has them; on request."""
 
     kind = "word2vec"
+    needs = ("a file of word vectors",)
+    licence = CHOSEN_LICENCE
     usual_title = "word2vec"
     options_type = FileWordCoherenceOptions
     options: FileWordCoherenceOptions | None

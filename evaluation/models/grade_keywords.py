@@ -125,8 +125,17 @@ def tokens_of(text: str, analyser: AnalyserName) -> list[Token]:
     if analyser == "nltk":
         return _by_nltk(text)
     # Treebank's rules part a full stop from its word at the end of a text alone, so each sentence is cut by itself.
-    words = [word for one in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(one)]
+    cut = [word for one in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(one)]
+    words = [part for word in cut for part in _without_stop(word)]
     return [Token(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
+
+
+def _without_stop(word: str) -> tuple[str, ...]:
+    """Part a word and its full stop, which Treebank's rules leave where a mark or a bracket follows; not of "u.s."."""
+    bare = word[:-1]
+    if word.endswith(".") and len(bare) > 1 and "." not in bare and bare[-1].isalpha():
+        return bare, "."
+    return (word,)
 
 
 def _by_nltk(text: str) -> list[Token]:

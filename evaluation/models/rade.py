@@ -287,7 +287,11 @@ class RadeLite(nn.Module):
 
     @torch.no_grad()
     def fitted(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> RadeLite:
-        """Set axes, means and spreads by the training data: (N, V, d), (N, S) and (N, 2) people's s_h and s_a."""
+        """Set axes, means and spreads by the training data: (N, V, d), (N, S) and (N, 2) people's s_h and s_a.
+
+        Where s_h is NaN, as in the first stage, its scale is that of s_a.
+        """
+        scores = torch.where(scores.isnan(), scores[:, 1:], scores)
         self.centre.copy_(vectors.mean(dim=0))
         for k in range(vectors.shape[1] if self.n_axes else 0):
             _, _, axes = torch.linalg.svd(vectors[:, k] - self.centre[k], full_matrices=False)

@@ -74,7 +74,7 @@ class MetricOptimiserConfig(OptimiserConfig):
         batch_size: examples.
         weight_decay: of weight matrices; biases and norms have none.
         warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
-        eps: of Adam.
+        beta2, eps: of Adam.
         plateau: the learning rate is multiplied by this after every validation that is no better; 1: never.
     """
 
@@ -86,6 +86,7 @@ class MetricOptimiserConfig(OptimiserConfig):
     patience: int = Field(default=0, ge=0)
     weight_decay: Number = Field(default=0.01, ge=0)
     warmup_share: Share = 0.0
+    beta2: Number = Field(default=0.999, gt=0, lt=1)
     eps: Number = Field(default=1e-6, gt=0)
     plateau: Number = Field(default=1.0, gt=0, le=1)
 

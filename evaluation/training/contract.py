@@ -51,6 +51,15 @@ class Examples(ABC):
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
         """Change examples by what the network has learnt, before the first batch of an epoch."""
 
+    def told(self) -> dict[str, float]:
+        """Return what a line of the log says of the examples themselves."""
+        return {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `begin_epoch` found that there is nothing left to learn; the training then ends."""
+        return False
+
     def remember(self) -> dict[str, Tensor]:
         """Return what `begin_epoch` decided, which a training that goes on takes back."""
         return {}

@@ -115,7 +115,10 @@ def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Ad
         {"params": [p for p in learning if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=optimiser.lr, eps=optimiser.eps
+        [group for group in groups if group["params"]],
+        lr=optimiser.lr,
+        betas=(0.9, optimiser.beta2),
+        eps=optimiser.eps,
     )
 
 
@@ -178,6 +181,13 @@ class _MetricTraining(Training[Any, ExampleLoss]):
     def begin_epoch(self, epoch: int) -> None:
         self.prepared.train.begin_epoch(self.model, epoch)
         self.model.train()
+
+    @property
+    def is_settled(self) -> bool:
+        return self.prepared.train.is_settled
+
+    def more_logged(self) -> dict[str, float]:
+        return self.prepared.train.told()
 
     def remember(self) -> dict[str, Tensor]:
         return self.prepared.train.remember()

@@ -1,7 +1,7 @@
 """Which wrong response stands beside a true one: at random, alike to it, or sharing its words (PONE, section 3).
 
 A sampler gives each of N true responses the number of another response of the training data, which is never the same
-text. Similar ones are drawn from a pool: candidates uniformly with replacement, then one of them with
+text, nor an augmented response to the same utterance. Similar ones are drawn from a pool: candidates uniformly with replacement, then one of them with
 p = softmax(cosine to the true response / T). T → ∞ draws uniformly, T → 0 takes the most similar one. The released
 code keeps the cosines of all pairs (N² numbers); here a pool's are computed when it is drawn.
 """
@@ -17,6 +17,7 @@ from evaluation.training.bm25 import Bm25
 
 Sampler = Literal["random", "weighted", "bm25"]
 _ROWS = 512
+_TRIES = 100
 _BM25_SUBSET, _BM25_BEST = 5000, 100
 
 
@@ -26,17 +27,27 @@ def text_numbers(texts: Sequence[str]) -> np.ndarray:
     return np.array([known.setdefault(" ".join(t.casefold().split()), len(known)) for t in texts])
 
 
-def random_negatives(texts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return (N,) numbers of responses drawn uniformly among those with another text.
+def random_negatives(
+    texts: np.ndarray, rng: np.random.Generator, owners: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (N,) numbers of responses drawn uniformly among those with another text and another owner.
 
     Args:
         texts: (N,) `text_numbers` of the responses.
+        owners: (N,) which true response each is, or was made of; None: all are true ones. Where nothing else has another
+            text, the owner does not count.
 
     Raises:
         ValueError: all responses have the same text.
     """
     _several(texts)
     drawn = rng.integers(len(texts), size=len(texts))
+    if owners is not None:
+        for _ in range(_TRIES):
+            same = (texts[drawn] == texts) | (owners[drawn] == owners)
+            if not same.any():
+                break
+            drawn[same] = rng.integers(len(texts), size=int(same.sum()))
     while (same := texts[drawn] == texts).any():
         drawn[same] = rng.integers(len(texts), size=int(same.sum()))
     return drawn
@@ -49,6 +60,7 @@ def weighted_negatives(
     *,
     temperature: float,
     pool: int,
+    owners: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return (N,) numbers of responses, each drawn from a pool by its similarity to the true one.
 
@@ -57,6 +69,7 @@ def weighted_negatives(
         texts: (N,) their `text_numbers`.
         temperature: T, above 0.
         pool: candidates of each.
+        owners: as `random_negatives`.
     """
     _several(texts)
     drawn = np.empty(len(texts), dtype=int)
@@ -64,11 +77,16 @@ def weighted_negatives(
         rows = np.arange(start, min(start + _ROWS, len(texts)))
         candidates = rng.integers(len(texts), size=(len(rows), pool))
         alike = np.einsum("nd,npd->np", vectors[rows], vectors[candidates])
-        p = weights(alike, texts[candidates] == texts[rows, None], temperature)
+        same = texts[candidates] == texts[rows, None]
+        if owners is not None:
+            same |= owners[candidates] == owners[rows, None]
+        p = weights(alike, same, temperature)
         drawn[rows] = candidates[np.arange(len(rows)), chosen(p, rng)]
     same = texts[drawn] == texts  # a pool of nothing but the response itself
+    if owners is not None:
+        same |= owners[drawn] == owners
     if same.any():
-        drawn[same] = random_negatives(texts, rng)[same]
+        drawn[same] = random_negatives(texts, rng, owners)[same]
     return drawn
 
 
@@ -96,6 +114,7 @@ class WordNegatives:
 
     Args:
         responses: of the training data.
+        owners: as `random_negatives`.
         subset: how many of them are indexed.
         best: of how many matches one is drawn.
     """
@@ -104,30 +123,34 @@ class WordNegatives:
         self,
         responses: Sequence[str],
         rng: np.random.Generator,
+        owners: np.ndarray | None = None,
         *,
         subset: int = _BM25_SUBSET,
         best: int = _BM25_BEST,
     ) -> None:
-        self.texts = text_numbers(responses)
+        self.texts, self.owners = text_numbers(responses), owners
         _several(self.texts)
         drawn = rng.permutation(len(responses))[:subset]
         _, firsts = np.unique(self.texts[drawn], return_index=True)
         self._indexed = drawn[np.sort(firsts)]  # each text once
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
-        # The matches do not change from epoch to epoch: one more than asked for, as the response may be among them.
-        self._matches = index.best(responses, best + 1)  # (N, best + 1)
+        # The matches do not change from epoch to epoch: more than asked for, as the response and its copies may be among them.
+        own = 1 if owners is None else int(np.bincount(owners).max())
+        self._matches = index.best(responses, best + own)  # (N, best + own)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """Return (N,) numbers of responses; where all matches are the same text, a random one."""
         found = self._indexed[self._matches]
         same = self.texts[found] == self.texts[:, None]
+        if self.owners is not None:
+            same |= self.owners[found] == self.owners[:, None]
         order = np.argsort(same, axis=1, kind="stable")  # others first, best first
         others = (~same).sum(axis=1)
         take = (rng.random(len(found)) * np.minimum(others, self._best)).astype(int)
         rows = np.arange(len(found))
         drawn = found[rows, order[rows, take]]
-        return np.where(others > 0, drawn, random_negatives(self.texts, rng))
+        return np.where(others > 0, drawn, random_negatives(self.texts, rng, self.owners))
 
 
 def _several(texts: np.ndarray) -> None:

@@ -6,8 +6,10 @@ So a random split of its rows puts mirrored and repeated copies of test pairs in
 are of that kind. Here a pair counts once, its first row is the system's response, and folds keep a context together.
 The split of rows is made as well, to be shown beside it and marked as leaking.
 
-Both forms are read: turn-level judgements (`response`, `ratings`, `reference_rating`) and the release itself (`output`,
-`s_output`, `s_reference`), one JSON object per line.
+Two forms are read, one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and turn-level
+judgements (`response`, `ratings`, `reference_score`), of which raters are averaged within each quality, then qualities; where
+`scale` says so, scores are stretched to 1 … 5. `overall`, where it was asked, stands for all qualities. References
+without a score are for the first stage of training.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from pydantic import Field
 from chatbots.outside import Many, Number, Values, values_read
 from evaluation.formats.base import Skipped
 from evaluation.formats.lines import text_lines
-from evaluation.items import ReplyInContext, Said, Text
+from evaluation.items import JudgedItem, ReplyInContext, Said
 from evaluation.untokenised import untokenised
 
 LOW, HIGH = 1.0, 5.0
 """The scale of the release and of the paper."""
 UNREADABLE = "the line is no rated pair"
 OTHER_SCALE = f"a score lies beyond {LOW:g} to {HIGH:g}"
+NO_REFERENCE_SCORE = "nobody scored the reference"
 UNPAIRED = "the row's mirrored row is not beside it, so whose response it has is unknown"
 LEAKING = "random rows (leaks: mirrored and repeated copies of test pairs are in training)"
 GROUPED = "by context: no context is in two parts, and each pair counts once"
@@ -39,17 +42,19 @@ GROUPED = "by context: no context is in two parts, and each pair counts once"
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A response and a reference to one context, and how people scored both, from 1 to 5."""
+    """A response and a reference to one context, and how people scored both, from 1 to 5; None: nobody scored the reference."""
 
     context: tuple[str, ...]
     response: str
     reference: str
     score: float
-    reference_score: float
+    reference_score: float | None
 
     @property
-    def mirrored(self) -> RatedPair:
-        """The same pair with the roles swapped."""
+    def mirrored(self) -> RatedPair | None:
+        """The same pair with the roles swapped; None where nobody scored the reference."""
+        if self.reference_score is None:
+            return None
         return RatedPair(
             self.context, self.reference, self.response, self.reference_score, self.score
         )
@@ -102,23 +107,20 @@ class _Row(Values, extra="ignore"):
     response: Said
     reference: Said
     score: Number
-    reference_score: Number
+    reference_score: Number | None
 
 
-class _Rating(Values, extra="ignore"):
-    overall: Number
+class _Judged(JudgedItem, extra="ignore"):
+    id: Any = ""
+    reference: Said  # type: ignore[assignment]
+    reference_rating: Number | None = None
 
 
-class _Judged(Values, extra="ignore"):
-    context: Many[Text]
-    response: Said
-    reference: Said
-    ratings: Annotated[Many[_Rating], Field(min_length=1)]
-    reference_rating: Number
-
-
-def rated_pairs_read(path: Path | str) -> RatedPairs:
+def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> RatedPairs:
     """Read a file of rated pairs, plain or gzip.
+
+    Args:
+        reference_scores: leave out pairs of which nobody scored the reference.
 
     Raises:
         ValueError: no line is a rated pair; the message tells what is wrong with the first.
@@ -130,7 +132,12 @@ def rated_pairs_read(path: Path | str) -> RatedPairs:
     if not rows:
         first = f"; line {wrong[0].line}: {wrong[0].reason}" if wrong else ""
         raise ValueError(f"{path} has no rated pair{first}")
-    made = rated_pairs_of(rows)
+    scored = [row for row in rows if row.reference_score is not None or not reference_scores]
+    if not scored:
+        raise ValueError(f"{path}: nobody scored a reference; only `stage: 1` does without")
+    made = rated_pairs_of(scored)
+    if n_without := len(rows) - len(scored):
+        made = replace(made, skipped={NO_REFERENCE_SCORE: n_without, **made.skipped})
     return replace(
         made, skipped={UNREADABLE: len(wrong), **made.skipped} if wrong else made.skipped
     )
@@ -160,12 +167,16 @@ def _row(told: Any) -> RatedPair:
         }
     else:
         judged = values_read(_Judged, told, what="the line")
+        known = (judged.reference_score, judged.reference_rating)
+        reference_score = next((one for one in known if one is not None), None)
         told = {
             "context": list(judged.context),
             "response": judged.response,
             "reference": judged.reference,
-            "score": float(np.mean([one.overall for one in judged.ratings])),
-            "reference_score": judged.reference_rating,
+            "score": _score(judged),
+            "reference_score": None
+            if reference_score is None
+            else _stretched(reference_score, judged.scale),
         }
     if isinstance(told["context"], list):
         told["context"] = [
@@ -178,6 +189,29 @@ def _row(told: Any) -> RatedPair:
     )
 
 
+def _score(judged: _Judged) -> float:
+    """Return the mean over qualities of their mean over raters, from 1 to 5; of `overall` alone where it was asked."""
+    names = judged.dimensions
+    found = []
+    for name in ("overall",) if "overall" in names else names:
+        given, n_beyond = judged.scores(name)
+        if n_beyond:
+            return HIGH + 1  # so that the row is counted with those beyond the scale
+        if given:
+            ends = judged.scales.get(name) or judged.scale
+            found.append(_stretched(float(np.mean([value for _, value in given])), ends))
+    if not found:
+        raise ValueError("ratings has no score")
+    return float(np.mean(found))
+
+
+def _stretched(score: float, ends: Sequence[float] | None) -> float:
+    """Return a score on 1 to 5; as it is where no other scale is known."""
+    if not ends or max(ends) == min(ends):
+        return score
+    return LOW + (score - min(ends)) * (HIGH - LOW) / (max(ends) - min(ends))
+
+
 def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
     """Find the system responses among rows and merge what is told twice.
 
@@ -187,10 +221,8 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
     skipped: Counter[str] = Counter()
     usable = []
     for row in rows:
-        if (
-            min(row.score, row.reference_score) >= LOW
-            and max(row.score, row.reference_score) <= HIGH
-        ):
+        scores = [one for one in (row.score, row.reference_score) if one is not None]
+        if min(scores) >= LOW and max(scores) <= HIGH:
             usable.append(row)
         else:
             skipped[OTHER_SCALE] += 1
@@ -226,14 +258,19 @@ def _directions(rows: Sequence[RatedPair]) -> tuple[list[RatedPair], list[RatedP
     return firsts, alone
 
 
-def _scores(several: Sequence[RatedPair]) -> list[tuple[float, float]]:
+def _scores(several: Sequence[RatedPair]) -> list[tuple[float, float | None]]:
     return list(dict.fromkeys((pair.score, pair.reference_score) for pair in several))
 
 
 def _merged(several: Sequence[RatedPair]) -> RatedPair:
     """Return the pair with the mean of its different scores: a copy of a row is no second judgement."""
-    score, reference_score = np.mean(_scores(several), axis=0).tolist()
-    return replace(several[0], score=score, reference_score=reference_score)
+    different = _scores(several)
+    of_references = [score for _, score in different if score is not None]
+    return replace(
+        several[0],
+        score=float(np.mean([score for score, _ in different])),
+        reference_score=float(np.mean(of_references)) if of_references else None,
+    )
 
 
 def _key(text: str) -> str:

@@ -92,7 +92,9 @@ def folds_measured(
             pairs = [
                 pair
                 for name in checked.own.rated
-                for found_there in [rated_pairs_read(checked.path(name))]
+                for found_there in [
+                    rated_pairs_read(checked.path(name), reference_scores=checked.own.stage == 2)
+                ]
                 for pair in (found_there.rows if rows else found_there.pairs)
             ]
             test = parted(pairs, checked.own)["test"]

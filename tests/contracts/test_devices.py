@@ -63,6 +63,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
             "pmi_level": 0.0,
             "pmi_spread": 1.0,
         },
+        "bert_ruber": {
+            "checkpoint": str(pone_checkpoint(folder / "bert_ruber", negatives="random"))
+        },
+        "ruber": {
+            "checkpoint": str(
+                pone_checkpoint(
+                    folder / "ruber", negatives="random", sentences="recurrent", sentence_width=4
+                )
+            )
+        },
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
         "entailment": {"checkpoint": str(entailment_checkpoint(folder / "entailment"))},
         "reply_pmi": model,

@@ -147,3 +147,5 @@ def test_computing_twice_gives_the_same(metric, shared):
 def test_one_that_is_unavailable_says_what_would_help(name):
     reason = METRICS[name].unavailable_reason()
     assert reason is None or len(reason.split()) > 3
+    assert reason is None or METRICS[name].needs, "lists say what it lacks"
+    assert METRICS[name].licence or not METRICS[name].has_network, "of the weights it reads"

@@ -92,7 +92,13 @@ def combined_told(confab: Confab, file: Path, metrics: Sequence[str]) -> str:
         gain = made[method]
         lines.append(
             f"combined gains {share(gain['gain'], 3)} {span(*gain['ci95'], shares=True)} in {method}: "
-            + ("better" if gain["claimed"] else "not to be told apart")
+            + (
+                "better"
+                if gain["claimed"]
+                else "worse"
+                if gain["ci95"][1] < 0
+                else "not to be told apart"
+            )
         )
     return "\n".join(lines)
 

@@ -20,9 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from chatbots.corpora.reader import CorpusError, Dialogue
-from chatbots.encoders.cache import arrays_cached
-from chatbots.encoders.sentence import encoder_get
-from chatbots.identity import Identity, canonical_json, derive_seed
+from chatbots.identity import canonical_json, derive_seed
 from chatbots.outside import Many, Number, Size, Values
 from chatbots.registry import UnknownName, bot_get, bot_load
 from evaluation.models.pone import (
@@ -38,7 +36,8 @@ from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
 from evaluation.training.data import Splits
 from evaluation.training.pone_augment import Synonyms, augmented, generated
-from evaluation.training.pone_filter import Labels, all_positive, relabelled
+from evaluation.training.pone_filter import Labels, all_positive, relabelled, settled
+from evaluation.training.pone_inputs import inputs_of
 from evaluation.training.pone_negatives import (
     WordNegatives,
     random_negatives,
@@ -56,8 +55,8 @@ class PoneOptions(Values):
 
     Attributes:
         window: utterances of a query; the vectors of several are averaged.
-        sentences: "frozen": vectors of the encoder; "recurrent": last states of a GRU that learns, over frozen vectors of
-            words (2), the utterances of a query one after the other.
+        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, last states of a GRU that learns, over frozen
+            vectors of words, the utterances of a query one after the other.
         sentence_width: of the recurrent ones.
         most_pairs: learn from so many pairs, the first of the dialogues as they are drawn; 0: all.
         most_held_out: the same of validation and of test.
@@ -171,6 +170,7 @@ class PonePairs(Examples):
         vectors: (T, d), of texts and of queries; or their words.
         query, response: (N,) which of them; `n_true` true pairs, then those augmented ones that always fit.
         more: (A,) queries and responses of augmented pairs that are filtered.
+        owners: (N,) the true pair that each is, or was made of; None: there are no others.
     """
 
     def __init__(
@@ -181,6 +181,7 @@ class PonePairs(Examples):
         response: np.ndarray,
         options: PoneOptions,
         *more: np.ndarray,
+        owners: np.ndarray | None = None,
         seed: int = 0,
     ) -> None:
         self.vectors, self.query, self.response = vectors, query, response
@@ -188,10 +189,11 @@ class PonePairs(Examples):
         nothing = np.zeros(0, dtype=int)
         self.augmented_query, self.augmented = more or (nothing, nothing)
         self.labels = all_positive(len(self.augmented))
+        self._settled = False
         said = [texts[k] for k in response]
-        self.numbers = text_numbers(said)
+        self.numbers, self.owners = text_numbers(said), owners
         self._words = (
-            WordNegatives(said, np.random.default_rng(seed))
+            WordNegatives(said, np.random.default_rng(seed), owners)
             if options.negatives == "bm25"
             else None
         )
@@ -205,13 +207,18 @@ class PonePairs(Examples):
         options = self.options
         plain = options.random_every and (epoch + 1) % options.random_every == 0
         if options.negatives == "random" or plain:
-            return self.response[random_negatives(self.numbers, rng)]
+            return self.response[random_negatives(self.numbers, rng, self.owners)]
         if self._words is not None:
             return self.response[self._words.draw(rng)]
         assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
         vectors = self.vectors[self.response]
         drawn = weighted_negatives(
-            vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool
+            vectors,
+            self.numbers,
+            rng,
+            temperature=options.temperature,
+            pool=options.pool,
+            owners=self.owners,
         )
         return self.response[drawn]
 
@@ -262,10 +269,20 @@ class PonePairs(Examples):
                         self._of(self.augmented[part]),
                     )
                     found.append(network(query, said).sigmoid().cpu().numpy())
+            before = self.labels if epoch else None
             keep = self.options.filter == "change"
             self.labels = relabelled(
                 np.concatenate(found), self.options.theta, "change" if keep else "drop"
             )
+            self._settled = settled(self.labels, before)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether hardly a label changed when they were last looked at: the paper's end of training (5)."""
+        return self._settled
+
+    def told(self) -> dict[str, float]:
+        return {"kept_share": self.labels.kept_share} if len(self.augmented) else {}
 
     def remember(self) -> dict[str, Tensor]:
         return {
@@ -308,6 +325,10 @@ class Pone(LearnedMetric):
                 found["sentence_width"] = (
                     f"{options.sentence_width} is odd; both directions share it, so it must be even"
                 )
+        if config.backbone.pooling != "mean" and options.sentences == "frozen":
+            found["sentences"] = (
+                f"PONE's vectors are means over tokens; backbone.pooling is {config.backbone.pooling!r}"
+            )
         if options.filter != "none" and options.positives == "none":
             found["filter"] = (
                 "there are no augmented responses to filter; say positives: eda or bot"
@@ -324,10 +345,10 @@ class Pone(LearnedMetric):
         for name in ("train", "validation"):
             if len({said for _, said in pairs[name]}) < 2:
                 raise CorpusError(f"the {name} part leaves fewer than two different responses")
-        added = _augmented(pairs["train"], options, config.seed)
+        added, made_of = _augmented(pairs["train"], options, config.seed)
         queries = [query for part in (*pairs.values(), added) for query, _ in part]
         said = list(dict.fromkeys(said for part in (*pairs.values(), added) for _, said in part))
-        vectors, texts, query_place = _inputs(queries, said, config, device)
+        vectors, texts, query_place = inputs_of(queries, said, config, device)
         place = {text: k for k, text in enumerate(texts)}
 
         def numbers(part: Sequence[tuple[tuple[str, ...], str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -343,8 +364,13 @@ class Pone(LearnedMetric):
             PonePairs(vectors, texts, *numbers(pairs["test"]), held_out) if pairs["test"] else None
         )
         more = numbers(added if filtered else [])
+        owners = None
+        if added and not filtered:
+            owners = np.concatenate([np.arange(len(pairs["train"])), made_of])
         return Prepared(
-            train=PonePairs(vectors, texts, *train, options, *more, seed=config.seed),
+            train=PonePairs(
+                vectors, texts, *train, options, *more, owners=owners, seed=config.seed
+            ),
             validation=PonePairs(vectors, texts, *numbers(pairs["validation"]), held_out),
             test=test,
             digest=hashlib.sha256(
@@ -406,10 +432,10 @@ def _pairs(
 
 def _augmented(
     pairs: Sequence[tuple[tuple[str, ...], str]], options: PoneOptions, seed: int
-) -> list[tuple[tuple[str, ...], str]]:
-    """Return more responses that may fit, with their queries."""
+) -> tuple[list[tuple[tuple[str, ...], str]], np.ndarray]:
+    """Return more responses that may fit, with their queries, and (A,) the number of the pair that each is made of."""
     if options.positives == "none":
-        return []
+        return [], np.zeros(0, dtype=int)
     if options.positives == "eda":
         rng = np.random.default_rng(derive_seed(seed, "augmented"))
         synonyms = _synonyms(options)
@@ -418,7 +444,8 @@ def _augmented(
         bot = bot_get(options.bot)
         bot_load(bot.name)
         more = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
-    return [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
+    added = [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
+    return added, np.repeat(np.arange(len(pairs)), [len(texts) for texts in more])
 
 
 def _synonyms(options: PoneOptions) -> Synonyms | None:
@@ -430,41 +457,3 @@ def _synonyms(options: PoneOptions) -> Synonyms | None:
     except FileNotFoundError:
         log.warning("%s is not here: augmented responses get no synonyms", SLICE)
         return None
-
-
-def _inputs(
-    queries: Sequence[tuple[str, ...]],
-    said: Sequence[str],
-    config: MetricTrainingConfig,
-    device: str,
-) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
-    """Return what the network reads of texts and queries, the texts in that order, and where each query stands."""
-    options: PoneOptions = config.own
-    distinct = list(dict.fromkeys(queries))
-    if options.sentences == "recurrent":
-        joined = [" ".join(query) for query in distinct]
-        texts = list(dict.fromkeys([*said, *joined]))
-        place = {text: k for k, text in enumerate(texts)}
-        return (
-            WordTexts(texts),
-            texts,
-            {query: place[text] for query, text in zip(distinct, joined, strict=True)},
-        )
-    texts = list(dict.fromkeys([*said, *(text for query in distinct for text in query)]))
-    place = {text: k for k, text in enumerate(texts)}
-    vectors = _vectors(texts, config.backbone.model, device)
-    if options.window == 1:
-        return vectors, texts, {query: place[query[0]] for query in distinct}
-    means = np.stack([vectors[[place[t] for t in query]].mean(axis=0) for query in distinct])
-    both = np.concatenate([vectors, means.astype(np.float32)])
-    return both, texts, {query: len(texts) + k for k, query in enumerate(distinct)}
-
-
-def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:
-    """Return (T, d) sentence vectors of length 1, which the cache folder keeps."""
-    encoder = encoder_get(model, device)
-    digest = hashlib.sha256(canonical_json(list(texts)).encode()).hexdigest()
-    identity = Identity(
-        "metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
-    )
-    return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]

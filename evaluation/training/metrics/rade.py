@@ -65,7 +65,7 @@ class RadeOptions(Values):
         rated: files of rated pairs, relative to the data folder.
         licence: of them, for the card.
         network: "lite" or "full".
-        stage: 1: references have no scores, L = MSE_a + GEN; 2: the whole loss (3).
+        stage: 1: references need no scores, L = MSE_a + GEN; 2: the whole loss (3).
         reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
         symmetric: PR in both directions.
         split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks, for
@@ -275,7 +275,10 @@ class Rade(LearnedMetric):
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
         options: RadeOptions = config.own
-        files = [rated_pairs_read(config.path(name)) for name in options.rated]
+        second = options.stage == 2
+        files = [
+            rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated
+        ]
         rows = options.split == "rows"
         parts = parted(
             [pair for found in files for pair in (found.rows if rows else found.pairs)], options
@@ -380,8 +383,9 @@ def lite_batch(pairs: Sequence[RatedPair], shared: Shared) -> LiteBatch:
 
 
 def _scores(pairs: Sequence[RatedPair]) -> Tensor:
-    """Return (N, 2) people's s_h and s_a."""
-    return torch.tensor([(pair.reference_score, pair.score) for pair in pairs]).reshape(-1, 2)
+    """Return (N, 2) people's s_h, NaN where nobody gave one, and s_a."""
+    told = [(pair.reference_score, pair.score) for pair in pairs]
+    return torch.tensor([(float("nan") if h is None else h, a) for h, a in told]).reshape(-1, 2)
 
 
 def _is_encoder_decoder(model: str) -> bool:

@@ -71,6 +71,12 @@ def test_perplexity_against_rows_computed_alone(gpt2):
     assert pooled == pytest.approx(math.exp(nats / tokens), rel=1e-3)
 
 
+def test_perplexity_sees_all_turns_where_there_are_fewer_than_its_window(gpt2):
+    found = Perplexity(model=str(gpt2), window=5).compute([Conversation.from_texts(TEXTS, id="c")])
+    total, count = alone_nll(gpt2, "".join(f"{text}\n" for text in TEXTS[:3]), TEXTS[3])
+    assert found.turns.loc[("c", 3), "perplexity_nll_bot"] == pytest.approx(total / count, abs=1e-4)
+
+
 def test_perplexity_asks_about_a_reply_and_its_context_once(gpt2):
     asked = []
 

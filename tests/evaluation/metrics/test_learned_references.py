@@ -42,6 +42,18 @@ def test_bart_score_is_the_mean_log_likelihood_per_token(tmp_path):
         assert math.isnan(found[f"bart_score_{kind}"][1])
 
 
+def test_bart_score_reads_the_newest_of_a_context_that_is_too_long(tmp_path):
+    metric = BartScore(
+        model=str(save_model(tmp_path, "bart", width=16, n_layers=1, n_positions=24))
+    )
+    replies = [
+        ReplyInContext((*["and what do you like to eat"] * 12, last), "cats")
+        for last in ("i am fine", "books and music")
+    ]
+    one, other = metric.scored(replies, Shared())["bart_score_context"]
+    assert abs(one - other) > 1e-4
+
+
 def test_bleurt_is_the_checkpoints_single_output(tmp_path):
     import torch
     import transformers as tf

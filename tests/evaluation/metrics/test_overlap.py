@@ -44,6 +44,21 @@ def test_bleu_is_nltks_where_every_order_matches(said):
     assert sentence_bleu(said.split(), REFERENCE.split())[3] == pytest.approx(wanted, abs=1e-6)
 
 
+def test_bleu_clips_by_the_most_of_several_references_and_takes_the_length_of_the_nearest():
+    said = ["a", "a", "b", "c"]
+    one, other = ["a", "b"], ["a", "a", "c", "x", "y", "z"]
+    # 1: a ×2 and c of the other, b of the one: 4 of 4; 2: "a a" and "a b" of 3; both lengths are 2 off: the shorter
+    found = sentence_bleu(said, one, other)
+    assert found[:2] == pytest.approx([1, (2 / 3) ** 0.5], rel=1e-6)
+    assert found[1] > max(sentence_bleu(said, one)[1], sentence_bleu(said, other)[1])
+    assert sentence_bleu(said, other, one) == found
+    longer = sentence_bleu(said, ["a"] * 5, ["a"])  # 5 is nearer to 4 than 1
+    assert longer[0] == pytest.approx(2 / 4 * np.exp(1 - 5 / 4))
+    bleu = metric_get("bleu")
+    replies = [ReplyInContext((), " ".join(said), " ".join(ref)) for ref in (one, other)]
+    assert bleu.together(replies)["bleu_2"] == found[1]
+
+
 def test_rouge_l_weighs_recall():
     # common: the cat sat mat, of 5 said and 7 wanted
     precision, recall = 4 / 5, 4 / 7

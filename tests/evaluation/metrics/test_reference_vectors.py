@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.items import ReplyInContext
-from evaluation.metrics.bert_score import bert_score
+from evaluation.items import JudgedItem, ReplyInContext
+from evaluation.judgements import judge, judgements_of
+from evaluation.metrics.bert_score import BertScore, bert_score
+from evaluation.metrics.reference_vectors import NO_WORD, EmbeddingMatch
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.shared import Shared
 
@@ -38,3 +40,68 @@ def test_equal_texts_match_wholly_and_others_less(name):
         assert values[0] == pytest.approx(1, abs=1e-5)
         assert 1 > values[1] > values[2]
         assert math.isnan(values[3])
+
+
+def test_embedding_match_is_0_by_definition_where_a_side_has_no_known_word_and_counts_it():
+    metric = metric_get("embedding_match")
+    if reason := metric.unavailable_reason():
+        pytest.skip(reason)
+    said = ["I like cats", "😀", "She adores dogs", "zxqv"]
+    items = [
+        JudgedItem(
+            id=str(k), response=text, reference="I like cats", ratings=[{"good": k}], scale=[0, 3]
+        )
+        for k, text in enumerate(said)
+    ]
+    told = judge(judgements_of(items), [metric])["embedding_match"].to_json()
+    assert told["n"] == 4
+    assert told["remarks"] == {NO_WORD: 2}
+
+
+def test_embedding_match_by_a_file_of_vectors_is_the_formula(tmp_path):
+    """Three-dimensional GloVe of 300: words by hand, the rest zeros."""
+    words = {"good": [3, 0, 1], "bad": [-4, 1, 0], "day": [0, 2, 0]}
+    rows = [f"{w} {' '.join(map(str, [*v, *[0] * 297]))}\n" for w, v in words.items()]
+    (tmp_path / "glove.txt").write_text("".join(rows))
+    metric = EmbeddingMatch(name="glove", title="GloVe", path=str(tmp_path / "glove.txt"))
+    assert metric.unavailable_reason() is None
+    found = metric.scored([ReplyInContext((), "good bad unheard", "day")], Shared())
+    x, y = np.array([words["good"], words["bad"]]), np.array(words["day"])
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    assert found["glove_average"][0] == pytest.approx(cosine(x.mean(axis=0), y))
+    assert found["glove_extrema"][0] == pytest.approx(cosine(np.array([-4, 1, 1]), y))
+    each = [cosine(row, y) for row in x]
+    assert found["glove_greedy"][0] == pytest.approx((np.mean(each) + max(each)) / 2)
+    assert "no file" in EmbeddingMatch(path=str(tmp_path / "none.txt")).unavailable_reason()
+
+
+def test_bert_score_gives_roberta_its_first_word_as_any_other(tmp_path):
+    """As the authors' code does: RoBERTa's vocabulary holds words with the blank before them."""
+    import transformers as tf
+
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "Ġ", "Ġa", "Ġb"]
+    tokenizer = tf.RobertaTokenizer(
+        vocab={token: k for k, token in enumerate(vocabulary)}, merges=[("Ġ", "a"), ("Ġ", "b")]
+    )
+    config = tf.RobertaConfig(
+        vocab_size=10,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
+    tokenizer.save_pretrained(tmp_path)
+    tf.RobertaModel(config).eval().save_pretrained(tmp_path)
+    asked = []
+
+    def recorded(module, args, kwargs):
+        asked.append(kwargs["input_ids"].tolist())
+
+    metric = BertScore(model=str(tmp_path))
+    metric._vectors.load("AutoModel").model.register_forward_pre_hook(recorded, with_kwargs=True)
+    found = metric.scored([ReplyInContext((), "a b", "a b")], Shared())
+    assert asked == [[[0, 8, 9, 2]]]
+    assert found["bert_score_f"][0] == pytest.approx(1, abs=1e-5)

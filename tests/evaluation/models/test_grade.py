@@ -319,6 +319,16 @@ def test_a_full_stop_is_no_part_of_its_word_wherever_the_sentence_stands() -> No
     ]  # fmt: skip
 
 
+def test_a_full_stop_before_a_mark_or_a_bracket_is_no_part_of_its_word_either() -> None:
+    for text in ('Their "piggy bank." It is fun.', "by the bank.) Then", "near a bank.: ("):
+        surfaces = [token.surface for token in tokens_of(text, "textblob")]
+        assert surfaces[surfaces.index("bank") + 1] == ".", text
+    assert [token.surface for token in tokens_of("U.S., (e.g.) it", "textblob")][:2] == [
+        "u.s.",
+        ",",
+    ]
+
+
 def test_context_keywords_come_first_and_push_the_reply_out() -> None:
     keywords = Keywords("textblob", 100_000, {})
     reader = Reader(keywords, GRAPH, Lexicon(GRAPH, {}, (), D), 0, D, 3)

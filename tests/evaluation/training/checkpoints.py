@@ -8,19 +8,21 @@ from typing import Any
 
 import torch
 
+from chatbots.encoders.words import DIMENSION
 from evaluation.training.backbone_config import backbone_identity
 from evaluation.training.checkpoint import MetricManifest, checkpoint_write
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.registry import learned_get
 
 
-def pone_checkpoint(folder: Path) -> Path:
-    """Write a checkpoint of PONE on MiniLM."""
+def pone_checkpoint(folder: Path, **options: Any) -> Path:
+    """Write a checkpoint of PONE on MiniLM, or of RUBER's scorer on word vectors."""
     from evaluation.training.metrics.pone import PoneNetwork
 
-    config = _config("pone", {"hidden": [4]})
+    config = _config("pone", {"hidden": [4], **options})
     torch.manual_seed(1)
-    return _written(folder, config, PoneNetwork(384, config.own), {"width": 384})
+    width = DIMENSION if config.own.sentences == "recurrent" else 384
+    return _written(folder, config, PoneNetwork(width, config.own), {"width": width})
 
 
 def rade_checkpoint(folder: Path) -> Path:

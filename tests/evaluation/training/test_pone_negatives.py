@@ -58,6 +58,21 @@ def test_a_negative_is_never_the_response_itself(rng):
             assert (NUMBERS[drawn] != NUMBERS).all()
 
 
+def test_a_negative_is_no_other_fitting_response_to_the_same_utterance(rng):
+    """Response 1 is made of 0, and the most like it."""
+    texts = text_numbers(["a b", "a b c", "a d", "e"])
+    vectors = np.array([[1.0, 0], [1, 0], [0.6, 0.8], [-1, 0]])
+    owners = np.array([0, 0, 1, 2])
+    cold = weighted_negatives(vectors, texts, rng, temperature=1e-4, pool=200, owners=owners)
+    assert cold[:2].tolist() == [2, 2]
+    words = WordNegatives(["a b", "a b c", "a d", "e"], rng, owners, best=1).draw(rng)
+    assert words[:2].tolist() == [2, 2]
+    for _ in range(50):
+        assert (owners[random_negatives(texts, rng, owners)] != owners).all()
+    one_owner = random_negatives(texts, rng, np.zeros(4, int))  # then only the text counts
+    assert (texts[one_owner] != texts).all()
+
+
 def test_random_negatives_are_uniform(rng):
     drawn = [random_negatives(NUMBERS, rng)[0] for _ in range(3000)]
     assert np.bincount(drawn, minlength=5) / 3000 == pytest.approx(

@@ -102,6 +102,32 @@ def test_the_second_stage_learns_from_what_the_first_believes(folder, trained):
     torch.testing.assert_close(again[0].negative, batches[2].negative)
 
 
+def test_training_ends_where_the_filter_changes_hardly_a_label(folder, trained):
+    """Where every label is kept and the network hardly moves, the second look changes none."""
+    rests = config(
+        folder, "pone-rests", 6, "pone-tiny", lr=1e-9,
+        positives="eda", copies=2, filter="drop", theta=0.5, refilter_every=2,
+    )  # fmt: skip
+    found = train(rests, folder / "metrics" / rests.name)
+    assert found.epochs == 2
+    assert np.isfinite(found.best["test_accuracy"])
+    assert train(rests, folder / "metrics" / rests.name).epochs == 2, "it is finished"
+    log = (folder / "metrics" / rests.name / "log.jsonl").read_text().splitlines()
+    told = [line for line in map(json.loads, log) if line["kind"] == "train"]
+    assert {line["kept_share"] for line in told} == {1}  # a half keeps everything
+
+
+def test_augmented_responses_are_no_negatives_of_their_own_query(folder):
+    chosen = config(folder, positives="eda", copies=2, negatives="weighted", temperature=0.001)
+    examples = PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu").train
+    drawn = np.array([examples.negatives(5, epoch) for epoch in range(2)])
+    own = {k: set(examples.response[examples.owners == k].tolist()) for k in set(examples.owners)}
+    taken = [
+        set(column) & own[k] for column, k in zip(drawn.T.tolist(), examples.owners, strict=True)
+    ]
+    assert not any(taken)
+
+
 def test_negatives_are_random_in_every_third_epoch_and_never_the_response(folder):
     chosen = config(folder, negatives="weighted", temperature=0.001, pool=400)
     examples = PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu").train

@@ -7,6 +7,7 @@ import pytest
 
 from evaluation.items import judged_read
 from evaluation.training.rade_data import (
+    NO_REFERENCE_SCORE,
     OTHER_SCALE,
     UNPAIRED,
     UNREADABLE,
@@ -82,6 +83,27 @@ def test_both_forms_of_a_file_give_the_same_pairs(tmp_path):
         assert found.skipped == {UNREADABLE: 2}
 
 
+def test_scores_of_several_qualities_and_scales_are_averaged_on_1_to_5(tmp_path):
+    """As the first stage's data has them, whose references nobody scored."""
+    row = {
+        "id": 7, "context": ["Hi."], "response": "Bye.", "reference": "Hello.", "scale": [0, 2],
+        "ratings": [{"rater": "a", "fit": 2, "fun": 0}, {"rater": "b", "fit": 1, "fun": 0}],
+    }  # fmt: skip
+    scored = {**row, "context": ["Yo."], "reference_score": 1}
+    beyond = {**row, "ratings": [{"fit": 3}], "reference_score": 1}
+    (tmp_path / "a").write_text("\n".join(map(json.dumps, (row, scored, beyond))))
+    first = rated_pairs_read(tmp_path / "a", reference_scores=False)
+    # fit: 1.5 of 0 … 2 is 4; fun: 0 is 1
+    assert [pair.score for pair in first.pairs] == [2.5, 2.5]
+    assert [pair.reference_score for pair in first.pairs] == [None, 3]
+    second = rated_pairs_read(tmp_path / "a")
+    assert [pair.context for pair in second.pairs] == [("Yo.",)]
+    assert second.skipped == {NO_REFERENCE_SCORE: 1, OTHER_SCALE: 1}
+    (tmp_path / "b").write_text(json.dumps(row))
+    with pytest.raises(ValueError, match="only `stage: 1` does without"):
+        rated_pairs_read(tmp_path / "b")
+
+
 def test_a_file_without_pairs_says_what_is_wrong(tmp_path):
     (tmp_path / "a").write_text(
         '{"context": ["Hi"], "output": "", "reference": "x", "s_output": 1}'
@@ -114,6 +136,7 @@ def test_a_random_split_of_rows_leaks():
 
 def test_pairs_are_judged_items_again(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(judged_lines([FIRST, OTHER], "rade/x")))
+    assert rated_pairs_read(tmp_path / "a.jsonl").pairs == (FIRST, OTHER)
     first, other = judged_read(tmp_path / "a.jsonl")
     assert first.reply == FIRST.reply
     assert other.scores("overall") == ([("mean", 3.0)], 0)

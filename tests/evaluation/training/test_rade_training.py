@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("rade")
     turns = [t for one in corpus_read(EVERYDAY).dialogues[:12] for t in one.turns][:60]
     rng = np.random.default_rng(0)
-    with (place / "rated.jsonl").open("w") as file:
+    with (place / "rated.jsonl").open("w") as file, (place / "unscored.jsonl").open("w") as more:
         for k in range(40):
             said, other = rng.choice(turns, size=2, replace=False).tolist()
             row = {
@@ -40,6 +40,13 @@ def folder(tmp_path_factory):
                 "s_reference": min(5, 1 + len(other.split()) / 4),
             }
             file.write(json.dumps(row) + "\n")
+            other = {
+                "context": row["context"],
+                "response": said,
+                "reference": row["reference"],
+                "ratings": [{"overall": row["s_output"]}],
+            }
+            more.write(json.dumps(other) + "\n")
     save_model(place / "bart", "bart", width=16, n_layers=1)
     return place
 
@@ -85,6 +92,7 @@ def test_the_lite_network_learns_and_is_measured(folder, lite):
 def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     metric = Rade("mine", checkpoint=str(lite.checkpoint))
     assert metric.licence == "of the training data: not stated"
+    assert "a reference" in metric.needs
     few, many = "Yes.", "Yes, we went there in the summer and we liked it very much, all of us."
     replies = [
         ReplyInContext(("Were you there?",), few, "I was."),
@@ -97,6 +105,8 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     assert np.isnan(found["mine_bot"][2:]).all()
     assert metric.lacking(replies[2]) == "there is no reference"
     made = Rade("made", checkpoint=str(lite.checkpoint), references="retrieved")
+    assert "a reference" not in made.needs
+    assert "Needs a reference" not in made.columns[0].description
     assert metric.identity != made.identity
     other = made.scored(replies, Shared())
     assert np.isfinite(other["made_bot"][:3]).all()
@@ -121,9 +131,11 @@ def test_both_stages_of_the_full_network_learn(folder):
     backbone = {"model": str(folder / "bart"), "learns": "all", "max_tokens": 128}
     optimiser = {"batch_size": 16, "lr": 5e-3, "epochs": 2, "schedule": "constant"}
     for name, stage, start in (("first", 1, ""), ("second", 2, "first")):
+        rated = ["unscored.jsonl" if stage == 1 else "rated.jsonl"]
+        own = {"stage": stage, "rated": rated, "dropout": 0.0, "chosen_by": "correlation"}
         config = config_check(
             {
-                **values(name, network="full", stage=stage, dropout=0.0, chosen_by="correlation"),
+                **values(name, network="full", **own),
                 "backbone": backbone, "optimiser": optimiser, "start": start,
             },
             folder,
@@ -137,6 +149,21 @@ def test_both_stages_of_the_full_network_learn(folder):
     metric = Rade("full", checkpoint=str(result.checkpoint))
     found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
     assert np.isfinite([*found["full_bot"], *found["full_reference"]]).all()
+
+
+def test_the_lite_network_begins_without_scores_of_references(folder):
+    config = config_check(values("lite-first", rated=["unscored.jsonl"], stage=1), folder)
+    found = train(config, folder / "metrics" / "lite-first")
+    assert found.best["test_pearson"] > 0.3
+    told = losses(folder / "metrics" / "lite-first")
+    assert told[-1] < told[0]
+    metric = Rade("first", checkpoint=str(found.checkpoint))
+    made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
+    assert np.isfinite(made["first_bot"]).all()
+    with pytest.raises(ValueError, match="nobody scored a reference"):
+        train(
+            config_check(values("no", rated=["unscored.jsonl"]), folder), folder / "metrics" / "no"
+        )
 
 
 def test_options_that_cannot_be_are_told(folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,8 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
-from evaluation.items import JudgedItem
-from evaluation.languages import language_of
+from evaluation.languages import languages_of_sets
 from webapp.bots.text_store import text_store
 from webapp.core.errors import Refused
 from webapp.results.benchmark import (
@@ -103,6 +101,7 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
         if pairs is not None:
             return {"data": _data_then(results, pairs.n_items), **choices_result(pairs, results)}
         judgements = benchmark_judgements(work.asked)
+        places = _kept(np.arange(len(judgements.items)))
         return {
             "data": _data_then(results, len(judgements.items)),
             "n_items": len(judgements.items),
@@ -116,7 +115,10 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
                 for target in judgements.targets
             },
             "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
-            "languages": _languages(judgements.items),
+            "languages": languages_of_sets(
+                (one.source, [*one.context, one.response])
+                for one in (judgements.items[k] for k in places.tolist())
+            ),
         }
 
     def follow_up(self, job: Job) -> None:
@@ -134,16 +136,6 @@ def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
         raise Refused("changed", str(__("The data changed while it was computed; begin again.")))
     data = {one.pop("data", "") for one in results}
     return data.pop() if len(data) == 1 else "changed while it was computed"
-
-
-def _languages(items: Sequence[JudgedItem]) -> dict[str, str]:
-    """Return by data set the language that most of its replies are in; without those where it cannot be told."""
-    told: dict[str, Counter[str]] = {}
-    for place in _kept(np.arange(len(items))).tolist():
-        one = items[place]
-        if language := language_of([*one.context, one.response]):
-            told.setdefault(one.source, Counter())[language] += 1
-    return {source: counted.most_common(1)[0][0] for source, counted in told.items()}
 
 
 def _data(asked: BenchmarkAsked) -> str:

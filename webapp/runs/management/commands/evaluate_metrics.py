@@ -7,6 +7,7 @@ stand beside theirs.
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,15 @@ from webapp.ratings.pairs import (
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.scoring import reply_bar, scoring_arguments
 from webapp.runs.management.studies import study_named
+from webapp.runs.selectors.languages import language_name
 
 if TYPE_CHECKING:
     from evaluation.items import ChatPair, Item
     from evaluation.judgements import Judgements
     from webapp.studies.models import Study
+
+_READ_FOR_LANGUAGE = 500
+"""Replies that are read to tell a file's language."""
 
 
 class Command(ConfabCommand):
@@ -96,7 +101,29 @@ class Command(ConfabCommand):
                 self.note(f"{name} is skipped: {one.unavailable}")
         if all(one.unavailable for one in found.values()):
             raise CommandError("none of the metrics can be computed here")
+        self._languages_told(judgements, [name for name, one in found.items() if one.columns])
         return {name: one.to_json() for name, one in found.items()}
+
+    def _languages_told(self, judgements: Judgements, wanted: Sequence[str]) -> None:
+        """Say which metrics do not hold for the language that a data set is in."""
+        from evaluation.languages import holds_for, languages_of_sets
+        from evaluation.metrics.registry import metric_and_columns
+
+        items = judgements.items[:: max(1, len(judgements.items) // _READ_FOR_LANGUAGE)]
+        for source, code in languages_of_sets(
+            (one.source, [*one.context, one.response]) for one in items
+        ).items():
+            metrics = {name: metric_and_columns(name)[0] for name in wanted}
+            other = [
+                name
+                for name, metric in metrics.items()
+                if not holds_for(getattr(metric, "languages", None), code)
+            ]
+            if other:
+                self.note(
+                    f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these metrics "
+                    f"do not hold: {', '.join(other)}"
+                )
 
     def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:
         from evaluation.choosing import choose, judge_everywhere

@@ -1,0 +1,204 @@
+"""RUBER and BERT-RUBER: how well a reply fits what was said before it, and how like it is to what a person replied.
+
+Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI; Ghazarian
+et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings", NeuralGen. Both are
+special cases of PONE's scorer (`evaluation/models/pone.py`), trained by `train_metric`: this unreferenced part needs no
+reference. The referenced part is the cosine of the vectors of reply and reference: of RUBER the greatest and smallest values of
+their word vectors, of BERT-RUBER the encoder's. The blend scales each part to 0 … 1 over the replies that are scored
+together and takes the lower one, so that it says nothing of a single reply, and nothing where there is no reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.checkpoints import CheckpointError
+from chatbots.encoders.sentence import encoder_get
+from chatbots.encoders.words import word_vectors
+from evaluation.columns import Column, per_turn
+from evaluation.items import ReplyInContext
+from evaluation.metrics.pone import PoneScores
+from evaluation.metrics.reference_vectors import NO_WORD
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.shared import Shared
+from evaluation.metrics.tokens import lower_tokens
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedOptions
+from evaluation.training.checkpoint import Checkpoint, MetricManifest
+
+
+class RuberOptions(TrainedOptions):
+    """What an entry of `metrics.yaml` may say of either."""
+
+    blend: Literal["min", "max", "arithmetic", "geometric"] = Field(
+        "min", description="of both parts: the lower one as published, the higher one, or a mean"
+    )
+
+
+class _Ruber(PoneScores):
+    """Both parts and their blend.
+
+    Attributes:
+        wanted: the options of the training that is such a metric.
+        vectors: what the referenced part compares, for people.
+    """
+
+    trained = "pone"
+    reads_reference = True
+    needs = (CHECKPOINT_NEEDED, "a reference for all but its unreferenced part")
+    options_type = RuberOptions
+    options: RuberOptions | None
+    wanted: Mapping[str, str]
+    vectors: str
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        how = self.options.blend if self.options else "min"
+        told = {"min": "The lower", "max": "The higher"}.get(how, f"The {how} mean")
+        self._blend, self._fit, self._like = (
+            f"{self.name}_{part}bot" for part in ("blend_", "", "referenced_")
+        )
+        self.reference_columns = (self._blend, self._like)
+        self.columns = self._ordered(
+            per_turn(
+                self._blend,
+                f"{self.title}, both parts",
+                unit="1",
+                range=(0, 1),
+                direction="higher",
+                description=f"{told} of the unreferenced and the referenced part, each scaled to 0 … 1 over the replies "
+                "that are scored together. Needs a reference.",
+            ),
+            per_turn(
+                self._fit,
+                f"{self.title}, unreferenced",
+                unit="probability",
+                range=(0, 1),
+                direction="higher",
+                description="How well the bot's turn fits what was said before it: the output of a scorer trained to "
+                "tell true replies from random ones. Undefined for a turn that opens the conversation.",
+            ),
+            per_turn(
+                self._like,
+                f"{self.title}, referenced",
+                unit="cosine",
+                range=(-1, 1),
+                direction="higher",
+                description=f"Cosine of {self.vectors} of the reply and the reference. Needs a reference.",
+            ),
+        )
+
+    def _ordered(
+        self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]
+    ) -> tuple[Column, ...]:
+        """Return the columns, the main one first."""
+        return (*blend, *fit, *like)
+
+    @classmethod
+    def is_of(cls, manifest: MetricManifest) -> bool:
+        options = {
+            "sentences": "frozen",
+            "negatives": "weighted",
+            "positives": "none",
+            **manifest.config["options"],
+        }
+        return all(options[key] == value for key, value in cls.wanted.items())
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        found = super().checkpoint
+        if not self.is_of(found.manifest):
+            wanted = ", ".join(f"{key}: {value}" for key, value in self.wanted.items())
+            raise CheckpointError(
+                f"{found.folder} was trained with other options than {self.usual_title} ({wanted}); name it under kind: "
+                "pone"
+            )
+        return found
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**super().params, "blend": self.options.blend if self.options else "min"}
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        like = np.full(len(replies), np.nan)
+        told = [k for k, reply in enumerate(replies) if reply.reference is not None]
+        if told:
+            pairs = [(replies[k].response, replies[k].reference or "") for k in told]
+            like[told] = self.likeness(pairs, shared)
+        return {
+            self._blend: np.full(len(replies), np.nan),  # by `over_all`
+            self._fit: 1 / (1 + np.exp(-self.logits(replies, shared))),
+            self._like: like,
+        }
+
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+        """Return (N,) cosines of (reply, reference)."""
+        raise NotImplementedError
+
+    def over_all(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from evaluation.models.pone import ruber_blend
+
+        fit, like = scores[self._fit], scores[self._like]
+        both = np.isfinite(fit) & np.isfinite(like)
+        blend = np.full(len(fit), np.nan)
+        if both.any():
+            how = self.options.blend if self.options else "min"
+            blend[both] = ruber_blend(fit[both], like[both], how)
+        return {self._blend: blend}
+
+
+@register_metric
+class Ruber(_Ruber):
+    """RUBER by a checkpoint; on request."""
+
+    kind = "ruber"
+    usual_title = "RUBER"
+    wanted = {"sentences": "recurrent", "negatives": "random", "positives": "none"}
+    vectors = "the greatest and the smallest values of the word vectors"
+
+    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
+        n = int((scores.get(self._like, np.array([])) == 0).sum())
+        return {NO_WORD: n} if n else {}
+
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+        from evaluation.models.pone import pooled_words
+
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        known = [word_vectors().matrix(words) for words in lower_tokens(texts, shared)]
+        pooled = {
+            text: pooled_words(words) if len(words) else np.zeros(2 * words.shape[1])
+            for text, words in zip(texts, known, strict=True)
+        }
+        return _cosines([(pooled[one], pooled[other]) for one, other in pairs])
+
+
+@register_metric
+class BertRuber(_Ruber):
+    """BERT-RUBER by a checkpoint; on request. Its main column is the unreferenced part, as in PONE's tables."""
+
+    kind = "bert_ruber"
+    usual_title = "BERT-RUBER"
+    wanted = {"sentences": "frozen", "negatives": "random", "positives": "none"}
+    vectors = "the encoder's vectors"
+
+    def _ordered(
+        self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]
+    ) -> tuple[Column, ...]:
+        return (*fit, *like, *blend)
+
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
+        vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))
+        return _cosines([(vectors[one], vectors[other]) for one, other in pairs])
+
+
+def _cosines(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return (N,) cosines; 0 where a vector is all zeros, of a text without a known word."""
+    x, y = (np.stack([pair[k] for pair in pairs]).astype(float) for k in (0, 1))
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    found = (x * y).sum(axis=1) / np.where(lengths > 0, lengths, 1)
+    return np.clip(np.where(lengths > 0, found, 0.0), -1, 1)
