@@ -207,10 +207,13 @@ class ConfabServer:
         if self.is_distributed:
             self.start_forked("bot_host", "manage.py", "bot_host")
 
-    def start_worker(self, name: str = "worker") -> None:
-        """Start a Celery worker for all queues; a second one beside it needs another name."""
-        self.start_forked(
-            name,
+    def start_worker(self, name: str = "worker", *, anew: bool = False) -> None:
+        """Start a Celery worker for all queues; a second one beside it needs another name.
+
+        Args:
+            anew: begin it by Python, with no library imported yet.
+        """
+        words = (
             "celery",
             "--app",
             "webapp.celery",
@@ -226,6 +229,10 @@ class ConfabServer:
             "--without-gossip",
             "--without-mingle",
         )
+        if anew:
+            self.start(name, "-m", *words)
+        else:
+            self.start_forked(name, *words)
 
     def kill(self, name: str, with_signal: int = signal.SIGKILL) -> None:
         """End one process at once, with all its children."""

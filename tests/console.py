@@ -1,25 +1,48 @@
 """Commands, servers and workers of one installation, each a fork of a process in which Django is set up already.
 
-A command of `manage.py` takes longer to import than to do what a test asks of it. A `Console` imports once; what a
-command then does, prints and returns is its own, as from a process begun anew. What begins with the start itself is
-tested by `python manage.py` (`tests/architecture/test_light_start.py`, `tests/journeys/test_make_run.py`), and how a
-server stops by one that `python` started (`tests/journeys/test_stopping.py`).
+A command of `manage.py` takes longer to import than to do what a test asks of it. A `Console` sets Django up once; what
+a command then does, prints and returns is its own, as from a process begun anew. The consoles are forks too: of one
+process, `python -m tests.console`, that has imported the libraries whose import takes seconds, and no module of Confab.
+
+What begins with the start itself is tested by `python manage.py` (`tests/architecture/test_light_start.py`,
+`tests/journeys/test_make_run.py`), and how a server stops by one that `python` started
+(`tests/journeys/test_stopping.py`).
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import gc
+import importlib
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = (
+    "celery.__main__",
+    "pandas",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "sentence_transformers",
+    "statsmodels.api",
+    "torch",
+    "uvicorn",
+)
+"""What servers and workers import when they need it, of which torch and sentence_transformers take most."""
+READ_ON_IMPORT = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"""Variables that these libraries read when they are imported; the environment of every console has the same."""
 
 
 class Forked:
@@ -51,21 +74,54 @@ class Forked:
         os.close(self._ends)
 
 
+class Imported:
+    """The process that has imported the libraries; forks a console whenever it is asked."""
+
+    def __init__(self) -> None:
+        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.console", str(theirs.fileno())],
+                cwd=ROOT,
+                env={**os.environ, **READ_ON_IMPORT},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._one_at_a_time = threading.Lock()
+        atexit.register(self._asking.close)  # which ends it
+
+    def console(self, env: dict[str, str], asking: int, answering: int) -> Forked:
+        """Return a new console with an environment, which reads one end of a pipe and writes to another's."""
+        with self._one_at_a_time:
+            socket.send_fds(self._asking, [json.dumps(env).encode()], [asking, answering])
+            answer = self._asking.recv(100)
+        if not answer:
+            raise AssertionError(f"{' '.join(map(str, self._process.args))} has ended")  # type: ignore[arg-type]
+        return Forked(int(answer))
+
+
+_CODES: list[int] = []
+"""The exit code of this process, once its program has ended."""
+imported = functools.cache(Imported)
+"""The one of this process, started when it is first wanted."""
+
+
 class Console:
     """A process that runs commands with one environment, one after another, and starts what goes on beside them."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self.env = dict(env)
         self._one_at_a_time = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.console"],
-            cwd=ROOT,
-            env=self.env,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        their_asking, asking = os.pipe()
+        answering, their_answering = os.pipe()
+        try:
+            self._process = imported().console(self.env, their_asking, their_answering)
+        finally:
+            os.close(their_asking)
+            os.close(their_answering)
+        self._asking = os.fdopen(asking, "w", encoding="utf-8")
+        self._answering = os.fdopen(answering, encoding="utf-8")
 
     def run(
         self, args: tuple[str, ...], *, check: bool, timeout_s: float
@@ -94,19 +150,19 @@ class Console:
     def close(self) -> None:
         """End the process."""
         self._kill()
-        self._process.communicate()
+        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):  # words that it has not read
+            self._asking.close()
+        self._answering.close()
 
     def _answer(self, words: list[str], files: list[str], *, timeout_s: float, waits: bool) -> int:
         """Return the exit code of a program that is waited for, and the number of the process of another."""
-        asking, answering = self._process.stdin, self._process.stdout
-        assert asking
-        assert answering
         late = threading.Timer(timeout_s, self._kill)
         late.start()
         try:
-            asking.write(json.dumps([words, files, waits]) + "\n")
-            asking.flush()
-            answer = answering.readline()
+            self._asking.write(json.dumps([words, files, waits]) + "\n")
+            self._asking.flush()
+            answer = self._answering.readline()
         finally:
             late.cancel()
         if not answer:
@@ -114,8 +170,7 @@ class Console:
         return int(answer)
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.send_signal(signal.SIGKILL)
 
 
 def next_program() -> list[str]:
@@ -142,8 +197,62 @@ def next_program() -> list[str]:
     sys.exit()
 
 
+def next_console(asked: socket.socket) -> None:
+    """Fork for every console that is asked for; return in the child, with its environment and its pipes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a console that has ended
+    while True:
+        env, pipes, _flags, _address = socket.recv_fds(asked, 1_000_000, 2)
+        if not env:
+            sys.exit()
+        if not (child := os.fork()):
+            break
+        asked.send(str(child).encode())
+        for pipe in pipes:
+            os.close(pipe)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    asked.close()
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    os.environ.clear()
+    os.environ.update(json.loads(env))
+
+
+def _code_of(program: Callable[[], object]) -> int:
+    """Run a program; return its exit code, and have this process end with it once all else has ended."""
+    try:
+        program()
+        code: object = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    _CODES.append(code)
+    return code
+
+
+def _end_at_once() -> None:
+    """End without taking the libraries down, which copies most of their memory: a second for every command."""
+    if _CODES:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_CODES[0])
+
+
 if __name__ == "__main__":
-    import celery.__main__
+    atexit.register(_end_at_once)  # the first to be registered is the last to be called
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    # What lies here is garbage in no process: none looks through it, for looking copies it.
+    gc.collect()
+    gc.freeze()
+    next_console(socket.socket(fileno=int(sys.argv[1])))
+
     import django
 
     from webapp.command_line import main
@@ -152,4 +261,5 @@ if __name__ == "__main__":
     django.setup()
     assert threading.active_count() == 1, "a fork has no threads but the one that forks"
     sys.argv = next_program()
-    {"manage.py": main, "celery": celery.__main__.main}[sys.argv[0]]()
+    celery_main = sys.modules["celery.__main__"].main
+    sys.exit(_code_of({"manage.py": main, "celery": celery_main}[sys.argv[0]]))

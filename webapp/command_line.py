@@ -43,12 +43,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     from django.core.exceptions import ImproperlyConfigured
+    from django.db import DatabaseError
 
     try:
         _Commands(arguments).execute()
         sys.stdout.flush()
     except ImproperlyConfigured as error:
         sys.exit(f"Confab cannot start: {error}")
+    except DatabaseError as error:
+        from webapp.core.database import database_complaint, database_is_damaged
+
+        if not database_is_damaged(error):
+            raise
+        sys.exit(f"{type(error).__name__}: {database_complaint(error)}")
     except BrokenPipeError:
         # Nobody reads on, as after `| head`. What Python would still write at its end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -189,6 +189,11 @@ def test_arrow_keys_go_from_cell_to_cell_of_the_benchmark(
     page.keyboard.press("Enter")
     expect(page.get_by_role("img", name=re.compile("vote")).first).to_be_visible()
     no_sideways_scroll(page)
+    # A link to the folded form unfolds it.
+    page.goto(f"{lab.url}/dashboard/benchmark/")
+    page.get_by_role("link", name="Add a data set").press("Enter")
+    expect(page.locator("#add summary").first).to_be_focused()
+    expect(page.get_by_label("or a file of judged replies")).to_be_visible()
 
 
 def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
@@ -266,6 +271,9 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=sort:quality")
     rows, title = page.locator("[data-row]"), page.locator(".bench-title .muted")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
     total = page.locator(".list-total strong").inner_text()
     # The range of a number is slid by keys, too; the fields beside the slider say the same.
     narrow = page.locator("summary", has_text="Narrow")
@@ -285,13 +293,20 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     page.locator(".turn.is-chosen .turn-text").focus()
     page.keyboard.press("ArrowRight")
     expect(title).to_have_text(f"3 of {total}")
+    expect(page.locator(".turn.is-chosen .turn-text")).to_be_focused()
+    expect(page.locator("[data-announce]")).to_have_text(re.compile(rf"3 of {total}$"))
     page.keyboard.press("s")
-    expect(page.get_by_role("button", name="Starred")).to_be_visible()
+    expect(page.get_by_role("button", name="Starred")).to_be_focused()
     page.keyboard.press("t")
     page.keyboard.type("odd one")
     page.keyboard.press("Enter")
     expect(page.get_by_role("list", name="Tags")).to_contain_text("odd one")
     expect(title).to_have_text(f"3 of {total}")
+    page.keyboard.press("/")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("quality>much")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_focused()
     page.keyboard.press("/")
     page.keyboard.press("Control+A")
     page.keyboard.type('tag:"odd one"')

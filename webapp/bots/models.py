@@ -162,6 +162,8 @@ class Alert(models.Model):
         DISK_ENOUGH = "disk_enough", _("Disk has room again")
         QUEUE_STILL = "queue_still", _("Queue stands still")
         QUEUE_MOVES = "queue_moves", _("Queue moves again")
+        REDIS_AWAY = "redis_away", _("Redis does not answer")
+        REDIS_BACK = "redis_back", _("Redis answers again")
         JOB_FAILED = "job_failed", _("Job failed")
         JOB_WENT_ON = "job_went_on", _("Job no longer failed")
         TEST = "test", _("Test")

@@ -27,7 +27,7 @@ from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
 from webapp.conversations.filtering import filters_load
 from webapp.conversations.replying import reply_make
-from webapp.core.database import DirectDispatch, in_database
+from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.processes import BOT_HOST, signs
 from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.filtering import Filtering
@@ -146,6 +146,10 @@ class BotHostRuntime:
         except asyncio.CancelledError:
             await in_database(services.reply_release)(lease=lease)
             raise
+        except DATABASE_AWAY as error:
+            # That says nothing of the bot, and whoever waits is answered once the database is back.
+            logger.warning("reply of %s waits for the database: %s", conversation_id, error)
+            await in_database(services.reply_release)(lease=lease)
         except Exception as error:
             if not isinstance(error, BotError):
                 logger.exception("reply of %s failed", conversation_id)

@@ -18,6 +18,7 @@ from channels.layers import get_channel_layer
 
 from chatbots.base import BotError
 from webapp.bots.selectors import bot_pool
+from webapp.core.away import redis_away
 
 logger = logging.getLogger(__name__)
 
@@ -66,22 +67,28 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
     )
 
 
-async def _try(sending: Awaitable[None]) -> None:
-    """Send a message that may be lost: a channel layer that is away fails nothing that is stored."""
+async def page_join(conversation_id: UUID | str, channel: str) -> bool:
+    """Have an open page, by its channel, hear the frames of the conversation; False where the layer is away."""
+    return await _try(
+        get_channel_layer(FRAMES).group_add(conversation_group(conversation_id), channel)
+    )
+
+
+async def page_leave(conversation_id: UUID | str, channel: str) -> None:
+    """End what `page_join` began."""
+    await _try(
+        get_channel_layer(FRAMES).group_discard(conversation_group(conversation_id), channel)
+    )
+
+
+async def _try(sending: Awaitable[None]) -> bool:
+    """Ask for what may be lost: a channel layer that is away fails nothing that is stored. Returns whether it was there."""
     try:
         await sending
-    except _away() as error:
+    except (ChannelFull, *redis_away()) as error:
         logger.warning("the channel layer did not take a message: %s", error)
-
-
-def _away() -> tuple[type[Exception], ...]:
-    """Return the errors of a channel layer that is away.
-
-    Redis is imported for it only then: that would take a tenth of the start of every command.
-    """
-    from redis.exceptions import RedisError
-
-    return OSError, RedisError, ChannelFull
+        return False
+    return True
 
 
 async def tryout_reply(

@@ -9,6 +9,7 @@ whole reply is looked at before any of it is shown.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 import uuid
@@ -34,7 +35,7 @@ from webapp.conversations.filtering import (
 )
 from webapp.conversations.models import Conversation
 from webapp.conversations.showing import FRAME_EVERY_S, Showing, Times
-from webapp.core.database import in_database
+from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.studies.pacing import LONGEST_S, Pace
 from webapp.studies.pairs import pair_with
 from webapp.studies.reply_filters.base import Asked
@@ -43,10 +44,14 @@ from webapp.studies.values import StudyValues
 if TYPE_CHECKING:
     from chatbots.serving import BotHost
 
+logger = logging.getLogger(__name__)
+
 # No reply is typed for longer than this, however slow the study's pace.
 TYPING_MAX_S = 8.0
 # Of two chatbots side by side, the one that is ready looks so often whether the other is.
 PAIR_LOOK_EVERY_S = 0.25
+# A whole reply that the database does not take is offered again so often.
+STORE_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ async def reply_make(host: BotHost, conversation_id: uuid.UUID, lease: uuid.UUID
 
     Raises:
         BotError: there is no reply, or a filter that withholds could not look at it.
+        OperationalError, InterfaceError: the database is away.
     """
     await _Replying(host, await in_database(due_read)(conversation_id), lease).make()
 
@@ -205,19 +211,34 @@ class _Replying:
         return made
 
     async def _store(self, made: Made) -> bool:
-        """Store the reply; False if another host has taken over, which then shows it too."""
-        stored = await in_database(services.turn_add_bot)(
-            conversation_id=self.due.conversation_id,
-            lease=self.lease,
-            text=made.text,
-            cost=made.cost,
-            stand_in=made.stand_in,
-            times=made.times,
-            marks=made.marks,
-            withheld_text=made.withheld_text,
-        )
-        self._stored = stored
-        return stored is not None
+        """Store the reply; False if another host has taken over, which then shows it too.
+
+        While the database is away it is offered again for as long as a reply may take: it was made, and perhaps paid.
+        Offered twice it is stored once, by its lease.
+
+        Raises:
+            OperationalError, InterfaceError: the database stayed away.
+        """
+        until = time.monotonic() + settings.CONFAB_REPLY_TIMEOUT_S
+        while True:
+            try:
+                self._stored = await in_database(services.turn_add_bot)(
+                    conversation_id=self.due.conversation_id,
+                    lease=self.lease,
+                    text=made.text,
+                    cost=made.cost,
+                    stand_in=made.stand_in,
+                    times=made.times,
+                    marks=made.marks,
+                    withheld_text=made.withheld_text,
+                )
+            except DATABASE_AWAY as error:
+                if time.monotonic() >= until:
+                    raise
+                logger.warning("the reply of %s waits: %s", self.due.conversation_id, error)
+                await asyncio.sleep(STORE_AGAIN_S)
+            else:
+                return self._stored is not None
 
     async def _finish(self, made: Made) -> None:
         if self._stored is None:

@@ -24,13 +24,14 @@ from typing import IO
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.backends.postgresql.client import DatabaseClient
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.crypto import salted_hmac
 
 from chatbots.release import release
+from webapp.core.database import database_is_damaged
 from webapp.core.errors import Refused
 
 _MANIFEST = "manifest.json"
@@ -72,11 +73,13 @@ class Restored:
     Attributes:
         backup: what it read.
         kept_before: where the state before was kept; None: there was none.
+        was_damaged: the database before could not be read; its file was kept as it was.
         same_key: whether links and pseudonyms are signed as they were; None: the archive does not say.
     """
 
     backup: Backup
     kept_before: Path | None
+    was_damaged: bool
     same_key: bool | None
 
 
@@ -93,9 +96,7 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
     """
     now = datetime.now(UTC)
     if file is None:
-        folder = Path(settings.DATA_DIR) / "backups"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = folder / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
+        file = _backups_folder() / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
     if file.exists():
         raise Refused("exists", f"{file} exists already; a backup does not replace another file")
     if not file.resolve().parent.is_dir():
@@ -118,15 +119,25 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
             elsewhere=_elsewhere(),
             key=_key_mark(settings.SECRET_KEY),
         )
-        with (
-            open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as handle,
-            zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive,
-        ):
-            archive.writestr(_MANIFEST, json.dumps(asdict(backup), indent=2))
-            for name, part in parts.items():
-                archive.write(part, name)
-    unfinished.rename(file)
+        try:
+            with (
+                open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as handle,
+                zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive,
+            ):
+                archive.writestr(_MANIFEST, json.dumps(asdict(backup), indent=2))
+                for name, part in parts.items():
+                    archive.write(part, name)
+            unfinished.rename(file)
+        except BaseException:  # a full disk, most likely: half an archive is no use and takes room
+            unfinished.unlink(missing_ok=True)
+            raise
     return file, backup
+
+
+def _backups_folder() -> Path:
+    folder = Path(settings.DATA_DIR) / "backups"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def backup_read(file: Path) -> Backup:
@@ -151,6 +162,8 @@ def backup_read(file: Path) -> Backup:
 def backup_restore(file: Path) -> Restored:
     """Put an archive in the place of what is here now, of which a backup is made before.
 
+    Of a database that is damaged the file itself is kept, which nothing can read any more.
+
     Nothing else may use the database meanwhile. Returns what was restored; tables are those of the archive's time until
     the next migration.
 
@@ -171,7 +184,7 @@ def backup_restore(file: Path) -> Restored:
             f"{file} was made by a later version ({backup.made_by}): this one does not know its migration {unknown[0]}",
         )
     is_kept = key_is_kept()
-    kept = backup_make(label="before-restore")[0] if database_has_rows() else None
+    kept, was_damaged = _kept_before()
     data_dir = Path(settings.DATA_DIR)
     with tempfile.TemporaryDirectory(prefix="confab-restore-", dir=data_dir) as scratch:
         with zipfile.ZipFile(file) as archive:
@@ -187,7 +200,26 @@ def backup_restore(file: Path) -> Restored:
                 shutil.copyfile(stored, file_here)
                 file_here.chmod(0o600)
     key = _key_file_says() if is_kept else settings.SECRET_KEY
-    return Restored(backup, kept, _key_mark(key) == backup.key if backup.key else None)
+    same_key = _key_mark(key) == backup.key if backup.key else None
+    return Restored(backup, kept, was_damaged, same_key)
+
+
+def _kept_before() -> tuple[Path | None, bool]:
+    """Keep what is here now: a backup, or the file of a database that is damaged. Returns where, and whether it is."""
+    try:
+        return (backup_make(label="before-restore")[0] if database_has_rows() else None), False
+    except (DatabaseError, sqlite3.Error) as error:
+        if not database_is_damaged(error):
+            raise
+    connection.close()
+    file = Path(connection.settings_dict["NAME"])
+    folder = _backups_folder()
+    kept = folder / f"damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.sqlite3"
+    for ending in ("", "-wal", "-shm"):
+        if (part := file.with_name(file.name + ending)).exists():
+            shutil.move(part, kept.with_name(kept.name + ending))
+    file.touch(mode=0o600)
+    return kept, True
 
 
 def table_counts() -> dict[str, int]:

@@ -4,6 +4,7 @@ database can be used at all."""
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
@@ -78,10 +79,23 @@ def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+def database_is_damaged(error: BaseException) -> bool:
+    """Tell whether SQLite, or Django for it, says that the database's file is none or has broken pages."""
+    cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+    code = getattr(cause, "sqlite_errorcode", 0) or 0
+    # The low byte is the kind of error, whatever stands above it.
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def database_complaint(error: Exception) -> str:
     """Say in one line what is wrong with the database and what to do."""
     reason = " ".join(str(error).split())
     name = connection.settings_dict["NAME"]
+    if database_is_damaged(error):
+        return (
+            f"the database {name} is damaged ({reason}); `{settings.CONFAB_PROGRAM} restore FILE.zip` puts a backup in its "
+            "place and keeps what is left of it"
+        )
     if "readonly" in reason or "read-only" in reason:
         return f"the database {name} is read-only ({reason}); let this user write to it, and to its folder"
     return (

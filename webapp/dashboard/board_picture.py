@@ -1,4 +1,4 @@
-"""The comparison's pictures as files: the leaderboard by one question, and two bots on all questions.
+"""The comparison's pictures as files: the leaderboard by one question or by votes, and two bots on all questions.
 
 They show what the page shows, in fixed places: a page's rows are as wide as its reader lets them be, and a picture for a
 paper has no page around it. What is to be known of it stands in its title and description.
@@ -18,6 +18,7 @@ from evaluation.plots.scale import Scale
 from evaluation.plots.svg import drawing, el, line, rect, text
 from webapp.dashboard.board import Against, Board, Question, Row
 from webapp.dashboard.plots.board import LANE, Lane, Mark, Window
+from webapp.dashboard.votes_board import VotesBoard
 from webapp.ratings.bots import BotInfo
 
 WIDE = 760.0
@@ -66,6 +67,49 @@ def board_picture(board: Board, study: str) -> Plot:
         bottom + (26 if board.window.is_whole else 60),
         title=f"{study}: {board.scale}",
         told=f"{board.method} {board.lead} {board.note}",
+    )
+
+
+def votes_picture(votes: VotesBoard, study: str) -> Plot:
+    """Return the votes on single replies as an SVG document.
+
+    Args:
+        study: its name, for the title.
+    """
+    shares = [f"{row.share} {row.ends}" for row in votes.rows]
+    names_end = EDGE + _names([row.bot for row in votes.rows])
+    n_end = names_end + GAP + _widest([_("Votes"), *(row.n for row in votes.rows)])
+    shares_end = WIDE - EDGE
+    plot_end = shares_end - GAP - _widest([_("Share up"), *shares], bold=True)
+    scale = Scale(votes.window.low, votes.window.high, n_end + GAP + 6, plot_end - 6)
+    bottom = HEAD + ROW * len(votes.rows)
+    parts: list[object] = [
+        *_stripes(len(votes.rows)),
+        *_grid(votes.window, scale, bottom),
+        text(EDGE, 22, _("Bot"), class_="head"),
+        text(n_end, 22, _("Votes"), class_="head end"),
+        text(scale.start, 22, shorten(votes.scale, plot_end - scale.start, 12), class_="head"),
+        text(shares_end, 22, _("Share up"), class_="head end"),
+    ]
+    for i, row in enumerate(votes.rows):
+        y, found = _middle(i), row.votes
+        parts += [
+            *_name(row.bot, EDGE, y, names_end - EDGE),
+            text(n_end, y + 4.5, row.n, class_="end"),
+            text(shares_end, y + 4.5, shares[i], class_="end strong"),
+        ]
+        if found.share is not None:
+            ends = [
+                None if end is None else scale.held(100 * end) for end in (found.low, found.high)
+            ]
+            x = scale.held(100 * found.share)
+            parts.append(interval_mark(y, x, *ends, hollow=row.bot.is_control))
+    parts += _axis(votes.window, scale, bottom)
+    return _alone(
+        parts,
+        bottom + (26 if votes.window.is_whole else 60),
+        title=f"{study}: {votes.scale}",
+        told=f"{votes.method} {votes.lead} {votes.note}",
     )
 
 

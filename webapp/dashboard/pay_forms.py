@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from webapp.pay.services import MOST_BONUS, REASON_MOST_CHARS, REJECTION_CATEGORIES
@@ -58,10 +60,31 @@ class RejectForm(forms.Form):
         return self.cleaned_data["category"] or "OTHER"
 
 
+class AmountField(forms.DecimalField):
+    """An amount of money in whole cents; whatever is none is told by one sentence that names it."""
+
+    def clean(self, value: Any) -> Any:
+        """Return the amount.
+
+        Raises:
+            ValidationError: it cannot be paid.
+        """
+        try:
+            return super().clean(value)
+        except ValidationError:
+            words = _("“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50.")
+            raise ValidationError(
+                words.format(
+                    value=str(value or "")[:40], least=self.min_value, most=self.max_value
+                ),
+                code="bad_amount",
+            ) from None
+
+
 class BonusForm(forms.Form):
     """How much more a visit is paid."""
 
-    amount = forms.DecimalField(
+    amount = AmountField(
         label=_("Amount"),
         min_value=Decimal("0.01"),
         max_value=MOST_BONUS,

@@ -143,6 +143,7 @@ class PayList:
         n_by_file: the same of Mechanical Turk's.
         n_bot_failed: how many of those that are our fault have the code for it.
         n_server_failed: how many of them went away after a page that our server could not make.
+        newest: the number of the newest decision that stands; 0 where none does.
         to_pay: what is still to be paid, without bonuses and with them; empty where the study does not say what it
             pays and nobody is owed a bonus.
     """
@@ -157,6 +158,7 @@ class PayList:
     n_by_file: int
     n_bot_failed: int
     n_server_failed: int
+    newest: int
     to_pay: str
 
     @property
@@ -227,6 +229,7 @@ def pay_list(
         n_by_file=sum(visit.platform == "mturk" for some in waiting.values() for visit in some),
         n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
         n_server_failed=sum(visit.fault == "server" for visit in ours),
+        newest=max((one.pk for visit in visits.all for one in visit.decisions), default=0),
         to_pay=to_pay_said(visits),
     )
 

@@ -253,6 +253,8 @@ def _reported(found: _Found) -> tuple[Tone, str]:
 
 def _older(words: str, n: int) -> str:
     """Return a state that newer data have overtaken."""
+    if not n:
+        return words
     since = ngettext("before %(n)d newer chat", "before %(n)d newer chats", n) % {"n": n}
     return _("%(words)s, %(since)s") % {"words": words, "since": since} if words else since
 

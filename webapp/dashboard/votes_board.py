@@ -31,6 +31,7 @@ class VotesRow:
     share: str
     ends: str
     drawn: Markup
+    votes: BotVotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class VotesBoard:
     scale: str
     rows: list[VotesRow]
     axis: Markup
-    is_whole: bool
+    window: Window
     lead: str
     note: str
     table: Table
@@ -65,7 +66,7 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: Choice
         scale=_("Votes up, in %"),
         rows=[_row(frame, bot, one, window) for bot, one in found],
         axis=axis_row(window),
-        is_whole=window.is_whole,
+        window=window,
         lead=ngettext("%(n)s vote on single replies.", "%(n)s votes on single replies.", n_votes)
         % {"n": f"{n_votes:,}"},
         note=_(
@@ -86,6 +87,7 @@ def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: Window) -> Vote
         share=percent(one.share),
         ends=_ends(one),
         drawn=interval_row(window, share, low, high, hollow=bot.is_control),
+        votes=one,
     )
 
 

@@ -23,7 +23,7 @@ from webapp.quality.selectors import without_read
 from webapp.reading.asking import Asked, asked_of
 from webapp.reading.fields import Number, Numbers
 from webapp.reading.listing import Listing, people_kept
-from webapp.reading.syntax import Term, Unreadable, line_of, terms_of
+from webapp.reading.syntax import TELLING, Term, Unreadable, line_of, terms_of
 from webapp.studies.models import Study
 
 MOST_COLUMNS = 6
@@ -262,6 +262,33 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
         if total and (best is None or total > best.total):
             best = Wider(str(term), bench.address(q=line), total)
     return best
+
+
+def examples(
+    numbers: Numbers, dimensions: Sequence[Dimension], bots: Sequence[str]
+) -> tuple[str, list[str]]:
+    """Return a short part of a line for the empty box, and parts of every form: only of what these conversations have."""
+    measured = {number.name for number in numbers.measured()}
+    rated = next((one for one in dimensions if one.key in measured), None)
+    named = [f"bot:{','.join(bots[:2])}"] if bots else []
+    low = f"{rated.low:g}..{(rated.low + rated.high) / 2:g}" if rated is not None else ""
+    by = rated.key if rated is not None else "exchanges"
+    found = [
+        *named,
+        f"{by}:{low}" if low else f"{by}>5",
+        *([f"{TELLING}>0.6"] if TELLING in measured else []),
+        "-word",
+        '"exact words"',
+        *(("is:rated",) if rated is not None else ()),
+        "is:starred",
+        "tag:name",
+        *(("flag:fast", "rater:name") if rated is not None else ()),
+        f"sort:-{by}",
+        "limit:20",
+        "sample:20",
+        "seed:3",
+    ]
+    return (named or found)[0], found
 
 
 def orders(numbers: Numbers) -> list[tuple[str, str]]:

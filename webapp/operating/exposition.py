@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from webapp.bots.selectors import bots_aside
 from webapp.core import instruments
+from webapp.core.away import redis_answers
 from webapp.core.models import Process
 from webapp.core.processes import processes_living
 from webapp.operating.queues import job_counts, job_queues, replies_queue
@@ -104,6 +105,8 @@ def _bots_and_room() -> Iterator[Metric]:
         aside.add_metric([bot_id], 1)
     room = disk()
     yield aside
+    if (answers := redis_answers()) is not None:
+        yield _plain("confab_redis_up", "1 if Redis answers, 0 if not.", float(answers))
     yield _plain("confab_disk_free_bytes", "Free on the disk of the data folder.", room.free)
     yield _plain("confab_disk_size_bytes", "Size of that disk.", room.total)
     yield _plain("confab_database_size_bytes", "Size of the database.", database_bytes())

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from webapp.core.away import redis_answers
 from webapp.core.models import Process
 from webapp.core.processes import LOOP, hangs_since, is_silent, processes_known
 from webapp.operating.queues import Queue, job_queues, replies_queue
@@ -25,10 +26,12 @@ from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
 
 SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
+REDIS = "redis_away"
 OVER = {
     SILENT: "process_back",
     DISK: "disk_enough",
     STILL: "queue_moves",
+    REDIS: "redis_back",
     FAILED: "job_went_on",
 }
 """Of each kind of trouble the event that tells that it is over."""
@@ -66,6 +69,7 @@ def troubles(told: Collection[tuple[str, str]] = ()) -> list[Trouble]:
     for kind, subject in told:
         subjects.setdefault(kind, set()).add(subject)
     return [
+        *_redis_away(),
         *_silent(),
         *_disk_low(is_told=bool(subjects[DISK])),
         *_still(),
@@ -77,6 +81,20 @@ def role_words(process: Process) -> str:
     """Return what a process does, in words."""
     words = {"web": _("Web"), "bot_host": _("Bot host"), "worker": _("Worker")}
     return " + ".join(words.get(role, role) for role in process.roles)
+
+
+def _redis_away() -> Iterator[Trouble]:
+    if redis_answers() is not False:
+        return
+    yield Trouble(
+        REDIS,
+        "redis",
+        _("Redis does not answer"),
+        _(
+            "Chats go on and are stored, but replies come a few seconds later and all at once. No worker hears of jobs, and "
+            "workers may seem silent. Start Redis again: everything goes on by itself."
+        ),
+    )
 
 
 def _silent() -> Iterator[Trouble]:
@@ -197,6 +215,8 @@ def _failed(told: Collection[str]) -> Iterator[Trouble]:
                 FAILED,
                 subject,
                 _("A job failed: {title}").format(title=title),
-                _("Its page says why. What it made so far stays, and it can go on from there."),
+                _(
+                    "Its page says why. What it made so far stays; there it can go on, or be left as it is."
+                ),
                 {"kind": job.kind, "job": job.pk, "title": title},
             )

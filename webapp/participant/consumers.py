@@ -75,7 +75,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
         self._due_turn: int | None = None
         self._is_gone = False
-        self._is_marked = False
+        self._is_marked = self._is_joined = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
         # What this connection logs from now on carries both: it has a task, and so a context, of its own.
@@ -110,10 +110,16 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             await events.move_publish(self.conversation_id, self._n_moves)
         self._is_marked = marks_asked(conversation) is not None
         # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
-        await self.channel_layer.group_add(
-            events.conversation_group(self.conversation_id), self.channel_name
-        )
+        await self._join()
         await self._send_history()
+
+    async def _join(self) -> None:
+        """Hear the frames of the conversation; where the layer was away before, from the next message on.
+
+        Until then the page looks its replies up.
+        """
+        if not self._is_joined:
+            self._is_joined = await events.page_join(self.conversation_id, self.channel_name)
 
     def _asked_for(self) -> tuple[Any, bool]:
         """Return the conversation, if this page may know of it, and whether its person is still on this device."""
@@ -155,10 +161,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 "duration_ms": round((time.monotonic() - self._began) * 1000),
             },
         )
-        if hasattr(self, "conversation_id"):
-            await self.channel_layer.group_discard(
-                events.conversation_group(self.conversation_id), self.channel_name
-            )
+        if self._is_joined:
+            await events.page_leave(self.conversation_id, self.channel_name)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         try:
@@ -231,6 +235,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             return
         self._gate.give_back()
         await self._tell(stored)
+        await self._join()
         await events.reply_request(conversation_id=self.conversation_id, bot_id=human.bot_id)
         self._watch_for(turn.index + 1)
 

@@ -194,12 +194,17 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
         raise Refused("sent", _("It has been sent and cannot be taken back."))
 
 
-def decisions_mark_sent(*, study: Study, by: User | None = None) -> int:
-    """Note that a person has told the platform of all decisions that were not sent. Returns how many."""
-    rows = Decision.objects.filter(participant__study=study, state__in=(*TO_SEND, State.UNSURE))
+def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> int:
+    """Note that a person has told the platform of the decisions that were not sent. Returns how many.
+
+    Args:
+        up_to: the newest that they knew of; what somebody decided meanwhile, they told nobody.
+    """
+    states = (*TO_SEND, State.UNSURE)
+    rows = Decision.objects.filter(participant__study=study, pk__lte=up_to, state__in=states)
     # Without a join, which an UPDATE has not.
     found = list(rows.values_list("pk", flat=True))
-    return Decision.objects.filter(pk__in=found, state__in=(*TO_SEND, State.UNSURE)).update(
+    return Decision.objects.filter(pk__in=found, state__in=states).update(
         state=State.SENT, closed_at=timezone.now(), closed_by=by, error=""
     )
 

@@ -32,8 +32,8 @@ from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.reading.fields import Number, Numbers
-from webapp.reading.models import Figure, Note
-from webapp.reading.syntax import EXAMPLE, Term, Unreadable, terms_of
+from webapp.reading.models import Figure, Note, Series
+from webapp.reading.syntax import EXAMPLE, TELLING, Term, Unreadable, terms_of
 from webapp.reading.words import Words, words_within
 from webapp.studies.models import Study
 
@@ -115,9 +115,27 @@ def asked_of(
         Unreadable: with what is wrong and a line that would work.
     """
     reader = _Reader(numbers, bots, study)
-    for term in terms_of(line):
-        reader.take(term)
+    try:
+        for term in terms_of(line):
+            reader.take(term)
+    except Unreadable as error:
+        if error.example != EXAMPLE:
+            raise
+        raise Unreadable(error.why, example_of(numbers)) from None
     return reader.asked()
+
+
+def example_of(numbers: Numbers) -> str:
+    """Return a line that finds something where the conversations have any of what it names: only numbers that they have."""
+    measured = numbers.measured()
+    by = next((one for one in measured if one.kind == Series.Kind.RATING), None)
+    return " ".join(
+        [
+            *(f"{name}>0.6" for name in (TELLING,) if name in {one.name for one in measured}),
+            f"sort:{by.name if by is not None else 'exchanges'}",
+            'limit:20 "exact words"',
+        ]
+    )
 
 
 class _Reader:

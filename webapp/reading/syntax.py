@@ -29,7 +29,10 @@ _PIECE = regex.compile(
 _SIGNS = {":>": ">", ":<": "<", ":>=": ">=", ":<=": "<=", "≥": ">=", "≤": "<=", "=": ":"}
 _QUOTES = str.maketrans("“”„«»", '"""""')
 LONGEST = 1000
-EXAMPLE = 'self_repetition_bot>0.6 sort:quality limit:20 "exact words"'
+TELLING = "self_repetition_bot"
+"""The metric that examples ask by, where it is computed: a share of which everybody sees what much of it is."""
+EXAMPLE = f'{TELLING}>0.6 sort:quality limit:20 "exact words"'
+"""A line of the right form; `asked_of`, which knows the numbers, says one of those that are there."""
 
 
 class Unreadable(ValueError):

@@ -33,7 +33,7 @@ def channel_layers() -> dict[str, dict[str, Any]]:
                 },
             },
             "frames": {
-                "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+                "BACKEND": "webapp.core.page_layer.PageLayer",
                 "CONFIG": {"hosts": hosts, "prefix": f"{CHANNEL_PREFIX}.frames."},
             },
         }

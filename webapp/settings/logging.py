@@ -26,6 +26,7 @@ LOGGING: dict[str, Any] = {
     "filters": {
         "redact": {"()": "webapp.core.redaction.RedactTokens"},
         "health": {"()": "webapp.core.health.HealthAnswers"},
+        "redis": {"()": "webapp.core.away.RedisAwayLines"},
     },
     "formatters": {
         "line": {"()": "webapp.core.log_lines.Lines", "style": LOG_FORMAT},
@@ -44,6 +45,8 @@ LOGGING: dict[str, Any] = {
         "evaluation": {"level": LOG_LEVEL},
         "webapp.core.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
         "django.request": {"filters": ["health"]},
+        "channels_redis.pubsub": {"filters": ["redis"]},
+        "webapp.conversations.bot_host": {"filters": ["redis"]},
         # Started by its own command, uvicorn has handlers with a format of its own.
         "uvicorn": {"handlers": []},
         "uvicorn.error": {"level": "WARNING"},

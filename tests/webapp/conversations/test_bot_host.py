@@ -10,13 +10,15 @@ from typing import ClassVar
 
 import pytest
 from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import OperationalError
 
 from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.registry import bots
 from chatbots.storable import storable
 from tests.builders import make_conversation, make_participant, make_study
 from webapp.bots.models import BotHealth
-from webapp.conversations import events, selectors, services
+from webapp.conversations import events, replying, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.entering import task_start
 from webapp.conversations.models import Conversation, Turn
@@ -128,6 +130,37 @@ async def test_a_failure_is_stored_and_told(json_lines: Callable[[], list[str]])
 
 
 @pytest.mark.usefixtures("_test_bots")
+async def test_a_database_that_is_away_for_a_moment_is_no_failure_of_the_bot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conversation = await in_database(due)("test-quick")
+    stores, tried = services.turn_add_bot, 0
+
+    def away_at_first(**reply):
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            raise OperationalError("server closed the connection unexpectedly")
+        return stores(**reply)
+
+    monkeypatch.setattr(services, "turn_add_bot", away_at_first)
+    monkeypatch.setattr(replying, "STORE_AGAIN_S", 0.01)
+    runtime = BotHostRuntime()
+    try:
+        frames = await published(runtime, conversation, 2)
+        assert [frame["type"] for frame in frames] == ["token", "reply"]
+        # Away for longer: the reply is given back, and due as it was.
+        monkeypatch.setattr(settings, "CONFAB_REPLY_TIMEOUT_S", -1)
+        other, tried = await in_database(due)("test-quick", key="other"), -99
+        await runtime._answer(other.pk)
+        row = await in_database(Conversation.objects.get)(pk=other.pk)
+    finally:
+        await runtime.close()
+    assert (row.due_turn, row.due_lease, row.due_error) == (1, None, "")
+    assert not await in_database(BotHealth.objects.exclude(n_failed=0).exists)()
+
+
+@pytest.mark.usefixtures("_test_bots")
 async def test_a_host_that_stops_gives_its_leases_back() -> None:
     conversation = await in_database(due)("test-quick")
     runtime = BotHostRuntime()
@@ -175,16 +208,28 @@ ILL = {
 }
 
 
-async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:
-    """Return the frames up to the reply, or to the news that it failed."""
+async def listened(conversation) -> str:
+    """Return a channel that gets the conversation's frames from now on."""
     layer = get_channel_layer(events.FRAMES)
     channel = await layer.new_channel()
     await layer.group_add(events.conversation_group(conversation.pk), channel)
-    runtime.request(conversation.pk)
+    return channel
+
+
+async def frames_to_the_end(channel: str) -> list[dict]:
+    """Return the frames up to the reply, or to the news that it failed."""
+    layer = get_channel_layer(events.FRAMES)
     frames: list[dict] = []
     while not frames or frames[-1]["type"] not in ("reply", "error"):
         frames.append((await asyncio.wait_for(layer.receive(channel), 20))["frame"])
     return frames
+
+
+async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:
+    """Ask for the reply; return the frames up to it, or to the news that it failed."""
+    channel = await listened(conversation)
+    runtime.request(conversation.pk)
+    return await frames_to_the_end(channel)
 
 
 @pytest.mark.usefixtures("_test_bots")
@@ -389,10 +434,11 @@ async def test_filters_of_running_studies_are_loaded_once_before_a_reply_waits_f
 
 @pytest.mark.usefixtures("_test_bots")
 async def test_a_paced_reply_keeps_both_its_times() -> None:
-    pace = {"paces_alike": True, "first_words_s": 0.3, "first_words_spread": 1, "words_per_s": 50}
+    # The bot answers at once; on a busy machine that may be half a second.
+    pace = {"paces_alike": True, "first_words_s": 2, "first_words_spread": 1, "words_per_s": 50}
     frames, turn = await reply_of("test-quick", **pace)
     assert "".join(f["text"] for f in frames[:-1]) == frames[-1]["text"] == turn.text
-    assert turn.first_ms <= turn.latency_ms < 300 <= turn.shown_first_ms <= turn.shown_ms
+    assert turn.first_ms <= turn.latency_ms < 2000 <= turn.shown_first_ms <= turn.shown_ms
 
 
 @pytest.mark.usefixtures("_test_bots")
@@ -434,11 +480,12 @@ async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
     first, second = await in_database(both_due)()
     runtime = BotHostRuntime()
     try:
+        channel = await listened(first)
         runtime.request(first.pk)
         await asyncio.sleep(0.6)  # the other one has not even been asked
         early = await in_database(Conversation.objects.get)(pk=first.pk)
         await ended(runtime, second)
-        await ended(runtime, first)
+        await frames_to_the_end(channel)
     finally:
         await runtime.close()
     assert early.due_ready_at

@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -162,6 +164,40 @@ def test_archives_that_are_damaged_foreign_or_later_are_refused(
     with pytest.raises(Refused, match=r"no backup of Confab's"):
         backup_read(tmp_path / "no.zip")
     assert values() == before
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="of SQLite's file")
+@pytest.mark.parametrize("kept_bytes", [0, 50_000], ids=["no database", "broken pages"])
+def test_a_backup_takes_the_place_of_a_database_that_is_damaged(
+    collected: Conversation, tmp_path: Path, kept_bytes: int
+) -> None:
+    archive, _backup = backup_make()
+    here = tmp_path / "here"
+    here.mkdir()
+    file = here / "confab.sqlite3"
+    file.write_bytes(migrated_file().read_bytes()[:kept_bytes].ljust(400_000, b"x"))
+    damaged = file.read_bytes()
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
+    env |= {
+        "DATABASE_URL": "",
+        "CONFAB_DATA_DIR": str(here),
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+    }
+
+    def command(*given: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "manage.py", *given]
+        return subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True)
+
+    refused = command("list_studies")
+    assert refused.returncode == 1
+    assert "is damaged" in refused.stderr
+    assert "restore FILE.zip" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    told = json.loads(command("restore", str(archive), "--json").stdout)
+    assert told["was_damaged"]
+    assert Path(told["kept_before"]).read_bytes() == damaged
+    with closing(sqlite3.connect(file)) as restored:
+        assert restored.execute("SELECT COUNT(*) FROM conversations_turn").fetchone() == (6,)
 
 
 def test_the_command_names_its_file_and_replaces_none(

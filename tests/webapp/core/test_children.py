@@ -12,16 +12,23 @@ from webapp.core import children as module
 from webapp.core.children import Children
 
 
+def begun(children: Children, name: str, *module: str, without_it: str) -> psutil.Process:
+    """Begin a child and return its process: the one that was not there before."""
+    before = psutil.Process().children()
+    children.begin(name, *module, without_it=without_it)
+    [child] = set(psutil.Process().children()) - set(before)
+    return child
+
+
 async def test_a_child_that_ends_is_told_and_the_others_end_with_us(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
     children = Children()
-    listens = ("http.server", "0", "--bind", "127.0.0.1")
+    listens = ("http.server", "0", "--bind")
     children.begin("wrong one", "no_such_module", without_it="nothing is right")
-    children.begin("killed one", *listens, without_it="nobody listens")
-    children.begin("third", *listens, without_it="all is quiet")
-    _wrong, killed, third = psutil.Process().children()[-3:]
+    killed = begun(children, "killed one", *listens, "127.0.0.1", without_it="nobody listens")
+    third = begun(children, "third", *listens, "127.0.0.2", without_it="all is quiet")
     watching = asyncio.ensure_future(children.watch())
     async with asyncio.timeout(60):
         while not caplog.messages:

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from tests.webapp.dashboard.test_compare import LEVELS, study_of
 from webapp.bots.models import BotVersion
+from webapp.conversations.models import Turn
 from webapp.results import stored
 from webapp.studies.models import Study
 
@@ -119,6 +120,25 @@ def test_two_bots_on_all_questions(staff: Client, compared: Study) -> None:
         assert (one.title in bold) == one.is_apart
     assert len(of_class(root, "between")) == len(against.questions)
     assert against.lead in (root.findtext(f"{SVG}desc") or "")
+
+
+def test_votes_have_a_picture_with_the_numbers_of_the_page(staff: Client, compared: Study) -> None:
+    replies = Turn.objects.filter(conversation__study=compared, speaker="bot")
+    for bot_id, n in (("alpha", 5), ("delta", 2)):
+        of_bot = replies.filter(conversation__bot__bot_id=bot_id)
+        of_bot.update(vote=1)
+        replies.filter(pk__in=list(of_bot.values_list("pk", flat=True)[:n])).update(vote=-1)
+    page = page_of(staff, "?by=votes")
+    answer, root = picture_of(staff, page, "board")
+    assert 'filename="c-votes.svg"' in answer["Content-Disposition"]
+    votes = page.context["votes"]
+    for row in votes.rows:
+        assert {row.bot.title, row.n, f"{row.share} {row.ends}"} <= set(texts(root))
+    ticks = of_class(root, "mean-tick")
+    shares = [100 * row.votes.share for row in votes.rows if row.votes.share is not None]
+    assert values(root, ticks) == pytest.approx(shares, abs=0.3)
+    assert len(shares) == 2
+    assert votes.lead in (root.findtext(f"{SVG}desc") or "")
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,14 @@ def test_approving_taking_back_and_marking_as_sent(
     assert "It is taken back." in html
     assert "Taken back" in html
     assert names(listed(payer, paid, show="approve")) == ["pid-a"]
-    assert "1 decision is marked as sent" in decide(payer, paid, action="sent").content.decode()
+    shown = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
+    assert shown
+    # Whom somebody else approves meanwhile is not on the page, and nobody has told the platform of them.
+    visits_approve(study=paid, keys=[visit("rated", "c")])
+    html = decide(payer, paid, action="sent", decision=shown[1]).content.decode()
+    assert "1 decision is marked as sent" in html
     assert names(listed(payer, paid, show="paid")) == ["pid-b"]
+    assert names(listed(payer, paid, show="send")) == ["pid-c"]
     second = Decision.objects.get(participant=b.participant)
     html = decide(payer, paid, action="undo", decision=second.pk).content.decode()
     assert "It has been sent and cannot be taken back." in html
@@ -190,7 +196,11 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(
 ) -> None:
     key = visit("withdrawn", "a")
     fields = {"action": "bonus", "visit": str(key), "asked": str(uuid.uuid4()), "note": "time"}
-    assert decide(payer, paid, **fields, amount="a lot").status_code == 400
+    refused = decide(payer, paid, **fields, amount="1,5")
+    assert refused.status_code == 400
+    assert (
+        "“1,5” cannot be paid: an amount is from 0.01 to 1000, as 1.50." in refused.content.decode()
+    )
     assert (
         "Pay pid-a a bonus of £0.60?"
         in decide(payer, paid, **fields, amount="0.60").content.decode()
@@ -395,7 +405,9 @@ def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) ->
             "Reject": "'=1+1, no work",
         },
     ]
-    decide(payer, paid, action="sent")
+    newest = Decision.objects.order_by("pk").last()
+    assert newest
+    decide(payer, paid, action="sent", decision=newest.pk)
     assert len(list(mturk_file(paid))) == 1
 
 

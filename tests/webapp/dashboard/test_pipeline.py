@@ -134,6 +134,9 @@ def test_results_that_newer_chats_overtook_say_so(staff: Client) -> None:
     assert stages[1] == ("done", f"{len(usual)} of {len(usual)}, all current")
     assert stages[3] == ("done", "paper, current")
     assert "Everything is current" in box
+    MetricRun.objects.update(metrics=usual[:2])
+    assert line(staff)[0][1] == ("now", f"2 of {len(usual)}")
+    MetricRun.objects.update(metrics=usual)
     earlier = timezone.now() - timedelta(hours=1)
     MetricRun.objects.update(created_at=earlier)
     HybridFit.objects.update(created_at=earlier)

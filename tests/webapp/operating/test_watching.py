@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -15,19 +16,23 @@ import pytest
 from django.conf import settings as django_settings
 from django.core import mail
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from tests.builders import make_conversation, make_study
 from tests.documents import blocks_of
 from webapp.bots.models import Alert
 from webapp.conversations.models import Conversation
 from webapp.core import processes
+from webapp.core.away import RedisAwayLines
 from webapp.core.models import Incident, Process
 from webapp.core.processes import HANGS_AFTER_S, SILENT_AFTER, Signs
 from webapp.operating import room, watching
+from webapp.operating.exposition import exposition
 from webapp.operating.watching import alert_try, look, look_if_due, send_here
 from webapp.runs.alerts import signature
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job, State
+from webapp.runs.services.jobs import job_cancel
 
 pytestmark = pytest.mark.django_db
 
@@ -206,7 +211,8 @@ def test_a_failed_job_is_told_once_for_as_long_as_it_is_failed(lab: Receiver) ->
     look()
     sent()
     assert [(body["event"], body["job"]) for body, *_ in lab.heard] == [("job_failed", new.pk)]
-    Job.objects.filter(pk=new.pk).update(state=State.DONE)
+    new.refresh_from_db()
+    assert job_cancel(job=new).state == State.CANCELLED, "somebody leaves it as it is"
     look()
     sent()
     assert lab.events == ["job_failed", "job_went_on"]
@@ -241,6 +247,35 @@ def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.Monke
     assert sorted(lab.events) == sorted(
         ["disk_low", "disk_enough", *["queue_still", "queue_moves"] * 2]
     )
+
+
+def test_a_redis_that_does_not_answer_is_told_and_said_once_a_minute(
+    lab: Receiver, settings: Any
+) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1"  # where nothing listens
+    look()
+    assert Incident.objects.get().kind == "redis_away"
+    assert b"confab_redis_up 0.0" in exposition("")[0]
+    settings.REDIS_URL = ""
+    look()
+    sent()
+    assert lab.events == ["redis_away", "redis_back"]
+    assert b"confab_redis_up" not in exposition("")[0]
+
+    lines = RedisAwayLines()
+
+    def said(error: Exception) -> logging.LogRecord | None:
+        of = (type(error), error, None)
+        record = logging.LogRecord("layer", logging.ERROR, "", 1, "no frame", (), of)
+        return record if lines.filter(record) else None
+
+    first = said(RedisError("refused"))
+    assert first is not None
+    assert (first.getMessage(), first.exc_info) == ("no frame: refused", None)
+    assert said(RedisError("refused")) is None
+    other = said(ValueError("of ours"))
+    assert other is not None
+    assert other.exc_info is not None
 
 
 def test_nothing_is_made_where_nothing_is_set_up() -> None:

@@ -22,6 +22,7 @@ from webapp.asgi import application
 from webapp.conversations import events, selectors, services
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
+from webapp.core.page_layer import PageLayer
 from webapp.participant import consumers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,6 +96,31 @@ async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends, json_lines
     await page.socket.disconnect()
     (line,) = [line for line in map(json.loads, json_lines()) if line["event"] == "socket closed"]
     assert (line["route"], line["conversation_id"]) == ("chat socket", str(conversation_id))
+
+
+async def test_a_page_opens_while_redis_is_away_and_hears_frames_once_it_is_back(
+    monkeypatch,
+) -> None:
+    dead = PageLayer(hosts=[{"address": "redis://127.0.0.1:1"}])  # where nothing listens
+    with pytest.raises(RedisAway):
+        await dead.group_add("pages", await dead.new_channel())
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
+    layer = get_channel_layer(events.FRAMES)
+    adds = layer.group_add
+    monkeypatch.setattr(layer, "group_add", away)
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    await page.says("hello", str(uuid.uuid4()))
+    assert (await page.hears())["type"] == "turn"
+    await in_database(answer)(conversation_id)
+    assert (await page.hears())["text"] == "Here I am."
+    monkeypatch.setattr(layer, "group_add", adds)
+    await page.says("hello again", str(uuid.uuid4()))
+    assert (await page.hears())["type"] == "turn"
+    await asyncio.wait_for(reply_asked_for(conversation_id), 10)
+    await events.frame_publish(conversation_id, {"type": "token", "turn": 3})
+    assert await page.hears() == {"type": "token", "turn": 3}
+    await page.socket.disconnect()
 
 
 async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(

@@ -95,8 +95,9 @@ def test_a_verdict_is_changed_by_taking_it_back(paid: Study, visit: Make) -> Non
 def test_what_is_sent_cannot_be_taken_back(paid: Study, visit: Make) -> None:
     key = visit("rated", "a")
     visits_approve(study=paid, keys=[key])
-    assert decisions_mark_sent(study=paid) == 1
-    assert decisions_mark_sent(study=paid) == 0
+    newest = Decision.objects.get().pk
+    assert decisions_mark_sent(study=paid, up_to=newest) == 1
+    assert decisions_mark_sent(study=paid, up_to=newest) == 0
     with pytest.raises(Refused) as refused:
         decision_undo(study=paid, pk=Decision.objects.get().pk)
     assert refused.value.code == "sent"

@@ -149,3 +149,21 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(CommandError, match=told):
             call_command("evaluate_metrics", *arguments, "--metrics", "words_bot")
+
+
+def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(
+    tmp_path: Path,
+) -> None:
+    said = ["Hallo, wie war dein Tag heute? Ich war mit dem Hund im Park.", "Das ist schön."]
+    rows = [
+        {"id": k, "source": "lab", "context": said, "response": f"Ja, {k} Mal.", "reference": "Ja.", "ratings": [{"a": k}]}
+        for k in range(4)
+    ]  # fmt: skip
+    (tmp_path / "de.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    err = StringIO()
+    asked = ["--data", str(tmp_path / "de.jsonl"), "--metrics", "bleu,rouge,rouge_1"]
+    call_command("evaluate_metrics", *asked, "--json", stdout=StringIO(), stderr=err)
+    assert (
+        "the replies of lab read as German, for which these metrics do not hold: rouge, rouge_1\n"
+        in err.getvalue()
+    )

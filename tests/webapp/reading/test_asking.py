@@ -8,12 +8,13 @@ from django.http import QueryDict
 from evaluation.ratings import Dimension
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation
-from webapp.dashboard.workbench import line_asked
+from webapp.dashboard.workbench import examples, line_asked
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
 from webapp.reading.asking import Asked, asked_of
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import Listing, page_of, place_of
+from webapp.reading.models import Series
 from webapp.reading.syntax import Unreadable, line_of, terms_of
 from webapp.runs.models import MetricResult
 from webapp.runs.selectors.metrics import metrics_find
@@ -170,6 +171,23 @@ def test_a_line_that_cannot_be_read_says_why_and_what_would_work(
     assert example in refused.value.example
     if refused.value.example != line:
         read(study, refused.value.example)
+
+
+def test_examples_name_only_what_the_study_has(study: Study) -> None:
+    dimensions = [Dimension("relevance", "Relevance", 0, 1)]
+    Series.objects.create(kind=Series.Kind.RATING, name="relevance", metric=0)
+    numbers = Numbers(dimensions)
+    with pytest.raises(Unreadable) as refused:
+        asked_of('say "hello', numbers)
+    assert "sort:relevance" in refused.value.example
+    first, parts = examples(numbers, dimensions, ["eliza", "parrot"])
+    assert first == "bot:eliza,parrot"
+    assert {"relevance:0..0.5", "sort:-relevance"} <= set(parts)
+    for line in (refused.value.example, *parts):
+        asked_of(line, numbers, bots=["eliza", "parrot"])
+    # Without ratings and metrics there is still something to ask by.
+    for line in examples(Numbers([]), [], [])[1]:
+        asked_of(line, Numbers([]))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,16 @@ import pandas as pd
 import pytest
 from django.core.management import CommandError, call_command
 
+from chatbots.encoders.emotion import EmotionHead
+from chatbots.encoders.sentence import LocalSentenceEncoder
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.summary import STANDINGS, summary_of
 from webapp.ratings.models import Rating
 from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, MetricResult
+from webapp.runs.selectors.frames import column_names
+from webapp.runs.selectors.metrics import metrics_find
 from webapp.runs.services.metrics import metric_run_create
 from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
@@ -198,8 +202,28 @@ def test_for_people_the_command_prints_the_summary(rated_study: Callable[..., St
     assert f"Supports, from conversations with people: {standing}" in out.getvalue()
 
 
+@pytest.fixture
+def encoders_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> list[str]:
+    """Return the calls of encoders and of the emotion head during the test, where nothing was encoded before it."""
+    settings.DATA_DIR = tmp_path / "data"
+    called: list[str] = []
+
+    def count(of: type, name: str) -> None:
+        real = getattr(of, name)
+
+        def counted(self: Any, texts: Any) -> Any:
+            called.append(f"{of.__name__}.{name}")
+            return real(self, texts)
+
+        monkeypatch.setattr(of, name, counted)
+
+    count(LocalSentenceEncoder, "encode")
+    count(EmotionHead, "from_embeddings")
+    return called
+
+
 def test_strong_reads_embeddings_and_is_kept_without_them(
-    rated_study: Callable[..., Study], tmp_path: Path
+    rated_study: Callable[..., Study], tmp_path: Path, encoders_called: list[str]
 ) -> None:
     study = rated_study("s", n_bots=4, n_each=6)
     compute(study=study)
@@ -210,7 +234,10 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong@2").penalties)
     assert set(found["intercepts"]) == {"fold", "common"}
     assert found["verdict"]["findings"]
+    assert encoders_called
+    encoders_called.clear()
     again = fit("--study", "s", "--fit", str(kept))
+    assert encoders_called == [], "what was encoded once is not encoded again"
     for bot, result in found["bots"].items():
         assert again["bots"][bot]["predicted"] == pytest.approx(result["predicted"])
     stored = HybridFit.objects.order_by("pk").first()
@@ -218,3 +245,17 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     assert stored.identities["metrics"]["embedding"]["name"] == "sentence_encoder"
     # Progress goes by conversations whose turns are embedded, and the fit.
     assert (stored.n_done, stored.n_total) == (4 * 6 + 1, 4 * 6 + 1)
+
+
+def test_a_fit_of_stored_metrics_encodes_nothing(
+    rated_study: Callable[..., Study], encoders_called: list[str]
+) -> None:
+    study = rated_study("k", n_bots=3, n_each=3)
+    job_do(metric_run_create(study=study, metrics=["emotions", "reactions"], enqueue=False))
+    assert set(encoders_called) == {"LocalSentenceEncoder.encode", "EmotionHead.from_embeddings"}
+    encoders_called.clear()
+    read = column_names(metrics_find(["emotions", "reactions"]))
+    features = ",".join(name for name in preset_get("strong").features if name in read)
+    asked = ["--study", "k", "--preset", "strong", "--features", features]
+    call_command("fit_hybrid", *asked, stdout=StringIO(), stderr=StringIO())
+    assert encoders_called == []

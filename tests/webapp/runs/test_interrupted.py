@@ -193,6 +193,12 @@ def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
     for shows in (page, reverse("dashboard:job", args=[kind, job.pk])):
         assertContains(admin_client.get(shows), go_on)
     assertContains(admin_client.get(reverse("dashboard:runs")), "Interrupted")
+    assert admin_client.get(shows).context["section"] == "studies"
+    leave = reverse("dashboard:job_stop", args=[kind, job.pk])
+    assertContains(admin_client.get(shows), leave)
+    assertContains(admin_client.post(leave, {"next": shows}, follow=True), "It counts as stopped")
+    assertNotContains(admin_client.get(shows), leave)
+    assertNotContains(admin_client.get(reverse("dashboard:runs")), "Interrupted")
     with django_capture_on_commit_callbacks(execute=True):
         answer = admin_client.post(go_on, {"next": page})
     assert answer["Location"] == page

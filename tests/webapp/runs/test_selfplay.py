@@ -170,6 +170,8 @@ def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: 
     assert run.state == "failed"
     assert "every conversation of broken failed: " in run.error
     bot.fails = lambda context: False
+    job_cancel(job=run)  # somebody leaves it alone first, which does not change what going on means
+    assert (run.state, run.error[:18]) == ("cancelled", "every conversation")
     job_restart(job=run)
     assert (run.state, run.error) == ("queued", "")
     assert selfplay_there(run) == {}

@@ -92,7 +92,7 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
         "--json",
     )
     assert json.loads(queued.stdout)["bots"]["parrot"]["conversations"] == 0
-    server.start_worker()
+    server.start_worker(anew=True)
     done = server.manage(
         "selfplay", "--bots", "eliza", "--conversations", "3", "--turns", "4",
         "--metrics", "semantic_similarity,words", "--json",

@@ -139,6 +139,11 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(
     assert said[:2] == [NASTY, "reply 0"]
     people = read.participants.filter(consent__isnull=False, consented_at__isnull=False)
     assert people.count() == 8
+    met = [
+        sorted((row["bots"], row["n_chats"]) for row in rows(opened(packed(one)), "participants"))
+        for one in (study, read)
+    ]
+    assert met[0] == met[1]
     given = QuestionAnswers.objects.filter(participant__study=read)
     assert [one.answers for one in given] == [{"age": "it's 20+"}] * 8
 

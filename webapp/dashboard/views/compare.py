@@ -15,12 +15,12 @@ from django.views.decorators.http import require_safe
 from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.board import Board, Choice, against_of, board_of, choice_of
-from webapp.dashboard.board_picture import against_picture, board_picture
+from webapp.dashboard.board_picture import against_picture, board_picture, votes_picture
 from webapp.dashboard.samples import samples_of
 from webapp.dashboard.selectors import studies_to_compare
 from webapp.dashboard.views.answers import Shown, shown
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.dashboard.votes_board import NAME, votes_board
+from webapp.dashboard.votes_board import NAME, VotesBoard, votes_board
 from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
 from webapp.ratings.bots import BotInfo, study_bots
 from webapp.ratings.selectors import study_conversations
@@ -58,12 +58,14 @@ def picture(request: HttpRequest, key: str, what: str) -> HttpResponse:
     """Send the leaderboard, or the two bots against each other, as an SVG file; the page says why there is none."""
     study = study_of(key)
     context = _context(request, study)
-    shows = context.get(what)
+    shows = context.get(what) or (context.get("votes") if what == "board" else None)
     if shows is None or context["choice"].wrong:
         where = f"{reverse('dashboard:study_compare', args=[key])}?{request.GET.urlencode()}"
         return HttpResponseRedirect(where)
     if isinstance(shows, Board):
         drawn, name = board_picture(shows, study.name), shows.dimension.key
+    elif isinstance(shows, VotesBoard):
+        drawn, name = votes_picture(shows, study.name), NAME
     else:
         drawn = against_picture(shows, study.name)
         name = f"{shows.first.bot_id}-{shows.second.bot_id}"

@@ -127,12 +127,14 @@ def bench_context(
     numbers: Numbers,
     slots: dict[str, Any],
     n_all: int,
+    dimensions: Sequence[Dimension] = (),
 ) -> dict[str, Any]:
     """Return what the page of a workbench shows: the list, and the conversation that is read beside it.
 
     Args:
         slots: by a bot's id, what fixes its mark.
         n_all: conversations that there are without the line.
+        dimensions: that they are rated on.
     """
     listing = bench.listing(rows)
     after, held = request.GET.get("after", ""), _uuid(request, "hold")
@@ -144,6 +146,7 @@ def bench_context(
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
     order = workbench.order_now(bench.asked)
+    example, examples = workbench.examples(numbers, dimensions, list(slots))
     return {
         "bench": bench,
         "page": found,
@@ -163,6 +166,8 @@ def bench_context(
         "next_page": bench.address(after=found.after) if found.after else "",
         "first_page": bench.address() if after else "",
         "orders": workbench.orders(numbers),
+        "example": example,
+        "examples": examples,
         "order": order,
         "held": held,
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
@@ -210,7 +215,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         saved=saved_searches(study, request.user, numbers, tuple(bots)),
         tags=tags_of_study(study),
         n_synthetic=0 if bench.synthetic else n_synthetic,
-        **bench_context(request, bench, rows, numbers, bots, n_all),
+        **bench_context(request, bench, rows, numbers, bots, n_all, dimensions),
     )
 
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName
@@ -48,6 +49,11 @@ from webapp.runs.services.selfplay import run_create
 _LISTED = 100
 _FAILED_LISTED = 5
 _RESULT_MAX = 20_000
+_PAGES = {
+    "import": ("imports", gettext_lazy("Imports")),
+    "benchmark": ("benchmark", gettext_lazy("Benchmark")),
+}
+"""Kinds of jobs that belong to a page other than a study's or that of self-play: its address, and its title."""
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
@@ -205,16 +211,32 @@ def _job(kind: str, pk: int) -> JobBase:
     return job_settle(job=get_object_or_404(model, **which))
 
 
+def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
+    """Return the part of the navigation in which a job's page stands, and the pages above it: title and address."""
+    study = None if isinstance(job, SelfPlayRun) else getattr(job, "study", None)
+    if job.kind in _PAGES:
+        route, title = _PAGES[job.kind]
+        return route, [(str(title), reverse(f"dashboard:{route}"))]
+    if study is None:
+        return "runs", [(_("Self-play"), reverse("dashboard:runs"))]
+    return "studies", [
+        (_("Studies"), reverse("dashboard:studies")),
+        (study.name or study.key, reverse("dashboard:study", args=[study.key])),
+    ]
+
+
 @require_safe
 @staff_only
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Show one job of any kind: how it stands, and its result if that has no page of its own."""
     found = _job(kind, pk)
+    section, above = _above(found)
     result = getattr(found, "result", None)
     return page(
         request,
         "job.html",
-        "runs",
+        section,
+        above=above,
         **job_context(found, kind),
         over=found.is_over,
         back=request.path,
@@ -241,9 +263,13 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @require_POST
 @needs(to_post=[Right.RUN])
 def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Ask for a job to stop. What it made stays."""
-    job = job_cancel(job=_job(kind, pk))
-    if not job.is_over:
+    """Ask for a job to stop, or leave one alone that failed or was interrupted. What it made stays."""
+    job = _job(kind, pk)
+    was_over = job.is_over
+    job = job_cancel(job=job)
+    if was_over and job.state == State.CANCELLED:
+        messages.info(request, _("It counts as stopped: nothing warns of it any more."))
+    elif not job.is_over:
         messages.info(request, _("It stops after the batch it is at. What it made stays."))
     return _back(request)
 

@@ -235,7 +235,8 @@ def _undo(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _sent(request: HttpRequest, study: Study) -> HttpResponse:
-    n = services.decisions_mark_sent(study=study, by=request.user)  # type: ignore[arg-type]
+    """Note as sent what stood on the page: somebody else may have decided more since."""
+    n = services.decisions_mark_sent(study=study, up_to=_number(request), by=request.user)  # type: ignore[arg-type]
     words = ngettext("%(n)d decision is", "%(n)d decisions are", n) % {"n": n}
     messages.success(request, _("{words} marked as sent.").format(words=words))
     return _back(request, study)

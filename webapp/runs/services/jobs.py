@@ -258,7 +258,14 @@ def _end(
 
 
 def job_cancel(*, job: J) -> J:
-    """Ask for the job to stop; at once if nobody is at work on it. What it made stays."""
+    """Ask for the job to stop; at once if nobody is at work on it. What it made stays.
+
+    One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; why it failed
+    stays with it.
+    """
+    rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
+        state=State.CANCELLED, updated_at=timezone.now()
+    )
     rows_of(job).filter(state__in=UNFINISHED).update(
         cancel_requested=True, updated_at=timezone.now()
     )
@@ -312,7 +319,9 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
     """
     job_settle(job=job)
     with transaction.atomic():
-        had_failed = rows_of(job).filter(state=State.FAILED).exists()
+        # What failed and was then left alone has kept its error.
+        left = Q(state=State.CANCELLED) & ~Q(error="")
+        had_failed = rows_of(job).filter(Q(state=State.FAILED) | left).exists()
         changed = (
             rows_of(job)
             .filter(state__in=(State.FAILED, State.CANCELLED, State.INTERRUPTED))

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Prefetch
 
+from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.quality.selectors import left_out
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
@@ -85,24 +86,32 @@ class Participants:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
         asked = questions_of_study(study)
+        # What came by a package has chats, and no slots that were drawn for them.
+        chats = Conversation.objects.select_related("bot").order_by("created_at", "pk")
         people = (
             participants_included(study, options)
             .select_related("study__version", "platform_ids")
-            .prefetch_related(Prefetch("tasks", tasks), Prefetch("question_answers", answers))
+            .prefetch_related(
+                Prefetch("tasks", tasks),
+                Prefetch("question_answers", answers),
+                Prefetch("conversations", chats.filter(source=Conversation.Source.IMPORT)),
+            )
             .order_by("created_at", "pk")
         )
         for person in people.iterator(chunk_size=_CHUNK):
             tasks_had = list(person.tasks.all())
             endings = [ending for ending in map(ending_of, tasks_had) if ending is not None]
             over = [ending.ended_at for ending in endings if ending.ended_at is not None]
+            bots = [bot_id for task in tasks_had for bot_id in task.bot_ids]
+            bots = bots or [chat.bot.bot_id for chat in person.conversations.all()]
             row = [
                 str(person.pk),
                 study.key,
                 tasks_had[-1].state if tasks_had else "none",
                 " ".join(ending.outcome for ending in endings),
                 " ".join(ending.code for ending in endings if ending.code),
-                " ".join(bot_id for task in tasks_had for bot_id in task.bot_ids),
-                sum(len(task.bot_ids) for task in tasks_had),
+                " ".join(bots),
+                len(bots),
                 person.created_at,
                 person.consented_at,
                 max(over, default=None),

@@ -25,6 +25,7 @@ class Command(ConfabCommand):
             "made_by": done.backup.made_by,
             "tables": done.backup.tables,
             "kept_before": str(done.kept_before) if done.kept_before else None,
+            "was_damaged": done.was_damaged,
             "same_key": done.same_key,
             "migrations_missing": migrations_pending(),
         }
@@ -34,7 +35,11 @@ class Command(ConfabCommand):
             if n:
                 self.stdout.write(f"{n:>8} {table}")
         self.stdout.write(f"Restored the state of {result['made_at']}, Confab {result['made_by']}")
-        if result["kept_before"]:
+        if result["was_damaged"]:
+            self.stdout.write(
+                f"The database before was damaged and could not be read; it is kept as {result['kept_before']}"
+            )
+        elif result["kept_before"]:
             self.stdout.write(f"What was here before is in {result['kept_before']}")
         if result["same_key"] is False:
             self.stdout.write(

@@ -1,6 +1,9 @@
 // Whoever sends a form by keys and comes back to the same page goes on where they were, not at its top: a star, a tag, a search, another
-// order. Pages that begin with what went wrong begin there.
+// order. Where the page that comes says what went wrong, or what was done, they go on at these words, or hear them.
+import { announce } from "./announce.js";
+
 const KEPT = "confab-focus";
+const HEARD_AFTER_MS = 500; // a live region is read out when it changes, not as the page comes with it
 let byKeys = false;
 
 export function focusStart() {
@@ -9,7 +12,17 @@ export function focusStart() {
   document.addEventListener("submit", (event) => {
     if (byKeys && !event.defaultPrevented) remember(document.activeElement);
   });
+  // Forms would keep the mark of the step to the content in their addresses, and every page of theirs begin there.
+  addEventListener("hashchange", () => {
+    if (location.hash === "#main") history.replaceState(history.state, "", location.pathname + location.search);
+  });
   restore();
+}
+
+// Load the page again because what it waited for is there: the focus stays, and the words are read out.
+export function reloadWith(words) {
+  remember(document.activeElement, words);
+  location.reload();
 }
 
 // What names the control on the page that comes: its id, the conversation of its row, or its form and name.
@@ -20,25 +33,34 @@ function nameOf(control) {
   return action && control.name ? `form[action="${CSS.escape(action)}"] [name="${CSS.escape(control.name)}"]` : "";
 }
 
-function remember(control) {
+function remember(control, words = "") {
   const name = control && control !== document.body ? nameOf(control) : "";
   try {
-    if (name) sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, name]));
+    sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, name, words]));
   } catch {
     // Without storage the page begins at its top.
   }
 }
 
 function restore() {
+  let kept = null;
   try {
-    const [page, name] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+    kept = JSON.parse(sessionStorage.getItem(KEPT));
     sessionStorage.removeItem(KEPT);
-    if (page !== location.pathname || document.activeElement !== document.body) return;
-    if (document.querySelector("main [role=alert], main .has-error")) return;
-    const control = document.querySelector(name);
-    const fold = control?.closest("details:not([open])");
-    (fold && !control.matches("summary") ? fold.querySelector("summary") : control)?.focus();
   } catch {
     // As above.
   }
+  if (!kept || !document.activeElement.matches("body, main")) return;
+  const [page, name, words] = kept;
+  const isSame = page === location.pathname;
+  const alerts = [...document.querySelectorAll("main [role=alert]")].filter((one) => one.textContent.trim());
+  const wrong = isSame && !words && alerts[0];
+  const control = isSame && name && !document.querySelector("main .has-error") ? document.querySelector(name) : null;
+  const told = document.querySelector("main .banner[role=status], main [data-told]");
+  const here = wrong || control || (words ? null : told);
+  if (here && here !== control) here.tabIndex = -1;
+  const fold = here?.closest("details:not([open])");
+  (fold && !here.matches("summary") ? fold.querySelector("summary") : here)?.focus();
+  const heard = words || (here === control && told?.textContent.trim().replace(/\s+/g, " "));
+  if (heard) setTimeout(() => announce(heard), HEARD_AFTER_MS);
 }

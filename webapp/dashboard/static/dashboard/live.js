@@ -1,5 +1,6 @@
 // Progress that is asked for every three seconds while the page is seen, and read out once a minute.
 import { announce } from "./announce.js";
+import { reloadWith } from "./focus.js";
 import { formsStart } from "./forms.js";
 
 const EVERY_MS = 3000;
@@ -28,7 +29,9 @@ function follow(box) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.body.firstElementChild;
       over = fresh.dataset.over === "1";
-      if (over && box.hasAttribute("data-reload")) return location.reload();
+      if (over && box.hasAttribute("data-reload")) {
+        return reloadWith(fresh.querySelector(".run-head p")?.textContent.trim() ?? fresh.dataset.say);
+      }
       // A person in the middle of a dialog or a button keeps what is under their hand.
       if (box.contains(document.activeElement) && document.activeElement !== document.body && !over) {
         for (const name of [".big-count", "progress"]) {

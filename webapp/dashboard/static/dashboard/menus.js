@@ -1,5 +1,6 @@
 // Menus and sheets, marked data-closes: one is open at a time, and Escape closes it and gives the focus back to its opener. Those
 // that lie over the page, data-closes="beyond", close at a click or a step of Tab beyond them, so that nothing in focus is hidden.
+// A link to a folded part of the page unfolds it.
 const OPEN = "details[data-closes][open]";
 const OVER = "details[data-closes=beyond][open]";
 
@@ -12,9 +13,22 @@ export function menusStart() {
   });
   // The event does not bubble.
   document.addEventListener("toggle", (event) => event.target.matches?.(OPEN) && closeOthers(OPEN, event.target), true);
+  document.addEventListener("click", (event) => {
+    const to = event.target.closest?.("a[href^='#']")?.getAttribute("href");
+    if (to) setTimeout(() => unfold(to)); // after the browser has gone there itself, which takes the focus along
+  });
+  unfold(location.hash);
   for (const beyond of ["pointerdown", "focusin"]) document.addEventListener(beyond, (event) => closeOthers(OVER, event.target));
 }
 
 function closeOthers(menus, target) {
   for (const menu of document.querySelectorAll(menus)) if (!menu.contains(target)) menu.open = false;
+}
+
+function unfold(hash) {
+  const found = hash?.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null;
+  const fold = found?.closest("details");
+  if (!fold) return;
+  fold.open = true;
+  if (fold === found) fold.querySelector("summary").focus();
 }

@@ -10,6 +10,12 @@ if (bench) {
   const rows = () => [...bench.querySelectorAll("[data-row]")];
   const reader = () => bench.querySelector("[data-reader]");
   const announce = document.querySelector("[data-announce]");
+  const asked = () => {
+    const address = new URL(location.href);
+    address.searchParams.delete("turn");
+    return address.search;
+  };
+  let shown = asked();
   let asking = null;
   let coming = Promise.resolve();
 
@@ -32,13 +38,13 @@ if (bench) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.querySelector("[data-reader]");
       if (!fresh) throw new Error("no reader");
-      const held = box.contains(document.activeElement)
-        ? ["data-next", "data-previous"].find((name) => document.activeElement.hasAttribute(name))
-        : null;
+      const inReader = box.contains(document.activeElement);
+      const held = inReader && ["data-next", "data-previous"].find((name) => document.activeElement.hasAttribute(name));
       box.replaceChildren(...fresh.childNodes);
       box.removeAttribute("aria-busy");
       box.scrollTop = 0;
       if (remember) history.pushState(null, "", href);
+      shown = asked();
       const chat = new URL(href, location.href).searchParams.get("chat");
       for (const row of rows()) {
         if (row.dataset.row === chat) row.setAttribute("aria-current", "true");
@@ -47,8 +53,14 @@ if (bench) {
       rove()?.scrollIntoView({ block: "nearest" });
       readerStart(box);
       formsStart(box);
-      if (held) (box.querySelector(`[${held}]`) ?? box.querySelector("h2 a"))?.focus();
-      announce.textContent = box.querySelector(".bench-title")?.innerText.replace(/\s+/g, " ") ?? "";
+      // Whoever went on from a turn or a button of the reader is at the same of the conversation that came.
+      if (inReader) {
+        const places = [held ? `[${held}]` : ".is-chosen .turn-text", ".turn-text", "h2 a"];
+        places.map((place) => box.querySelector(place)).find(Boolean)?.focus();
+      }
+      const title = box.querySelector(".bench-title");
+      announce.textContent = [...title?.children ?? []]
+        .filter((part) => !part.matches(".bench-actions")).map((part) => part.textContent.trim()).join(" ");
     } catch (error) {
       if (error.name !== "AbortError") location.assign(href);
     } finally {
@@ -88,7 +100,11 @@ if (bench) {
     if (!readerKeysMayAct(event)) return;
     const act = {
       "/": () => bench.querySelector("[data-line]").focus(),
-      s: () => bench.querySelector("[data-star]")?.click(),
+      s: () => {
+        const star = bench.querySelector("[data-star]");
+        star?.focus(); // the page that comes begins there, so that its new state is read
+        star?.click();
+      },
       t: () => {
         const noting = bench.querySelector("[data-noting]");
         if (!noting) return;
@@ -101,7 +117,8 @@ if (bench) {
     coming.then(act); // of the conversation that was opened last, also where it is still on its way
   });
 
-  addEventListener("popstate", () => location.reload());
+  // A step within the page, such as the link to its content, is no other conversation.
+  addEventListener("popstate", () => asked() !== shown && location.reload());
 
   for (const form of bench.querySelectorAll("[data-spread]")) spreadStart(form);
 

@@ -54,15 +54,14 @@ class Command(ConfabCommand):
                 language=options["language"],
                 progress=progress,
             )
-        n_there = report.n_read - report.n_skipped - report.conversations
-        if n_there:
-            self.note(f"{n_there} of {report.n_read} records added no new conversation.")
         return report.as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
             f"{result['conversations']} conversations and {result['ratings']} ratings are new."
         )
+        if not (result["conversations"] or result["ratings"] or result["skipped"]):
+            self.stdout.write("Everything in the file was here already.")
         for skipped in result["skipped"]:
             self.stderr.write(f"line {skipped['line']} left out: {skipped['reason']}")
 
