@@ -68,6 +68,12 @@ class Page:
     async def hears(self) -> dict:
         return json.loads(await self.socket.receive_from(timeout=10))
 
+    async def hears_after_turns(self) -> dict:
+        """Return the next frame that is no turn: what was said as a page opened may reach it twice, by history and by frame."""
+        while (frame := await self.hears())["type"] == "turn":
+            pass
+        return frame
+
     async def says(self, text: str, client_id: str) -> None:
         frame = {"type": "message", "client_id": client_id, "text": text}
         await self.socket.send_to(json.dumps(frame))
@@ -265,10 +271,10 @@ async def test_a_page_is_told_that_a_reply_is_long_overdue_and_still_gets_it(mon
         ["swap", "finish"],
     )
     again = await Page(conversation_id, cookies).open()
-    assert (await again.hears()) == told
+    assert (await again.hears_after_turns()) == told
     await in_database(answer)(conversation_id)
     assert (await page.hears())["type"] == "reply"
-    assert (await again.hears())["type"] == "reply"
+    assert (await again.hears_after_turns())["type"] == "reply"
 
 
 async def test_a_client_id_of_any_kind_is_answered() -> None:
