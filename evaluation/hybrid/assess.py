@@ -400,8 +400,10 @@ def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
     return combine(
         fit.means.expected(bot, design.x[mine]),
         fit.means.ratings()[bot],
-        float(np.sqrt(variance)),
+        fit.means.noise(bot, design.x[mine]),
         n,
+        variance=variance,
+        df=fit.means.df(bot),
     )
 
 

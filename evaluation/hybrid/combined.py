@@ -3,7 +3,7 @@
 The prediction, made without the bot's own ratings, is the prior of its true mean: a mixture over the grid of the process.
 Its ratings weigh the components anew and are combined with each (`evaluation.hybrid.mixture`); the mean is that of the
 mixture they make, the interval lies between its quantiles (Efron and Morris 1975, "Data analysis using Stein's estimator
-and its generalizations", JASA 70). With one component precisions add up:
+and its generalizations", JASA 70). With one component, and raters of whom none rated other bots, precisions add up:
 
     mean = (p / t² + r / v) / (1 / t² + 1 / v),  variance = 1 / (1 / t² + 1 / v)
 
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from evaluation.hybrid.mixture import Mixture
-from evaluation.hybrid.values import normal_interval
+from evaluation.hybrid.mixture import Mixture, Noise
 
 CONFLICT = 2.5
 """From so many standard errors between prediction and ratings on they contradict each other."""
@@ -61,26 +60,32 @@ class Combined:
         }
 
 
-def combine(expected: Mixture, ratings: float, error: float, n: int) -> Combined:
+def combine(
+    expected: Mixture, ratings: float, noise: Noise, n: int, *, variance: float, df: float
+) -> Combined:
     """Combine what is predicted of a bot's true mean with the mean of its ratings.
 
     Args:
         expected: one mixture, without the bot's ratings.
-        ratings: the mean of the bot's ratings; error: its standard error.
+        ratings: the mean of the bot's ratings; noise: how far it is off, given the ratings of the others.
         n: how many ratings these are.
+        variance: of the ratings' mean, by these ratings alone; df: its degrees of freedom.
 
     Raises:
-        ValueError: error is not above 0.
+        ValueError: variance is not above 0.
     """
-    if not error > 0:
-        raise ValueError(f"error is {error:g}; it must be above 0")
-    together = expected.given(ratings, error)
-    apart = ratings - float(expected.mean[0])
+    from scipy import stats
+
+    if not variance > 0:
+        raise ValueError(f"variance is {variance:g}; it must be above 0")
+    told = expected.rated(noise)
+    together = expected.given(ratings, noise)
+    half = float(stats.t.ppf(0.975, df)) * sqrt(variance)
     return Combined(
         ratings=ratings,
-        ratings_interval=normal_interval(ratings, error, 0.95),
+        ratings_interval=(ratings - half, ratings + half),
         together=float(together.mean[0]),
         together_interval=together.first_interval(0.95),
-        z=apart / sqrt(float(expected.variance[0]) + error**2),
-        worth=n * max(0.0, error**2 / float(together.variance[0]) - 1),
+        z=(ratings - float(told.mean[0])) / sqrt(float(told.variance[0])),
+        worth=n * max(0.0, variance / float(together.variance[0]) - 1),
     )

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.hybrid.adjusted import adjusted_means
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.noise import RatingNoise
 
 _ROUNDING = 1e-9
 """A within-bot standard deviation below this share of the column's size is rounding."""
+_NORMAL = 1e6
+"""Degrees of freedom with which Student's distribution is the normal one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,9 @@ class BotMeans:
         scale: (p,) pooled within-bot standard deviation of each feature; 0 where it does not vary within bots.
         rating: (K,) mean ratings less their raters' effects.
         n: (K,) ratings behind each.
-        n_eff: (K,) how many independent ratings they are worth.
-        variance: s², of a single rating within bots.
+        noise: (K, K) covariance of how far these means are off, in units of s².
+        df: (K,) degrees of freedom of its diagonal.
+        variance: s², of a single rating within bots, less its rater's effect.
     """
 
     bots: tuple[str, ...]
@@ -37,8 +41,23 @@ class BotMeans:
     scale: np.ndarray
     rating: np.ndarray
     n: np.ndarray
-    n_eff: np.ndarray
+    noise: np.ndarray
+    df: np.ndarray
     variance: float
+
+    @property
+    def n_eff(self) -> np.ndarray:
+        """(K,) how many independent ratings each mean is worth."""
+        return np.asarray(1 / np.diag(self.noise))
+
+    def noise_beside(self, at: int, fold: BotMeans) -> tuple[float, np.ndarray]:
+        """Return the variance of how far a bot's mean is off, and its covariance with the others', in the fold's units.
+
+        Args:
+            at: its number; fold: all others.
+        """
+        noise = self.noise[at] * self.variance / fold.variance
+        return float(noise[at]), np.delete(noise, at)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
@@ -49,18 +68,24 @@ class BotMeans:
             "rating": self.rating.tolist(),
             "n": self.n.tolist(),
             "n_eff": self.n_eff.tolist(),
+            "noise": self.noise.tolist(),
+            "df": self.df.tolist(),
             "variance": self.variance,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BotMeans:
-        """Read what `to_json` made."""
+        """Read what `to_json` made. Fits of earlier versions knew no raters in the noise."""
         arrays = {
-            name: np.array(value[name], dtype=float)
-            for name in ("x", "scale", "rating", "n", "n_eff")
+            name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")
         }
+        n_eff = np.array(value["n_eff"], dtype=float)
+        noise = np.array(value["noise"], dtype=float) if "noise" in value else np.diag(1 / n_eff)
+        df = np.array(value["df"], dtype=float) if "df" in value else np.full(len(n_eff), _NORMAL)
         return cls(
             bots=tuple(str(bot) for bot in value["bots"]),
+            noise=noise,
+            df=df,
             variance=float(value["variance"]),
             **arrays,
         )
@@ -107,21 +132,12 @@ class BotSums:
             HybridError: where no rating differs from another of the same bot, so that noise is unknown.
         """
         at = np.flatnonzero(members)
-        # (1) Adjusted mean: conversations' mean ratings less their raters' effects, learned on these bots.
-        adjusted = self._y - self._ratings.rater_effects(members)
-        means = self._per_bot(adjusted)
-        variance = self._variance(members)
-        if not variance > 0:
+        told = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
+        if not told.variance > 0:
             raise HybridError(
                 "no bot has two ratings that differ, so how far a mean rating can be off is unknown; rate "
                 "more conversations of each bot, or choose the preset 'paper'"
             )
-        # n_eff: a conversation's mean of k ratings has the variance s² (1 + (k − 1) ICC) / k, and a bot's mean
-        # averages its conversations. With k ratings of each it is n / (1 + (k − 1) ICC).
-        icc = self._ratings.reliability(members)
-        k = np.maximum(self._n, 1)
-        noise = np.bincount(self._codes, weights=(1 + (k - 1) * icc) / k, minlength=len(self.bots))
-        n_eff = self.counts**2 / noise
         number = np.bincount(self._codes, weights=self._n, minlength=len(self.bots))
         # (2) Within-bot standard deviation of each column, pooled over these bots.
         free = max(int(self.counts[at].sum()) - len(at), 1)
@@ -132,21 +148,9 @@ class BotSums:
             bots=tuple(self.bots[j] for j in at),
             x=self.x[at],
             scale=scale,
-            rating=means[at],
+            rating=told.mean,
             n=number[at],
-            n_eff=n_eff[at],
-            variance=variance,
+            noise=told.covariance / told.variance,
+            df=told.df,
+            variance=told.variance,
         )
-
-    def _per_bot(self, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self._codes, weights=values, minlength=len(self.bots)) / self.counts
-
-    def _variance(self, members: np.ndarray) -> float:
-        """Return the pooled variance of a rating within these bots, raters' effects taken away."""
-        keep = members[self._ratings.bot]
-        value = self._ratings.less_raters(members)[keep]
-        bot = self._ratings.bot[keep]
-        number = np.bincount(bot, minlength=len(self.bots))
-        mean = np.bincount(bot, weights=value, minlength=len(self.bots)) / np.maximum(number, 1)
-        free = len(value) - int((number > 0).sum())
-        return float(((value - mean[bot]) ** 2).sum() / free) if free > 0 else 0.0

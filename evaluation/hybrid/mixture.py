@@ -1,10 +1,12 @@
 """Mixtures of normal distributions: what a process averaged over a grid says of a bot's true mean.
 
-A grid point g says N(m_g, v_g) with the weight w_g. Ratings with the mean r and the error e make of it the mixture with
+A grid point g says N(m_g, v_g) with the weight w_g. A mean rating r whose noise has there the mean a_g, the variance e_g² and the covariance
+c_g with how far m_g is off makes of it the mixture with
 
-    weights ∝ w_g N(r; m_g, v_g + e²),  1 / v_g' = 1 / v_g + 1 / e²,  m_g' = v_g' (m_g / v_g + r / e²)
+    weights ∝ w_g N(r; m_g + a_g, f_g),  f_g = v_g + e_g² + 2 c_g
+    m_g' = m_g + (v_g + c_g) (r − m_g − a_g) / f_g,  v_g' = v_g − (v_g + c_g)² / f_g
 
-(Bernardo and Smith 1994, section 5.2). Its intervals lie between its quantiles, for it is no normal distribution: points
+(Bernardo and Smith 1994, section 5.2), for a noise of its own 1 / v_g' = 1 / v_g + 1 / e². Its intervals lie between its quantiles, for it is no normal distribution: points
 that expect larger differences between bots have wider ones.
 """
 
@@ -17,6 +19,24 @@ import numpy as np
 _HALVINGS = 50
 _TAIL = 10.0
 """In standard deviations of a component; a normal beyond has less than 1e-22."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How far a mean rating is off, by each of G points.
+
+    Attributes:
+        mean: (P, G), variance: (1, G) and covariance: (1, G) with how far the point's own mean is off.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def alone(cls, variance: float) -> Noise:
+        """Return a noise that has nothing to do with the mixture."""
+        return cls(np.zeros((1, 1)), np.full((1, 1), variance), np.zeros((1, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +69,35 @@ class Mixture:
         added = np.asarray(variance, dtype=float)
         return Mixture(self.weights, self.means, self.variances + added[..., None])
 
-    def given(self, rating: float | np.ndarray, error: float | np.ndarray) -> Mixture:
-        """Return what the mixtures become by one measurement of what they are about.
+    def rated(self, noise: Noise) -> Mixture:
+        """Return where a mean rating of what the mixtures are about is expected."""
+        spread = self.variances + noise.variance + 2 * noise.covariance
+        # Estimated covariances may say that nothing is left; then hardly anything is.
+        return Mixture(
+            self.weights, self.means + noise.mean, np.maximum(spread, 1e-9 * self.variances)
+        )
+
+    def given(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
+        """Return what the mixtures become by a mean rating of what they are about.
 
         Args:
-            rating: (P,) or one for all; error: its standard error, above 0.
+            rating: (P,) or one for all.
         """
-        r, e2 = np.asarray(rating, dtype=float)[..., None], np.asarray(error)[..., None] ** 2
-        both = self.variances + e2
+        expected = self.rated(noise)
+        away = np.asarray(rating, dtype=float)[..., None] - expected.means
         # A weight of 0 stays 0: log 0 is −∞ and so is its sum.
         with np.errstate(divide="ignore"):
-            log = np.log(self.weights) - 0.5 * (np.log(both) + (r - self.means) ** 2 / both)
+            log = np.log(self.weights) - 0.5 * (
+                np.log(expected.variances) + away**2 / expected.variances
+            )
         weights = np.exp(log - log.max(axis=1, keepdims=True))
-        variances = self.variances * e2 / both
-        means = (self.means * e2 + r * self.variances) / both
-        return Mixture(weights / weights.sum(axis=1, keepdims=True), means, variances)
+        known = self.variances + noise.covariance
+        variances = self.variances - known**2 / expected.variances
+        return Mixture(
+            weights / weights.sum(axis=1, keepdims=True),
+            self.means + known / expected.variances * away,
+            np.maximum(variances, 1e-9 * self.variances),
+        )
 
     def quantile(self, share: float) -> np.ndarray:
         """Return (P,) points below which this share, between 0 and 1, of each mixture lies; by bisection.

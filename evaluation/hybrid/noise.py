@@ -126,10 +126,6 @@ class RatingNoise:
         total = np.bincount(self.row, weights=self._effects(bots), minlength=self.n_rows)
         return np.divide(total, number, out=moved, where=number > 0)
 
-    def less_raters(self, bots: np.ndarray) -> np.ndarray:
-        """Return every rating less its rater's effect as learned from these bots, (R,)."""
-        return self.value - self._effects(bots)
-
     def _effects(self, bots: np.ndarray) -> np.ndarray:
         """Return the effect of each rating's rater, (R,); 0 where nobody knows."""
         keep = bots[self.bot] & (self.rater >= 0)

@@ -4,7 +4,9 @@ Equations (3) and (4) of the preset `strong`, version 3; Rasmussen and Williams 
 flat mean section 2.7. With X_b the bots' means of the columns of block b, centred, in within-bot standard deviations:
 
     K_b = (K / tr(X_b X_bᵀ)) X_b X_bᵀ
-    m ~ N(mu 1, s² V),  V = theta I + Σ_b tau_b K_b + diag(1 / n_eff),  mu flat
+    m ~ N(mu 1, s² V),  V = theta I + Σ_b tau_b K_b + N,  mu flat
+
+with s² N the covariance of how far the mean ratings are off (`adjusted`); diagonal where raters have no name.
 
 theta and tau run over a grid. Its points are weighted, never picked: by the restricted likelihood
 
@@ -24,7 +26,7 @@ import numpy as np
 
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.means import BotMeans
-from evaluation.hybrid.mixture import Mixture
+from evaluation.hybrid.mixture import Mixture, Noise
 
 THETAS = (0.002, 0.01, 0.04, 0.15, 0.5)
 """Variance between bots that no feature explains, in units of that of a rating."""
@@ -89,7 +91,7 @@ class Process:
             list(product(*[TAUS if factor > 0 else (0.0,) for factor in self._factor]))
         )  # (A, B)
         self._thetas = np.array(THETAS)
-        shared = np.tensordot(self.taus, kernels, 1) + np.diag(1 / means.n_eff)
+        shared = np.tensordot(self.taus, kernels, 1) + means.noise
         values, self._vectors = np.linalg.eigh(shared)  # (A, K), (A, K, K)
         values = np.clip(values, 0.0, None)[:, None, :] + self._thetas[:, None]  # (A, H, K)
         self._inverse = 1 / values
@@ -132,10 +134,16 @@ class Process:
             ]
         )
 
-    def _at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _at(
+        self, x: np.ndarray, shared: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance beside the noise, both (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
+
+        Args:
+            x: (p,) mean features of another bot.
+            shared: (K,) covariance of its rating's noise with that of these bots, to be added to k.
         """
         z = self._standard(x)
         own = np.array(
@@ -144,29 +152,64 @@ class Process:
                 for factor, columns in zip(self._factor, self._columns, strict=True)
             ]
         )
-        turned = np.einsum("ak,aki->ai", self.taus @ self.kernel(x), self._vectors)
+        k = self.taus @ self.kernel(x)
+        if shared is not None:
+            k = k + shared
+        turned = np.einsum("ak,aki->ai", k, self._vectors)
         ones = np.einsum("ai,ahi->ah", turned * self._ones, self._inverse)
         variance = self._thetas + (self.taus @ own)[:, None]
         return turned, ones, variance - np.einsum("ai,ahi->ah", turned**2, self._inverse)
 
     def mu_with(
-        self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, n_eff: float
+        self,
+        posterior: Posterior,
+        x: np.ndarray,
+        rating: np.ndarray,
+        noise: float,
+        shared: np.ndarray,
     ) -> np.ndarray:
         """Return mu estimated on one more bot too, (A, P, H), its weights on the grid unchanged.
 
         Args:
             x: (p,) mean features of that bot.
             rating: (P,) its mean ratings.
-            n_eff: how many independent ratings those are worth.
+            noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units of s².
         """
-        turned, ones, variance = self._at(x)
+        turned, ones, variance = self._at(x, shared)
         error = rating[:, None] - (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(
             1, 2
         )
-        rest = variance + 1 / n_eff
+        rest = variance + noise
         free = 1 - ones
         crossed = posterior.mu * self._information[:, None] + (free / rest)[:, None] * error
         return np.asarray(crossed / (self._information + free**2 / rest)[:, None])
+
+    def noise_at(
+        self, posterior: Posterior, x: np.ndarray, noise: float, shared: np.ndarray
+    ) -> Noise:
+        """Return how far another bot's mean rating is off, given the mean ratings of these bots: by each point of the grid.
+
+        Ratings by people who also rated these bots are off in part as theirs are. With n the shared covariance the noise has
+        the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with how far the prediction of
+        the bot's true mean is off, each with its share of the variance of mu.
+
+        Args:
+            x: (p,) mean features of that bot.
+            noise, shared: as in `mu_with`.
+        """
+        turned, ones, _ = self._at(x)
+        along = np.einsum("k,aki->ai", shared, self._vectors)
+        crossed = np.einsum("ai,ahi->ah", along * self._ones, self._inverse)
+        s2 = self.means.variance
+        variance = noise - np.einsum("ai,ahi->ah", along**2, self._inverse)
+        variance = s2 * (variance + crossed**2 / self._information)
+        covariance = -np.einsum("ai,ahi->ah", turned * along, self._inverse)
+        covariance = s2 * (covariance - (1 - ones) * crossed / self._information)
+        mean = (posterior.turned * along[:, None]) @ self._inverse.swapaxes(1, 2)
+        mean = (mean - posterior.mu * crossed[:, None]).swapaxes(0, 1)
+        return Noise(
+            mean.reshape(len(mean), -1), variance.reshape(1, -1), covariance.reshape(1, -1)
+        )
 
     def answers(self, posterior: Posterior, mu: np.ndarray | None = None) -> Answers:
         """Average predictions over the grid.

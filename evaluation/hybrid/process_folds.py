@@ -16,7 +16,7 @@ import numpy as np
 from evaluation.hybrid.bot_level import Permuted
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.means import BotMeans, BotSums
-from evaluation.hybrid.mixture import Mixture
+from evaluation.hybrid.mixture import Mixture, Noise
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.process import Answers, Posterior, Process
 from evaluation.stats.correlation import permutations
@@ -51,6 +51,16 @@ class Means:
         again = float(line.predict(x).var()) / max(len(x), 1)
         return process.expected(posterior, x.mean(axis=0)).widened(again)
 
+    def noise(self, bot: str, x: np.ndarray) -> Noise:
+        """Return how far a rated bot's mean rating is off, given those of the others: by the points of the fold without it.
+
+        Args:
+            x: (n, p) its conversations.
+        """
+        process, posterior, _ = self._fitted(bot)
+        own, shared = self.whole.noise_beside(self.whole.bots.index(bot), process.means)
+        return process.noise_at(posterior, x.mean(axis=0), own, shared)
+
     def _fitted(self, bot: str) -> tuple[Process, Posterior, Answers]:
         key = bot if bot in self.folds else ""
         if key not in self._made:
@@ -74,6 +84,10 @@ class Means:
             at = self.whole.bots.index(bot)
             return int(n[at]), self.whole.variance / float(n_eff[at])
         return round(float(np.median(n))), self.whole.variance / float(np.median(n_eff))
+
+    def df(self, bot: str) -> float:
+        """Return the degrees of freedom of the variance of a rated bot's mean rating."""
+        return float(self.whole.df[self.whole.bots.index(bot)])
 
     def ratings(self) -> dict[str, float]:
         """Return the bots' mean ratings less the effects of their raters."""
@@ -219,7 +233,8 @@ class ProcessFolds:
         """
         process, whole = self._folds[k], self.means.whole
         posterior = process.posterior(ratings)
-        mu = process.mu_with(posterior, whole.x[k], left_out, float(whole.n_eff[k]))
+        noise = whole.noise_beside(k, process.means)
+        mu = process.mu_with(posterior, whole.x[k], left_out, *noise)
         return process.answers(posterior), process.answers(posterior, mu)
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:

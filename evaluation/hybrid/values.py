@@ -229,11 +229,3 @@ def _partial(
         half = stats.norm.ppf(0.975) / np.sqrt(n - 5)
         low, high = (float(np.tanh(np.arctanh(r) + sign * half)) for sign in (-1, 1))
     return Correlation(r, p, low, high, n)
-
-
-def normal_interval(middle: float, spread: float, level: float) -> tuple[float, float]:
-    """Return the interval of a normal distribution that holds this share of it."""
-    from scipy import stats
-
-    half = float(stats.norm.ppf(0.5 + level / 2)) * spread
-    return middle - half, middle + half

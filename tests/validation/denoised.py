@@ -259,7 +259,8 @@ def figures(data: Studied, design: Callable[[Fold], Replaced]) -> list[float]:
         for means in replaced.training:
             process = Process(means, data.blocks)
             posterior = process.posterior(means.rating[None])
-            mu = process.mu_with(posterior, at, whole.rating[k, None], float(whole.n_eff[k]))
+            noise = whole.noise_beside(k, means)
+            mu = process.mu_with(posterior, at, whole.rating[k, None], *noise)
             lines = [process.line(process.answers(posterior, level), 0, ()) for level in (mu, None)]
             again = float(lines[1].predict(replaced.rows).var()) / len(replaced.rows)
             values.append(

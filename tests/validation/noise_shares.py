@@ -70,7 +70,9 @@ def _predicted(predicted: Means, features: Means, ratings: Means) -> np.ndarray:
         process = Process(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
         posterior = process.posterior(process.means.rating[None])
         at, own = predicted.whole.x[k], ratings.whole
-        mu = process.mu_with(posterior, at, own.rating[k, None], float(own.n_eff[k]))
+        mu = process.mu_with(
+            posterior, at, own.rating[k, None], *own.noise_beside(k, process.means)
+        )
         line = process.line(process.answers(posterior, mu), 0, ())
         found.append(float(line.predict(at[None])[0]))
     return np.array(found)
@@ -81,7 +83,8 @@ def _mixed(features: BotMeans, ratings: BotMeans) -> BotMeans:
         features,
         rating=ratings.rating,
         n=ratings.n,
-        n_eff=ratings.n_eff,
+        noise=ratings.noise,
+        df=ratings.df,
         variance=ratings.variance,
     )
 

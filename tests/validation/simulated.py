@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
-from evaluation.hybrid.combined import CONFLICT
-from evaluation.hybrid.means import BotMeans
+from evaluation.hybrid.combined import CONFLICT, combine
+from evaluation.hybrid.means import BotMeans, BotSums
+from evaluation.hybrid.mixture import Noise
+from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS, Process
+from evaluation.hybrid.process_folds import Means
 
 N_BOTS, N_NEW, N_EACH = 8, 2, 30
 BLOCKS = (np.array([0, 1, 2]), np.array([3, 4]))
@@ -116,7 +119,7 @@ def _batches(
             now = true[:, N_BOTS + k]
             ratings = now + rng.normal(scale=noise, size=n)
             expected = process.expected(posterior, x[N_BOTS + k])
-            together = expected.given(ratings, error)
+            together = expected.given(ratings, Noise.alone(error**2))
             both[:, 0, k], both[:, 1, k] = together.mean - now, ratings - now
             if k:
                 continue  # one bot a study, so that studies are independent
@@ -133,9 +136,96 @@ def _batches(
             # A bot unlike the others: three standard deviations from where the others say it is.
             odd = expected.mean + 3 * np.sqrt(expected.variance)
             ratings = odd + rng.normal(scale=noise, size=n)
-            ends = expected.given(ratings, error).interval(0.95)
+            ends = expected.given(ratings, Noise.alone(error**2)).interval(0.95)
             told["together, a bot unlike the others"] = _held(*ends, odd)
         yield {**told, "errors": both}
+
+
+RATERS = {
+    "one rating each": (30, 1, 1),
+    "two bots a rater": (30, 2, 1),
+    "three bots a rater": (30, 3, 1),
+    "six raters of each bot alone, five ratings each": (6, 1, 5),
+    "two bots a rater, five ratings of each": (12, 2, 5),
+    "eight raters rate all bots five times": (8, N_BOTS, 5),
+}
+"""By name how many raters each bot has, how many bots each of them rates, and how often each bot."""
+
+
+def _raters(n_each: int, n_rated: int, n_times: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bot and the rater of every rating: (R,) both. Each rater rates bots that stand beside each other in a ring."""
+    n_raters = n_each * N_BOTS // n_rated
+    first = np.arange(n_raters) % N_BOTS
+    bot = (first[:, None] + np.arange(n_rated)) % N_BOTS
+    rater = np.repeat(np.arange(n_raters), n_rated * n_times)
+    return np.repeat(bot.ravel(), n_times), rater
+
+
+def simulated_raters(
+    name: str, n_studies: int, seed: int = 0, share: float = 0.5
+) -> dict[str, Coverage]:
+    """Simulate studies in which raters with habits rate as `RATERS` says, and the first bot is left out.
+
+    Args:
+        share: of the variance of a rating within bots, how much is the raters'.
+    """
+    rng = np.random.default_rng(seed)
+    bot, rater = _raters(*RATERS[name])
+    found: dict[str, list[np.ndarray]] = {}
+    everybody = np.ones(N_BOTS, dtype=bool)
+    others = everybody & (np.arange(N_BOTS) > 0)
+    for _ in range(n_studies):
+        x = rng.normal(size=(N_BOTS, 5))
+        # In units of a rating less its rater, as the process counts.
+        apart = _drawn(rng, [_kernel(x[:, columns]) for columns in BLOCKS], 1)[0]
+        true = 50 + (1 - share) ** 0.5 * apart
+        # Twice, by other raters: further ratings are the second time.
+        sums, again = (_rated(rng, x, true, bot, rater, share) for _ in range(2))
+        means, fold = sums.of(everybody), replace(sums.of(others), scale=np.ones(5))
+        told = Means(
+            {str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold}
+        )
+        expected = told.expected("b0", x[:1])
+        _, variance = told.new_ratings("b0")
+        noise = told.noise("b0", x[:1])
+        combined = combine(
+            expected, float(means.rating[0]), noise, 1, variance=variance, df=told.df("b0")
+        )
+        further = float(again.of(everybody).rating[0])
+        gap = float(means.rating[0] - means.rating[1])
+        half = 1.96 * np.sqrt(
+            means.variance * (means.noise[0, 0] + means.noise[1, 1] - 2 * means.noise[0, 1])
+        )
+        for what, ends, value in (
+            ("ratings alone", combined.ratings_interval, true[0]),
+            ("true mean", expected.first_interval(0.95), true[0]),
+            ("further ratings", expected.widened(variance).first_interval(0.95), further),
+            ("together", combined.together_interval, true[0]),
+            ("difference of two bots", (gap - half, gap + half), true[0] - true[1]),
+        ):
+            low, high = (np.array([end]) for end in ends)
+            found.setdefault(what, []).append(_held(low, high, np.array([value])))
+    return {
+        what: Coverage(what, int(held.sum()), len(held), float(width.mean()))
+        for what, (held, width) in (
+            (what, np.concatenate(parts).T) for what, parts in found.items()
+        )
+    }
+
+
+def _rated(
+    rng: np.random.Generator,
+    x: np.ndarray,
+    true: np.ndarray,
+    bot: np.ndarray,
+    rater: np.ndarray,
+    share: float,
+) -> BotSums:
+    """Return ratings of all bots by people with habits, one of each conversation."""
+    habit = rng.normal(scale=SPREAD * share**0.5, size=int(rater.max()) + 1)
+    y = true[bot] + habit[rater] + rng.normal(scale=SPREAD * (1 - share) ** 0.5, size=len(bot))
+    ratings = RatingNoise(y, np.arange(len(y)), bot, rater, len(y), len(true))
+    return BotSums(x[bot], y, bot, [f"b{k}" for k in range(len(true))], ratings)
 
 
 def _held(low: np.ndarray, high: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -177,7 +267,8 @@ def _means(x: np.ndarray, variance: float, n_each: int) -> BotMeans:
         scale=np.ones(5),
         rating=np.zeros(n),
         n=np.full(n, float(n_each)),
-        n_eff=np.full(n, float(n_each)),
+        noise=np.eye(n) / n_each,
+        df=np.full(n, n * (n_each - 1.0)),
         variance=variance,
     )
 

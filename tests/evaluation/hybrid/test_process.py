@@ -9,7 +9,7 @@ from scipy import linalg, stats
 from evaluation.hybrid.combined import combine
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.means import BotMeans, BotSums
-from evaluation.hybrid.mixture import Mixture
+from evaluation.hybrid.mixture import Mixture, Noise
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.process import TAUS, THETAS, Process
 from evaluation.hybrid.process_folds import ProcessFolds
@@ -17,6 +17,12 @@ from evaluation.stats.correlation import permutations
 from tests.validation.simulated import simulated
 
 BLOCKS = [np.array([0, 1, 2]), np.array([3, 4])]
+
+
+def shared_noise(rng, n_bots):
+    """Return the covariance of means of which some have raters in common."""
+    loads = rng.uniform(0, 0.1, size=(n_bots, 3))
+    return np.diag(1 / rng.uniform(15, 150, size=n_bots)) + loads @ loads.T
 
 
 def bots(n_bots=7, seed=0, **given):
@@ -27,7 +33,8 @@ def bots(n_bots=7, seed=0, **given):
         "scale": np.array([1.0, 0.5, 2.0, 0.0, 1.5]),
         "rating": 50 + 8 * rng.normal(size=n_bots),
         "n": rng.integers(20, 200, size=n_bots).astype(float),
-        "n_eff": rng.uniform(15, 150, size=n_bots),
+        "noise": shared_noise(rng, n_bots),
+        "df": np.full(n_bots, 100.0),
         "variance": 400.0,
     }
     return BotMeans(**{**means, **given})
@@ -51,7 +58,7 @@ def dense(means, at):
     found = []
     for theta, *taus in product(THETAS, TAUS, TAUS):
         parts = list(zip(taus, kernels, strict=True))
-        v = theta * np.eye(len(z)) + sum(t * k[0] for t, k in parts) + np.diag(1 / means.n_eff)
+        v = theta * np.eye(len(z)) + sum(t * k[0] for t, k in parts) + means.noise
         log = stats.multivariate_normal(cov=means.variance * contrasts.T @ v @ contrasts).logpdf(
             contrasts.T @ means.rating
         )
@@ -95,11 +102,12 @@ def test_every_number_is_that_of_dense_algebra() -> None:
     assert process.shares(posterior) == pytest.approx(shares, rel=1e-10)
 
     # The level of all bots: generalised least squares with the bot that was left out, by the same weights.
-    rating, n_eff = 70.0, 40.0
-    mu = process.mu_with(posterior, at, np.array([rating]), n_eff)
+    rating, noise, shared = 70.0, 1 / 40, np.linspace(0, 0.01, len(means.bots))
+    mu = process.mu_with(posterior, at, np.array([rating]), noise, shared)
     by_hand = 0.0
     for w, v, k, c, _, _ in points:
-        whole = np.block([[v, k[:, None]], [k[None], np.array([[c + 1 / n_eff]])]])
+        beside = k + shared
+        whole = np.block([[v, beside[:, None]], [beside[None], np.array([[c + noise]])]])
         solved = np.linalg.solve(whole, np.ones(len(whole)))
         level = solved @ np.append(means.rating, rating) / solved.sum()
         by_hand += w * (level + k @ np.linalg.solve(v, means.rating - level))
@@ -190,16 +198,22 @@ def normal(mean, variance):
     return Mixture(np.ones((1, 1)), np.array([[mean]]), np.array([[variance]]))
 
 
+def alone(ratings, variance=1.0):
+    """Combine the prediction 10 ± 2 with forty ratings whose noise has nothing to do with it."""
+    noise = Noise.alone(variance)
+    return combine(normal(10.0, 4.0), ratings, noise, 40, variance=variance, df=1e9)
+
+
 def test_ratings_and_prediction_weigh_by_their_precision() -> None:
     """By hand: precisions 1 / 4 and 1 / 1 add up to 1.25."""
-    found = combine(normal(10.0, 4.0), 15.0, 1.0, 40)
+    found = alone(15.0)
     assert found.together == pytest.approx((10 / 4 + 15) / 1.25)
     assert found.together_interval[1] - found.together == pytest.approx(1.959964 / np.sqrt(1.25))
     assert found.z == pytest.approx(5 / np.sqrt(5))
     assert (found.conflict, found.worth) == (False, pytest.approx(10))
-    assert combine(normal(10.0, 4.0), 15.6, 1.0, 40).conflict
+    assert alone(15.6).conflict
     with pytest.raises(ValueError, match="must be above 0"):
-        combine(normal(10.0, 4.0), 15.0, 0.0, 40)
+        alone(15.0, 0.0)
 
 
 def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
@@ -214,7 +228,7 @@ def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
         )
     ) * stats.norm(3.0, 0.7).pdf(at)
     density /= density.sum()
-    given = mixture.given(3.0, 0.7)
+    given = mixture.given(3.0, Noise.alone(0.7**2))
     mean = (at * density).sum()
     assert given.mean[0] == pytest.approx(mean, abs=1e-6)
     assert given.variance[0] == pytest.approx(((at - mean) ** 2 * density).sum(), rel=1e-6)
