@@ -34,12 +34,14 @@ class AdjustedMeans:
     """What the ratings of some bots say of their means.
 
     Attributes:
-        mean: (K,) adjusted means.
+        rows: (n,) each conversation's mean rating, of these bots less the effects of its raters.
+        mean: (K,) of the bots.
         covariance: (K, K) of them.
         df: (K,) Satterthwaite's degrees of freedom of their variances.
         variance: s² = omega² + sigma², of a rating within bots and raters; 0 where no rating of a bot differs from another.
     """
 
+    rows: np.ndarray
     mean: np.ndarray
     covariance: np.ndarray
     df: np.ndarray
@@ -97,7 +99,8 @@ def adjusted_means(
     rows = np.flatnonzero(members[codes])
     of_row = place[codes[rows]]
     n_rows = np.bincount(of_row, minlength=len(at))
-    mean = np.bincount(of_row, weights=(y - moved)[rows], minlength=len(at)) / n_rows
+    less_of_row = y - moved
+    mean = np.bincount(of_row, weights=less_of_row[rows], minlength=len(at)) / n_rows
     error = raters.error if raters.spread > 0 else pooled
     icc = _icc(ratings, keep, less, members)
     parts = _parts(raters, row, bot, known, number.reshape(-1), n_rows)
@@ -107,7 +110,7 @@ def adjusted_means(
     covariance = raters.spread * between + error * (icc * together + (1 - icc) * alike)
     variances = np.diag(covariance)
     df = _freedom(variances, np.diag(between), raters, free)
-    return AdjustedMeans(mean, covariance, df, error)
+    return AdjustedMeans(less_of_row, mean, covariance, df, error)
 
 
 def _raters(

@@ -72,6 +72,7 @@ def assess(
     baselines_selfplay: Baselines | None = None,
     dimensions: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
+    adjusted: np.ndarray | None = None,
     elsewhere: bool = False,
 ) -> HybridResult:
     """Predict every bot and compare with its ratings.
@@ -81,6 +82,8 @@ def assess(
         told_apart: pairs of bots whose ratings differ beyond chance, by name.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
+        adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out: what is
+            compared over and within bots then. Single conversations are compared as they were rated.
         elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """
     from_played = (
@@ -141,16 +144,22 @@ def assess(
             other = _bot_scores(replace(fit, intercept=kind), design)
             found = level(other, rated, kind == "common", ["pearson"])["pearson"]
             intercepts[kind] = (found, pairs_of(other, human, told_apart))
-    ratings_by_bot = {} if design is None else design.rated
+    target = rated if rated is None or adjusted is None else replace(rated, y=adjusted)
+    by_bot = {} if design is None else {bot: values for bot, (values, _) in design.rated.items()}
+    if target is not None and adjusted is not None:
+        by_bot = {bot: target.y[target.bots == bot] for bot in by_bot}
     frame = Frame(
         intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
-        ceiling=ceiling_of({b: values for b, (values, _) in ratings_by_bot.items()}, seed),
+        ceiling=ceiling_of(by_bot, seed),
         influence=influence(scores["predicted"]),
         over_conversations=interval_over_conversations(
             [
-                (predictions["predicted"][mine], predictions["target"][mine])
+                (predictions["predicted"][mine], target.y[mine])
                 for bot in scores["predicted"]
-                if bot in human and (mine := predictions["bot"] == bot).any()
+                if bot in human
+                and target is not None
+                and predictions
+                and (mine := target.bots == bot).any()
             ],
             seed,
         ),
@@ -171,7 +180,7 @@ def assess(
             added=None if from_played is None else from_played.added,
         )
     values = _values(
-        replace(fit, intercept="fold"), design, rated, {} if elsewhere else human, bots, null, seed
+        replace(fit, intercept="fold"), design, target, {} if elsewhere else human, bots, null, seed
     )
     return HybridResult(
         fit=fit,
@@ -188,7 +197,12 @@ def assess(
             for bot, line in fit.folds.items()
         ),
         baselines=dict(baselines or {}),
-        dimensions=_dimensions(design, scores, dimensions, seed),
+        dimensions=_dimensions(
+            design,
+            scores,
+            {name: human if fit.targets == (name,) else None for name in dimensions},
+            seed,
+        ),
         dimensions_conversation_level=_dimensions_of_conversations(
             rated, predictions, dimensions, seed
         ),
@@ -440,15 +454,19 @@ def _score(
 def _dimensions(
     design: Design | None,
     scores: Mapping[str, Mapping[str, float]],
-    names: Sequence[str],
+    dimensions: Mapping[str, Mapping[str, float] | None],
     seed: int,
 ) -> dict[str, dict[str, dict[str, Correlation]]]:
-    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper)."""
+    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
+
+    Args:
+        dimensions: name to the means; None: those of the ratings as they were given.
+    """
     if design is None:
         return {}
     found: dict[str, dict[str, dict[str, Correlation]]] = {}
-    for name in names:
-        means = design.means[name]
+    for name, given in dimensions.items():
+        means = design.means[name] if given is None else given
         found[name] = {}
         for source, predicted in scores.items():
             both = [bot for bot in predicted if bot in means]

@@ -91,9 +91,10 @@ def fit_hybrid(
             f"{counted(design.n_dropped, 'conversation')} with an undefined feature)"
         )
     null: NullOf
-    carrying = None
+    carrying = adjusted = None
     if chosen.parts:
         kept, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
+        adjusted = process.adjusted
         null = partial(process.permuted, seed=seed)
     elif chosen.penalties:
         kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
@@ -104,6 +105,7 @@ def fit_hybrid(
         )
         null = partial(permuted_lines, factors, seed=seed)
     kept = replace(kept, scale_range=_scale(ratings, targets), study=study)
+    target = rated if adjusted is None else replace(rated, y=adjusted)
     played = None
     if selfplay is not None:
         played = design_of(selfplay, names, extra=list(LENGTHS))
@@ -114,10 +116,11 @@ def fit_hybrid(
         seed=seed,
         null=null,
         told_apart=told_apart(human, targets, ratings),
-        baselines=baselines_of(rated, groups, intercept, seed),
+        adjusted=adjusted,
+        baselines=baselines_of(target, groups, intercept, seed),
         baselines_selfplay=None
         if played is None
-        else baselines_of(rated, groups, intercept, seed, at=played),
+        else baselines_of(target, groups, intercept, seed, at=played),
         dimensions=(*targets, *others),
         groups=labels,
     )

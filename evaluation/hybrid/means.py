@@ -122,6 +122,11 @@ class BotSums:
         self._ratings = ratings
         self._n = np.bincount(ratings.row, minlength=len(y))
 
+    def adjusted(self) -> np.ndarray:
+        """Return each conversation's mean rating less the effects of its raters, learned on all bots: (n,)."""
+        everybody = np.ones(len(self.bots), dtype=bool)
+        return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
+
     def of(self, members: np.ndarray) -> BotMeans:
         """Return what these bots alone say.
 

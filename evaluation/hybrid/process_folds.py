@@ -173,6 +173,9 @@ class Means:
 class ProcessFolds:
     """All fits that leave out one bot, and that of all bots.
 
+    Attributes:
+        adjusted: (n,) targets less the effects of their raters, learned on all bots.
+
     Args:
         x: (n, p) features.
         y: (n,) targets.
@@ -194,7 +197,7 @@ class ProcessFolds:
         self.bots = tuple(names)
         sums = BotSums(x, y, codes, names, ratings)
         everybody = np.ones(len(names), dtype=bool)
-        self.counts = sums.counts
+        self.counts, self.adjusted = sums.counts, sums.adjusted()
         self.means = Means(
             blocks={name: tuple(columns) for name, columns in blocks.items()},
             whole=sums.of(everybody),
