@@ -60,6 +60,7 @@ def _identity(
     if preset.parts:
         params["thetas"], params["taus"] = list(THETAS), list(TAUS)
         params["prior"] = [PRIOR_MEDIAN, PRIOR_SIGMA]
+        params["noise"] = "raters, conversations and ratings"
         params["blocks"] = {
             part: [rated.features[k] for k in numbers]
             for part, numbers in preset.parts_of(rated.features).items()

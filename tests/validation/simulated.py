@@ -301,6 +301,13 @@ def simulations_told(n_studies: int) -> str:
             f"  squared error of ratings and prediction together, as a share of that of the ratings: "
             f"{found.gain:.2f}; of differences between two new bots {found.gain_of_differences:.2f}"
         )
+    lines.append("Raters who rate more than once, half of the variance within bots theirs:")
+    for name in RATERS:
+        told = ", ".join(
+            f"{what} {100 * one.share:.1f} % (width {one.width:.1f})"
+            for what, one in simulated_raters(name, n_studies // 50 or 1).items()
+        )
+        lines.append(f"  {name}, {n_studies // 50 or 1} studies: {told}")
     return "\n".join(lines)
 
 

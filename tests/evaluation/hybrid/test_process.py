@@ -12,9 +12,9 @@ from evaluation.hybrid.means import BotMeans, BotSums
 from evaluation.hybrid.mixture import Mixture, Noise
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.process import TAUS, THETAS, Process
-from evaluation.hybrid.process_folds import ProcessFolds
+from evaluation.hybrid.process_folds import Means, ProcessFolds
 from evaluation.stats.correlation import permutations
-from tests.validation.simulated import simulated
+from tests.validation.simulated import simulated, simulated_raters
 
 BLOCKS = [np.array([0, 1, 2]), np.array([3, 4])]
 
@@ -129,6 +129,66 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     assert found.gain_of_differences < 0.5
     # What lies outside the model is not covered, which is why such a mean never stands alone.
     assert told["together, a bot unlike the others"].share < 0.8
+
+
+def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra() -> None:
+    """Of the joint normal distribution of all means, given those of the others and the bot's own."""
+    means = bots()
+    at, rating, noise = np.array([2.0, -1.0, 4.0, 9.0, 0.5]), 57.0, 1 / 30
+    shared = np.linspace(0.002, 0.012, len(means.bots))
+    process = Process(means, BLOCKS)
+    posterior = process.posterior(means.rating[None])
+    expected = process.expected(posterior, at)
+    own = process.noise_at(posterior, at, noise, shared)
+    n, weights, told = len(means.bots), [], []
+    for weight, v, k, c, _, _ in dense(means, at):
+        # True mean, own mean rating, the others' mean ratings; a level of any size in all of them.
+        whole = np.block(
+            [
+                [np.array([[c, c]]), k[None]],
+                [np.array([[c, c + noise]]), (k + shared)[None]],
+                [k[:, None], (k + shared)[:, None], v],
+            ]
+        )
+        whole = means.variance * (whole + 1e5)
+        gain = np.linalg.solve(whole[2:, 2:], whole[2:, :2]).T
+        middle = 50 + gain @ (means.rating - 50)
+        left = whole[:2, :2] - gain @ whole[2:, :2]
+        weights.append(weight * stats.norm(middle[1], left[1, 1] ** 0.5).pdf(rating))
+        mean = middle[0] + left[0, 1] / left[1, 1] * (rating - middle[1])
+        told.append((mean, left[0, 0] - left[0, 1] ** 2 / left[1, 1]))
+    weights = np.array(weights) / sum(weights)
+    means_told, variances = np.array(told).T
+    together = expected.given(rating, own)
+    assert n == 7
+    assert together.mean[0] == pytest.approx(weights @ means_told, rel=1e-5)
+    spread = weights @ (variances + (means_told - weights @ means_told) ** 2)
+    assert together.variance[0] == pytest.approx(spread, rel=1e-4)
+    # Who shares no rater has a noise of its own.
+    apart = process.noise_at(posterior, at, noise, np.zeros(n))
+    alone = Noise.alone(means.variance * noise)
+    assert expected.given(rating, apart).mean == pytest.approx(expected.given(rating, alone).mean)
+
+
+@pytest.mark.parametrize(
+    "name", ["six raters of each bot alone, five ratings each", "two bots a rater, five ratings of each"]
+)  # fmt: skip
+def test_intervals_hold_where_raters_rate_more_than_once(name) -> None:
+    for what, found in simulated_raters(name, 60, seed=4).items():
+        assert found.share >= 0.95 - 2 * found.error, (what, found)
+
+
+def test_conversations_drawn_again_spread_predictions_as_the_closed_form_says() -> None:
+    rng = np.random.default_rng(5)
+    means = bots()
+    told = Means({"one": (0, 1, 2), "two": (3, 4)}, means, {})
+    x = rng.normal(size=(40, 5)) * means.scale + 1
+    process = Process(means, BLOCKS)
+    posterior = process.posterior(means.rating[None])
+    line = process.line(process.answers(posterior), 0, ())
+    drawn = line.predict(x)[rng.integers(0, 40, size=(20_000, 40))].mean(axis=1)
+    added = told.expected("", x).variance[0] - process.expected(posterior, x.mean(axis=0)).variance
+    assert added[0] == pytest.approx(drawn.var(), rel=0.03)
 
 
 def noise_of(values, rows, codes, raters=None):

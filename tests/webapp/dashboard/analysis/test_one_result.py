@@ -299,7 +299,7 @@ def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_no
     assert "by a Gaussian process with known noise" in told
     assert f"{len(result['features'])} metrics of conversations in the blocks" in told
     assert f"{result['n_conversations']} conversations of 7 bots" in told
-    assert "V = θI + Σ_b τ_b K_b + diag(1 / n_eff,j)" in told
+    assert "V = θI + Σ_b τ_b K_b + N, μ flat" in told
     assert "θ ∈ {0.002, 0.01, 0.04, 0.15, 0.5}" in told
 
     # A notebook that reads the same study fits the same numbers.
