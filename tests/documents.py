@@ -5,7 +5,7 @@ A comment above a block says how:
     <!-- tested: commands -->                run one after another by tests/journeys/test_documents.py
     <!-- tested: notebook -->                run there too, as cells of a notebook
     <!-- tested: bots.yaml -->               read by what reads such a file: also metrics.yaml, study, training, settings, conversation
-    <!-- tested: tests/…::test_name -->      run by that test
+    <!-- tested: tests/…::test_name -->      read from here by that test, by `blocks_tested`
     <!-- tested: arguments, REASON -->       the commands take these arguments; why they are not run
     <!-- tested: not, REASON -->             why it cannot be run
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,31 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[1]
 _HOW = re.compile(r"<!-- tested: (?P<how>[^,]+?)(?:, (?P<reason>.+?))? -->\s*$", re.DOTALL)
 _MARKDOWN = MarkdownIt()
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A command within a sentence.
+
+    Attributes:
+        line: where its paragraph begins, from 1.
+    """
+
+    document: str
+    line: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.document}:{self.line}"
+
+    @property
+    def written(self) -> list[Sequence[str]]:
+        """Return its name and arguments, for `(--one | --other)` once with each."""
+        head, *choices = re.split(r"[()]", re.sub(r"[…\[\]]", " ", self.text))
+        ways = choices[0].split("|") if choices else [""]
+        rest = " ".join(choices[1:])
+        return [shlex.split(f"{head} {way} {rest}") for way in ways]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +109,24 @@ def blocks_tested(how: str) -> list[Block]:
     """Return all blocks that are tested in one way, and that there are some."""
     found = [block for block in blocks_all() if block.how == how]
     assert found, f"no document has a block of {how}"
+    return found
+
+
+def inline_commands(names: Collection[str]) -> list[Inline]:
+    """Return the commands that stand in sentences of README and the documentation.
+
+    Args:
+        names: of commands. One of them alone, without an argument, speaks of the command and is left out.
+    """
+    found = []
+    for document in documents():
+        for token in _MARKDOWN.parse((ROOT / document).read_text(encoding="utf-8")):
+            for part in token.children or ():
+                text = re.sub(r"^(python )?manage\.py |^confab ", "", part.content)
+                name, _, arguments = text.partition(" ")
+                is_called = text != part.content or "--" in arguments
+                if part.type == "code_inline" and arguments and name in names and is_called:
+                    found.append(Inline(document, (token.map or [0])[0] + 1, text))
     return found
 
 

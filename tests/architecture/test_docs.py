@@ -12,7 +12,7 @@ import pytest
 from chatbots.registry import bot_list
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from webapp.command_line import SHORT
 from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
 from webapp.dashboard.management.commands.docs import DOCUMENTS
@@ -94,9 +94,11 @@ def test_the_bot_of_the_documentation_works() -> None:
     from chatbots import Conversation, Turn
     from chatbots.registry import bots
 
-    (code,) = (block.text for block in blocks_of("docs/extend.md") if block.language == "python")
+    [block] = blocks_tested(
+        "tests/architecture/test_docs.py::test_the_bot_of_the_documentation_works"
+    )
     try:
-        exec(compile(code, "docs/extend.md", "exec"), {"__name__": "documented_bot"})
+        exec(compile(block.text, "docs/extend.md", "exec"), {"__name__": "documented_bot"})
         bot = bots.get("shouter")
         assert bot.answer([Conversation(id="1", turns=(Turn("human", "hi"),))]) == ["HI"]
         assert bot.answer([Conversation(id="2", turns=())]) == ["HELLO!"]

@@ -12,17 +12,37 @@ from typing import Any
 
 import pytest
 import yaml
+from django.core.management.base import CommandError
 
 from chatbots.configured import configured_bots
 from chatbots.outside import values_read
 from chatbots.training.config import TrainingConfig
 from evaluation.metrics.configured import configured_metrics
-from tests.documents import ROOT, Block, blocks_all, blocks_tested, words_of
-from webapp.command_line import SHORT, _Commands
+from tests.documents import ROOT, Block, blocks_all, blocks_tested, inline_commands, words_of
+from webapp.command_line import SHORT, _Commands, commands_described
 from webapp.studies.examples import study_example
 from webapp.studies.study_file import study_file_made, study_file_text
 
 READ = ("bots.yaml", "metrics.yaml", "study", "training", "settings", "conversation")
+
+
+def reads(test: str) -> bool:
+    """Return whether a test, or what it uses of its file, calls `blocks_tested` with the test's own id."""
+    path, _, name = test.partition("::")
+    made: dict[str, ast.stmt] = {}
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made[node.name] = node
+        elif isinstance(node, ast.Assign):
+            made |= {one.id: node for one in node.targets if isinstance(one, ast.Name)}
+    assert name in made, f"{path} has no {name}"
+    used, looked_at = {name}, list[ast.AST]()
+    while new := [made.pop(one) for one in used & made.keys()]:
+        looked_at += [inner for node in new for inner in ast.walk(node)]
+        used |= {node.id for node in looked_at if isinstance(node, ast.Name)}
+        used |= {node.arg for node in looked_at if isinstance(node, ast.arg)}  # its fixtures
+    texts = {node.value for node in looked_at if isinstance(node, ast.Constant)}
+    return test in texts and "blocks_tested" in used
 
 
 @pytest.mark.parametrize("block", blocks_all(), ids=lambda block: block.place)
@@ -30,13 +50,10 @@ def test_every_block_is_tested_or_says_why_not(block: Block) -> None:
     if block.how in ("not", "arguments"):
         assert len(block.reason) > 8, "a reason that a reader accepts"
     elif block.how.startswith("tests/"):
-        path, _, name = block.how.partition("::")
-        names = {
-            node.name
-            for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
-        assert name in names, f"{path} has no {name}"
+        if included := re.match(r"{literalinclude} (.+)", block.language):
+            assert (ROOT / "docs" / included[1]).is_file()
+        else:
+            assert reads(block.how), f"{block.how} does not ask for blocks_tested of itself"
     else:
         ways = ("commands", "notebook", *READ)
         assert block.how in ways, (
@@ -58,6 +75,30 @@ def test_commands_take_the_arguments_shown(block: Block) -> None:
             command.create_parser("confab", name).parse_args([*SHORT.get(name, ())[1:], *given])
         for named in re.findall(r"\S+/configs/\S+", " ".join(given)):
             assert (ROOT / named).is_file(), named
+
+
+def test_commands_within_sentences_take_the_arguments_shown() -> None:
+    names = {*commands_described(), *SHORT, *(command for command, *_ in SHORT.values())}
+    found = inline_commands(names)
+    assert len(found) >= 10
+    for inline in found:
+        for name, *given in inline.written:
+            command = _Commands(["confab", name]).fetch_command(name)
+            parser = command.create_parser("confab", name)
+            parser.allow_abbrev = False
+            for group in parser._mutually_exclusive_groups:
+                group.required = False
+            for action in parser._actions:
+                # A sentence may name a part of the command; KEY and ID stand for a reader's own.
+                action.required, action.type = False, None
+                if not action.option_strings:
+                    action.nargs = "*"
+                elif action.nargs is None:
+                    action.nargs = "?"
+            try:
+                parser.parse_args(given)
+            except (SystemExit, CommandError) as refusal:
+                pytest.fail(f"{inline.place}: {inline.text}: {refusal}")
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,22 @@ from tests.chatbots.endpoint_server import (
     says,
     serving,
 )
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from tests.tiny_gguf import save_gguf
 
 pytestmark = pytest.mark.usefixtures("meter")
 
+TESTED_BY = (
+    "tests/chatbots/test_serving_recipes.py::test_every_entry_of_the_page_is_a_bot",
+    "tests/chatbots/test_serving_recipes.py::test_llama_cpps_own_server",
+    "tests/chatbots/test_serving_recipes.py::test_vllm_by_its_protocol",
+    "tests/chatbots/test_serving_recipes.py::test_tgi_by_its_protocol",
+    "tests/chatbots/test_serving_recipes.py::test_ollama_by_its_protocol",
+)
 ENTRIES = [
     entry
-    for block in blocks_of("docs/serving.md")
-    if block.language == "yaml"
+    for test in TESTED_BY
+    for block in blocks_tested(test)
     for entry in yaml.safe_load(block.text)
 ]
 LONG_ADVICE = "A lower `window` in bots.yaml sends fewer turns"

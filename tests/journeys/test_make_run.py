@@ -18,6 +18,7 @@ import pytest
 
 from tests.conftest import ROOT, free_port
 from tests.databases import migrated_file
+from tests.documents import blocks_tested
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,6 +26,8 @@ pytestmark = [
         bool(os.environ.get("DATABASE_URL")), reason="make run is embedded; tested in that run"
     ),
 ]
+
+HERE = "tests/journeys/test_make_run.py::test_make_run_serves_and_ctrl_c_stops_everything"
 
 
 def living(data_dir: Path, variable: str = "CONFAB_DATA_DIR") -> list[psutil.Process]:
@@ -82,8 +85,11 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
     if not is_first:
         used_before(tmp_path, env)
     output = (tmp_path / "make.log").open("w")
+    # README and the documentation have the same two commands; what runs here is the suite.
+    [(run, suite)] = {tuple(block.commands) for block in blocks_tested(HERE)}
+    assert suite == "make test"
     make = subprocess.Popen(
-        ["make", "run"], cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True
+        run.split(), cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True
     )
 
     def healthy() -> bool:

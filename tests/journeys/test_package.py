@@ -24,6 +24,7 @@ from packaging.version import Version
 from chatbots.release import VERSION
 from tests.architecture.source import PACKAGES, modules
 from tests.conftest import ROOT, free_port
+from tests.documents import blocks_tested, words_of
 from tests.journeys.test_make_run import living, wait_for
 
 MOST_BYTES = 100 * 1024 * 1024
@@ -190,8 +191,13 @@ def test_the_installed_command_migrates_and_serves(
     # Known by what its processes were started with; nothing names the data folder, which is the usual one.
     serving = environment(PORT=str(port), CONFAB_CHANNEL_PREFIX=str(tmp_path))
     log = (tmp_path / "run.log").open("w")
+    [block] = blocks_tested(
+        "tests/journeys/test_package.py::test_the_installed_command_migrates_and_serves"
+    )
+    [words] = map(words_of, block.commands)
+    assert words
     command = subprocess.Popen(
-        [confab, "run"], cwd=tmp_path, env=serving, stdout=log, stderr=log, start_new_session=True
+        [confab, *words], cwd=tmp_path, env=serving, stdout=log, stderr=log, start_new_session=True
     )
 
     def healthy() -> bool:

@@ -19,7 +19,7 @@ import pytest
 
 from chatbots.corpora.reader import corpus_read
 from tests.conftest import ROOT, ConfabServer
-from tests.documents import blocks_of
+from tests.documents import blocks_tested, words_of
 from webapp.participant.rehearsal import OutsideDoors, frames_until, say
 
 pytestmark = pytest.mark.slow
@@ -160,7 +160,10 @@ def evaluated_by_the_documented_job(
     named = {"URL": server.url, "TOKEN": answer(server, *asked)["token"], "STUDY": "lab"}
     for name, value in {**named, "BOT": "eliza"}.items():
         monkeypatch.setenv(f"CONFAB_{name}", value)
-    reading, job = (one.text for one in blocks_of("docs/api.md") if one.language == "python")
+    shown = blocks_tested(
+        "tests/journeys/test_research.py::test_from_ratings_to_an_export_and_a_job_of_ci"
+    )
+    reading, job = (block.text for block in shown)
     monkeypatch.chdir(server.data_dir)
     rated_conversations(Path("more.jsonl.gz"), n_bots=1)
     reading = reading.replace("https://confab.example.org", server.url)
@@ -255,9 +258,13 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
         {"key": "job", "title": "Job?", "kind": "text"},
     ]
     server.add_study("rehearsed", ["test-quick", "eliza"], min_exchanges=2, questions=asked)
-    played = answer(
-        server, "rehearse", "--study", "rehearsed", "--people", "6", "--url", server.url
+    shown = blocks_tested(
+        "tests/journeys/test_research.py::test_rehearsal_fills_a_study_and_is_marked"
     )
+    [command] = {command for block in shown for command in block.commands}
+    smaller = {"demo": "rehearsed", "30": "6"}
+    words = [smaller.get(word, word) for word in words_of(command) or ()]
+    played = answer(server, *words, "--url", server.url)
     assert (played["people"], played["done"], played["failed"]) == (6, 6, [])
     file = server.data_dir / "ratings.csv"
     export = ["export", "--study", "rehearsed", "--what", "ratings", "--format", "csv", "--output"]

@@ -1,5 +1,6 @@
 """RUBER and BERT-RUBER: parts against their formulas, the blend over a set, and what is said where there is no reference."""
 
+import gzip
 import json
 
 import numpy as np
@@ -16,6 +17,7 @@ from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, item_scores
 from evaluation.metrics.ruber import BertRuber, Ruber
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.metrics.trained import trained_register
+from tests.documents import blocks_tested
 from tests.evaluation.training.checkpoints import pone_checkpoint
 
 CONTEXT = ("Do you like the sea?",)
@@ -104,16 +106,20 @@ def test_what_is_missing_is_counted_by_part(trainings):
     assert blend["skipped"] == {NO_REFERENCE: 1, BLANK: 1, NO_CONTEXT: 1}
 
 
-def test_a_notebook_judges_by_it(trainings, tmp_path):
-    import confab
-
+def test_a_notebook_judges_by_it(trainings, tmp_path, monkeypatch):
     items = [
         {"id": k, "context": CONTEXT, "response": one.response, "reference": one.reference, "ratings": [{"good": k}]}
         for k, one in enumerate(REPLIES)
     ]  # fmt: skip
-    (tmp_path / "judged.jsonl").write_text("\n".join(map(json.dumps, items)))
-    ours = BertRuber("ours", checkpoint=str(trainings / "by-bert"))
-    found = confab.judge(tmp_path / "judged.jsonl", [ours])["ours"].to_json()["columns"]
+    with gzip.open(tmp_path / "judged_replies.jsonl.gz", "wt") as file:
+        file.write("\n".join(map(json.dumps, items)))
+    [block] = blocks_tested("tests/evaluation/metrics/test_ruber.py::test_a_notebook_judges_by_it")
+    shown = block.text.replace("path/to/bert-ruber-lite", str(trainings / "by-bert"))
+    *cells, last = shown.strip().splitlines()
+    monkeypatch.chdir(tmp_path)
+    notebook: dict = {}
+    exec("\n".join(cells), notebook)
+    found = eval(last, notebook)
     assert {name: one["n"] for name, one in found.items()} == {
         "ours_bot": 4,
         "ours_referenced_bot": 3,

@@ -12,7 +12,7 @@ from django.core.cache import caches
 from django.test import Client
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from webapp.core.rights import Right
 from webapp.core.tokens import token_make
 
@@ -52,7 +52,9 @@ def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -
     rights = [Right.READ, Right.RUN]
     token = token_make(user=make_staff(*rights), name="ci", rights=rights)[1]
     (tmp_path / "more.jsonl").write_text("{}\n")
-    [block] = [one for one in blocks_of("docs/api.md") if one.language == "sh"]
+    [block] = blocks_tested(
+        "tests/webapp/api/test_documented.py::test_the_calls_that_the_documentation_shows"
+    )
     commands = block.text.replace("$TOKEN", token).replace("$URL", "").splitlines()
     *asked, following = commands
     answers = [called(command, tmp_path) for command in asked]

@@ -13,6 +13,7 @@ from django.urls import resolve
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from tests.builders import make_conversation, make_study
+from tests.documents import blocks_tested
 from webapp.core.log_lines import FIELDS, Lines
 from webapp.core.redaction import RedactTokens
 from webapp.core.requests import HEADER
@@ -41,6 +42,11 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
         "unknown",
     ]
     assert all(isinstance(line["duration_ms"], float) and line["status"] for line in found)
+    [shown] = blocks_tested(
+        "tests/webapp/core/test_requests.py::test_a_requests_line_has_names_and_ids_and_no_address"
+    )
+    # The documentation shows one of a page of a chat.
+    assert found[1].keys() == json.loads(shown.text).keys()
     assert found[0]["request_id"] == entered[HEADER]
     assert len({line["request_id"] for line in found}) == 5
     assert [line.get("conversation_id") for line in found[:3]] == [None, str(chat.pk), None]

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.builders import exchange, fail_reply, make_conversation, make_study
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from webapp.conversations.services import turn_add_human
 from webapp.core.models import Process
 from webapp.core.processes import SILENT_AFTER, Signs, processes_living
@@ -143,10 +143,10 @@ def test_it_is_closed_to_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_rules_of_the_documentation_ask_for_what_is_there() -> None:
-    blocks = [
-        yaml.safe_load(b.text) for b in blocks_of("docs/operating.md") if b.language == "yaml"
-    ]
-    scrape, rules = blocks
+    shown = blocks_tested(
+        "tests/webapp/operating/test_metrics.py::test_the_rules_of_the_documentation_ask_for_what_is_there"
+    )
+    scrape, rules = (yaml.safe_load(block.text) for block in shown)
     assert scrape["scrape_configs"][0]["job_name"] == "confab"
     text = Client().get("/metrics").content.decode()
     known = {family.name for family in text_string_to_metric_families(text)}

@@ -19,7 +19,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from tests.builders import make_conversation, make_study
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from webapp.bots.models import Alert
 from webapp.conversations.models import Conversation
 from webapp.core import processes
@@ -292,7 +292,9 @@ def test_what_is_told_looks_as_the_documentation_says(lab: Receiver) -> None:
     Job.objects.update(created_at=timezone.now() - timedelta(seconds=412))
     look()
     sent()
-    (shown,) = [b for b in blocks_of("docs/operating.md") if '"queue_still"' in b.text]
+    [shown] = blocks_tested(
+        "tests/webapp/operating/test_watching.py::test_what_is_told_looks_as_the_documentation_says"
+    )
     documented, (told, *_rest) = json.loads(shown.text), lab.heard[0]
     assert told.keys() == documented.keys()
     assert told["words"] == documented["words"]

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_study
 from tests.conftest import free_port
-from tests.documents import blocks_of
+from tests.documents import blocks_tested
 from webapp.bots.health import bot_answered, bot_put_back
 from webapp.bots.models import Alert, BotAside
 from webapp.runs import alerts
@@ -59,9 +59,8 @@ def test_each_way_is_told_once(told: list[Any]) -> None:
     job_do(job)
     job_do(Job.objects.create(kind="alert", inline=True))
     [(found, _headers)] = told
-    [documented] = [
-        json.loads(one.text) for one in blocks_of("docs/production.md") if one.language == "json"
-    ]
+    [shown] = blocks_tested("tests/webapp/runs/test_alerts.py::test_each_way_is_told_once")
+    documented = json.loads(shown.text)
     assert found.keys() == documented.keys()
     assert found["studies"][0].keys() == documented["studies"][0].keys()
     assert found["event"] == "bot_set_aside"
