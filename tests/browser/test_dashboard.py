@@ -266,6 +266,28 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     expect(page.locator(".side-menu nav")).to_be_hidden()
 
 
+def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    # Of three rated bots no fit says much, but its page has all its parts.
+    fitted = ("fit_hybrid", "--study", "imported", "--features", "words_bot,words_user", "--json")
+    assert json.loads(lab.manage(*fitted).stdout)["n_bots"] == 3
+    page = new_page(1366, 900)
+    sign_in(page, lab)
+    study = f"{lab.url}/dashboard/studies/imported"
+    # Two conversations beside each other, by the ways of the pages.
+    page.goto(f"{study}/conversations/")
+    page.get_by_role("link", name="Beside…").click()
+    page.locator("[data-row]").nth(1).click()
+    expect(page.get_by_role("heading", name="Two conversations side by side")).to_be_visible()
+    accessible(page)
+    for address in [
+        *("hybrid/", "statistics/correlations/", "agreement/", "fits/", "export/"),
+        *("../../benchmark/", "../../tokens/"),
+    ]:
+        page.goto(f"{study}/{address}")
+        accessible(page)
+        no_sideways_scroll(page)
+
+
 def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
     page = new_page()
     sign_in(page, lab)
