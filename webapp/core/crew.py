@@ -155,7 +155,11 @@ class CrewedPages:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith(settings.STATIC_URL):
-            await self.application(scope, receive, send)
+            # A thread of its own even so. Where a client did not wait for its last answer, the server begins the
+            # next request in the context of the last one, whose thread is with somebody else by then.
+            with ThreadPoolExecutor(1, "static") as thread:
+                async with ThreadSensitiveContext(executor=thread):
+                    await self.application(scope, receive, send)
             return
         is_health = path.removeprefix(settings.CONFAB_PATH_PREFIX) in ("/healthz", "/metrics")
         crew = self._health if is_health else self._pages

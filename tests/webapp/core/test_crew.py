@@ -138,6 +138,20 @@ async def test_static_files_and_health_wait_for_nobody() -> None:
     assert await slow.status() == 200
 
 
+async def test_a_static_file_asked_for_before_a_page_was_answered_is_served() -> None:
+    pages = CrewedPages(Page(), n_threads=1, wait_s=30)
+    files: list[Visit] = []
+
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        await Page()(scope, receive, send)
+        # As uvicorn does with what a connection has brought meanwhile.
+        files.append(Visit(pages, "/static/core/confab.css", whole=False))
+
+    assert await Visit(CrewedPages(page, n_threads=1, wait_s=30), "/").status() == 200
+    files[0].end_body()
+    assert await files[0].status() == 200
+
+
 async def test_who_sends_slowly_holds_no_thread() -> None:
     page = Page()
     pages = CrewedPages(page, n_threads=1, wait_s=30)
