@@ -148,8 +148,8 @@ class Training(ABC, Generic[B, L]):
         """Return an empty window of the log."""
 
     @abstractmethod
-    def validate(self) -> dict[str, float]:
-        """Measure on validation data; `loss` among it decides which weights are the best."""
+    def validate(self) -> dict[str, float] | None:
+        """Measure on validation data; `loss` among it decides which weights are the best; None: the newest are."""
 
     @abstractmethod
     def keep_best(self) -> None:
@@ -313,6 +313,10 @@ class Training(ABC, Generic[B, L]):
     def _validate(self, metrics: MetricsLog) -> None:
         progress = self.progress
         found = self.validate()
+        if found is None:
+            progress.best_step = progress.step
+            self.keep_best()
+            return
         metrics.write(progress.step, "validation", found)
         log.info("%s, batch %d: validation %s", self.name, progress.step, found)
         if found["loss"] < progress.best_loss:

@@ -31,7 +31,7 @@ class Progress:
         step: batches learnt from, over all epochs.
         epoch: the one under way, from 0.
         batch: batches of it that are done.
-        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own.
+        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own. Infinite where nothing is held out.
         best_step: when that was; 0: not yet.
         worse: validations since.
         plateaus: validations that were no better than the best before them.

@@ -73,7 +73,8 @@ class Prepared:
     """Everything a training reads.
 
     Attributes:
-        train, validation: examples of each part.
+        train: examples to learn from.
+        validation: those that choose the best weights; None: the last ones are kept.
         test: those that the finished network is measured on; None: only validation.
         digest: of all that the examples were made of: texts, negatives, resources.
         files: what scoring needs beside the weights, by file name: a vocabulary, counts.
@@ -81,7 +82,7 @@ class Prepared:
     """
 
     train: Examples
-    validation: Examples
+    validation: Examples | None
     test: Examples | None = None
     digest: str
     files: Mapping[str, bytes] = field(default_factory=dict)

@@ -39,7 +39,8 @@ class MetricTrained:
     Attributes:
         checkpoint: folder of the best checkpoint.
         epochs: how many were begun.
-        best: `validation_loss`, `step`, and figures on the test part (`test_…`); NaN where undefined.
+        best: `validation_loss`, unless nothing was held out for it, `step`, and figures on the test part (`test_…`); NaN
+            where undefined.
         examples_per_s: learnt from per second, validation not counted.
         skipped: batches left out because their gradient was not finite.
     """
@@ -207,7 +208,9 @@ class _MetricTraining(Training[Any, ExampleLoss]):
     def window(self) -> ExampleWindow:
         return ExampleWindow()
 
-    def validate(self) -> dict[str, float]:
+    def validate(self) -> dict[str, float] | None:
+        if self.prepared.validation is None:
+            return None
         return self.learned.measure(
             self.model, self.prepared.validation, self.config.optimiser.batch_size
         )
@@ -246,7 +249,9 @@ class _MetricTraining(Training[Any, ExampleLoss]):
         found = checkpoint_read(folder)
         if not found.manifest.metrics:
             weights_fill(self.model, found)
-            best = {"validation_loss": progress.best_loss, "step": float(progress.best_step)}
+            best = {"step": float(progress.best_step)}
+            if self.prepared.validation is not None:
+                best = {"validation_loss": progress.best_loss, **best}
             if self.prepared.test is not None:
                 measured = self.learned.measure(
                     self.model, self.prepared.test, self.config.optimiser.batch_size

@@ -54,8 +54,6 @@ from evaluation.training.rade_data import (
 from evaluation.training.registry import register_learned
 
 INPUTS = "inputs.safetensors"
-_HELD_OUT = 8
-"""Validation is one in so many contexts of what is not kept back."""
 
 
 class RadeOptions(Values):
@@ -71,6 +69,8 @@ class RadeOptions(Values):
         split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks, for
             comparison with published figures only.
         folds, fold, fold_seed: contexts are dealt into folds; this one is kept back and measured on. −1: none is.
+        held_out: share of the other contexts for validation, taken as one in 2, 3, 4, …; 0: all are learnt from, nothing
+            is chosen, and the last weights are kept.
         chosen_by: what of validation decides the best weights: "correlation", the mean of Pearson and Spearman of
             s_a (3), or "error", its squared error, which is steadier on few pairs.
         axes, hidden, members: of the lite network.
@@ -89,6 +89,7 @@ class RadeOptions(Values):
     folds: int = Field(5, ge=2)
     fold: int = Field(0, ge=-1)
     fold_seed: int = 11
+    held_out: Number = Field(0.125, ge=0, le=0.5)
     chosen_by: Literal["correlation", "error"] = "correlation"
     axes: int = Field(16, ge=0)
     hidden: Size = 32
@@ -267,6 +268,10 @@ class Rade(LearnedMetric):
         }
         if options.fold >= options.folds:
             found["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
+        if not options.held_out and (config.optimiser.patience or config.optimiser.plateau != 1):
+            found["held_out"] = (
+                "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
+            )
         if options.network == "lite" and config.backbone != BackboneConfig():
             found["network"] = (
                 "the lite network reads frozen MiniLM only; leave backbone out, or say full"
@@ -283,7 +288,7 @@ class Rade(LearnedMetric):
         parts = parted(
             [pair for found in files for pair in (found.rows if rows else found.pairs)], options
         )
-        for name in ("train", "validation"):
+        for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
                 raise CorpusError(
                     f"the {name} part holds {len(parts[name])} rated pairs; give more"
@@ -302,7 +307,7 @@ class Rade(LearnedMetric):
         told = [[asdict(pair) for pair in parts[name]] for name in parts]
         return Prepared(
             train=examples["train"],
-            validation=examples["validation"],
+            validation=examples["validation"] if parts["validation"] else None,
             test=examples["test"] if parts["test"] else None,
             digest=hashlib.sha256(canonical_json(told).encode()).hexdigest()[:16],
             files=dumped,
@@ -358,7 +363,9 @@ def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[R
         folds = dealt(rest, options.folds, options.fold_seed)
         test = [pair for pair, fold in zip(rest, folds, strict=True) if fold == options.fold]
         rest = [pair for pair, fold in zip(rest, folds, strict=True) if fold != options.fold]
-    held_out = dealt(rest, _HELD_OUT, options.fold_seed) == 0
+    held_out = np.zeros(len(rest), dtype=bool)
+    if options.held_out:
+        held_out = dealt(rest, round(1 / options.held_out), options.fold_seed) == 0
     return {
         "train": [pair for pair, held in zip(rest, held_out, strict=True) if not held],
         "validation": [pair for pair, held in zip(rest, held_out, strict=True) if held],

@@ -1,9 +1,11 @@
 """RADE trained on a few rated pairs, lite and full, in two stages, and the metric that its checkpoint gives."""
 
 import json
+import math
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from chatbots.corpora.reader import EVERYDAY, Dialogue, corpus_read
 from chatbots.outside import ValuesError
@@ -87,6 +89,34 @@ def test_the_lite_network_learns_and_is_measured(folder, lite):
     assert np.mean(told[-3:]) < 0.8 * np.mean(told[:3])
     assert {"test_pearson", "test_spearman", "test_kendall", "test_squared_error"} <= set(lite.best)
     assert lite.best["test_pearson"] > 0.3
+
+
+def test_without_validation_all_other_contexts_are_learnt_from_and_the_last_weights_are_kept(
+    folder,
+):
+    config = config_check(values("all", held_out=0), folder)
+    prepared = RadeTraining().prepare(config, NO_DIALOGUES, "cpu")
+    assert prepared.validation is None
+    assert prepared.train.n + prepared.test.n == 40
+    found = train(config, folder / "metrics" / "all")
+    assert found.best["step"] == 12 * prepared.train.n_batches(16)  # the last of 12 epochs
+    assert "validation_loss" not in found.best
+    assert math.isfinite(found.best["test_pearson"])
+    log = (folder / "metrics" / "all" / "log.jsonl").read_text()
+    assert '"kind": "validation"' not in log
+    kept = load_file(found.checkpoint / "model.safetensors")
+    last = load_file(folder / "metrics" / "all" / "state.safetensors")
+    assert kept["out"].equal(last["model.out"])
+    patient = {**values(held_out=0), "optimiser": {"batch_size": 16, "patience": 2}}
+    with pytest.raises(ValuesError, match=r"optimiser.patience must be 0"):
+        config_check(patient, folder)
+
+
+def test_the_share_held_out_is_of_contexts(folder):
+    for share, n in ((0.5, 8), (0.25, 4), (0.125, 2)):  # of 16 contexts beside the fold
+        config = config_check(values(held_out=share), folder)
+        held = RadeTraining().prepare(config, NO_DIALOGUES, "cpu").validation
+        assert abs(len({context_key(pair) for pair in held.pairs}) - n) <= 1
 
 
 def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
