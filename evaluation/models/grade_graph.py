@@ -240,12 +240,17 @@ def _bits(words: np.ndarray) -> np.ndarray:
     return np.unpackbits(words.view(np.uint8), axis=1)
 
 
-def graph_read(path: Path) -> Graph:
-    """Read triples, one per line: JSON `{"head", "relation", "tail"}`, or `relation TAB head TAB tail`; plain or `.gz`.
+def graph_read(*paths: Path) -> Graph:
+    """Read triples of one file or several, one per line: JSON `{"head", "relation", "tail"}`, or `relation TAB head TAB tail`;
+    plain or `.gz`.
 
     Raises:
         GraphError: a line that is neither.
     """
+    return Graph(edge for path in paths for edge in _edges_read(path))
+
+
+def _edges_read(path: Path) -> list[tuple[str, str]]:
     opener = gzip.open if path.suffix == ".gz" else open
     edges = []
     with opener(path, "rt", encoding="utf-8") as lines:
@@ -264,7 +269,7 @@ def graph_read(path: Path) -> Graph:
                 ) from None
     if not edges:
         raise GraphError(f"{path} holds no triple")
-    return Graph(edges)
+    return edges
 
 
 def _node(text: str) -> str:

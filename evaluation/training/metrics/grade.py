@@ -7,11 +7,11 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from chatbots.corpora.reader import CorpusError, Dialogue
@@ -38,15 +38,25 @@ from evaluation.training.negatives import (
 )
 from evaluation.training.registry import register_learned
 
-STATIC = "static"
+STATIC, WORDNET = "static", "wordnet"
+RELATIONS = Path(__file__).parents[2] / "shipped" / "wordnet" / "relations.tsv.gz"
 KEYWORDS, GRAPH, WORDS, NEAR = "keywords.json", "graph.tsv.gz", "words.txt", "near.npy"
+
+
+_File = Annotated[str, Field(min_length=1)]
+
+
+def _several(files: Any) -> Any:
+    """Read one file as the only one of several."""
+    return [files] if isinstance(files, str) else files
 
 
 class GradeOptions(Values):
     """The keys of GRADE's own; the published setting where nothing is said.
 
     Attributes:
-        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`).
+        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`), or several
+            files, which make one graph; "wordnet": the relations that come with Confab.
         vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
         nodes: "learned": a table of the training's keywords, other words share one row; "fixed": the vectors themselves,
             which every word of theirs has.
@@ -62,7 +72,7 @@ class GradeOptions(Values):
         data_seed: of the false replies.
     """
 
-    graph: str = Field(min_length=1)
+    graph: Annotated[Many[_File], Field(min_length=1), BeforeValidator(_several)]
     vectors: str = Field(default=STATIC, min_length=1)
     nodes: Literal["learned", "fixed"] = "learned"
     text: Literal["pair", "two"] = "pair"
@@ -136,8 +146,8 @@ class Grade(LearnedMetric):
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
         own: GradeOptions = config.own
         found = {}
-        if not graph_path(config).is_file():
-            found["graph"] = f"there is no file {graph_path(config)}"
+        if absent := [path for path in graph_paths(config) if not path.is_file()]:
+            found["graph"] = f"there is no file {absent[0]}"
         if own.vectors != STATIC and not config.path(own.vectors).is_file():
             found["vectors"] = f"there is no file {config.path(own.vectors)}"
         if own.analyser != "usual" and (reason := analyser_missing(own.analyser)):
@@ -153,7 +163,7 @@ class Grade(LearnedMetric):
         analyser = analyser_usual() if own.analyser == "usual" else own.analyser
         said = [turn for _, part in splits.parts() for dialogue in part for turn in dialogue.turns]
         keywords = Keywords.counted(said, analyser)
-        graph = graph_read(graph_path(config)).pruned()
+        graph = graph_read(*graph_paths(config)).pruned()
         table = self._table(config, splits, keywords, graph) if own.nodes == "learned" else None
         reader = reader_of(own, keywords, graph, table[0] if table else None)
         triples = {name: triples_of(part) for name, part in splits.parts()}
@@ -361,9 +371,9 @@ def text_of(
     return features([last, before], reply)
 
 
-def graph_path(config: MetricTrainingConfig) -> Path:
+def graph_paths(config: MetricTrainingConfig) -> list[Path]:
     """Return where the triples of a config are."""
-    return config.path(config.own.graph)
+    return [RELATIONS if name == WORDNET else config.path(name) for name in config.own.graph]
 
 
 def _vectors_file(path: Path) -> FileVectors:

@@ -244,6 +244,12 @@ def test_a_file_without_triples_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "graph.jsonl"
     path.write_text(json.dumps({"head": "dog", "tail": "T-shirt"}) + "\nIsA\tdog\tlive thing\n")
     assert graph_read(path).nodes == ["dog", "live_thing", "t_shirt"]
+    more = tmp_path / "more.tsv"
+    more.write_text("Synonym\tdog\thound\nIsA\tdog\tlive thing\n")
+    both = graph_read(path, more)
+    assert both.nodes == ["dog", "hound", "live_thing", "t_shirt"]
+    assert both.edges.nnz == 3  # what both files tell counts once
+    assert both.digest != graph_read(path).digest
     path.write_text("dog\n")
     with pytest.raises(GraphError, match=r"line 1: 'dog.*tabs"):
         graph_read(path)

@@ -17,8 +17,10 @@ from evaluation.metrics.registry import metrics
 from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import SHIPPED, shipped_names, trained_register
+from evaluation.models.grade_graph import graph_read
 from evaluation.training.config import config_again
 from evaluation.training.loop import train
+from evaluation.training.metrics.grade import graph_paths
 from tests.evaluation.training.grade_builders import config, files_write
 from tests.tiny_models import save_model
 
@@ -141,3 +143,16 @@ def test_what_does_not_fit_is_refused_at_once(folder: Path) -> None:
     }
     with pytest.raises(ValuesError, match="scoring would need the file"):
         config(folder, nodes="fixed")
+    with pytest.raises(ValuesError, match=r"options.graph"):
+        config(folder, graph=[])
+    with pytest.raises(ValuesError, match=r"there is no file .*no.jsonl"):
+        config(folder, graph=["graph.jsonl", "no.jsonl"])
+
+
+def test_a_graph_of_several_files_has_wordnets_relations_too(folder: Path) -> None:
+    paths = graph_paths(config(folder, graph=["graph.jsonl", "wordnet"]))
+    alone, both = graph_read(paths[0]), graph_read(*paths)
+    assert both.hops(["puppy"], ["dog"]) == 2  # IsA
+    assert not alone.knows("puppy")
+    assert both.edges.nnz > alone.edges.nnz
+    assert graph_paths(config(folder, graph="graph.jsonl")) == paths[:1]
