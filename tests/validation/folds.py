@@ -62,7 +62,8 @@ def rade_told(source: Path, work: Path, *, quick: bool) -> str:
     found = folds_measured({**config, "options": options}, work, seeds)
     interval = f" {span(*found.ci95, shares=True)}" if found.ci95 else ""
     return (
-        f"rade-lite, {source.name}: Pearson {share(found.mean(), 3)}{interval}, Spearman "
+        f"rade-lite, {source.name}: Pearson {share(found.mean(), 3)}{interval}, by seed "
+        f"{', '.join(share(one, 3) for one in found.r['pearson'])}, Spearman "
         f"{share(found.mean('spearman'), 3)} ({found.n} pairs, {options.get('folds', 5)} folds by context, "
         f"{len(seeds)} seed{'s' * (len(seeds) > 1)})"
     )
