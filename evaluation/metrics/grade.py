@@ -42,8 +42,12 @@ class _Grade(TrainedMetric):
             # Of the manifest as it is: reading the config would load the network's code, and torch.
             told = self.checkpoint.manifest.config["data"]["corpora"]
             licences = {corpus.get("licence") or "not stated" for corpus in told}
-            self.licence = (
-                f"of the training text: {', '.join(sorted(licences))}; CC BY-SA 4.0 (ConceptNet)"
+            graph = self.checkpoint.manifest.config["options"]["graph"]
+            triples = ["CC BY-SA 4.0 (ConceptNet)"]
+            if "wordnet" in (graph if isinstance(graph, list) else [graph]):
+                triples.append("WordNet's licence")
+            self.licence = "; ".join(
+                [f"of the training text: {', '.join(sorted(licences))}", *triples]
             )
 
     def unavailable_reason(self) -> str | None:

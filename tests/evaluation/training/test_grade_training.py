@@ -55,7 +55,7 @@ def test_the_loss_begins_at_the_margin_and_falls(trained: Path) -> None:
     [
         {"use_graph": False, "negatives": "random"},
         {"hop_attention": False, "neighbours": [2], "middle_rule": "lucene_buckets"},
-        {"neighbours": []},
+        {"neighbours": [], "graph": ["graph.jsonl", "wordnet"]},
     ],
 )
 def test_ablations_are_options(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
@@ -64,6 +64,7 @@ def test_ablations_are_options(folder: Path, tmp_path: Path, options: dict[str, 
         update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 1})}
     )
     assert train(short.in_folder(folder), tmp_path).best["step"] == 1
+    assert ("WordNet" in Grade(checkpoint=str(tmp_path)).licence) == ("graph" in options)
 
 
 def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: Path) -> None:
