@@ -311,6 +311,8 @@ def _judged(
         for column, values in made.items()
         if not wanted or column in wanted
     }
+    for column in wanted:  # none of the replies has one
+        scores.setdefault(column, np.full(len(items), np.nan))
     if isinstance(metric, ReplyMetric) and reads:
         for k in np.flatnonzero(told & judged):
             if len(replies[k]) > 1:

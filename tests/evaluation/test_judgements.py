@@ -217,3 +217,10 @@ def test_what_cannot_be_computed_says_so_and_takes_nobodys_place(file):
     assert "no language model is chosen" in told["unavailable"]
     assert told["n"] == 0
     assert told["pearson"] == {"r": None, "p": None}
+
+
+def test_a_column_asked_by_name_that_no_reply_has_is_undefined_with_its_reason(file):
+    lines = [line(k, "a reply of some words", 1 + k % 4, reference=None) for k in range(5)]
+    found = judge(judgements_read(file(*lines)), ["rouge_2"])["rouge_2"].to_json()
+    assert (found["column"], found["n"]) == ("rouge_2", 0)
+    assert found["skipped"] == {NO_REFERENCE: 5}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+from scipy import stats
 
 from evaluation.judgements import judge
 from evaluation.judgements_printed import agreements_printed
@@ -19,6 +23,7 @@ from evaluation.published.rows import (
     published_sets,
 )
 from evaluation.stats.correlation import fisher_interval
+from tests.validation.replies import exactness, pairs_of_release
 
 
 def test_figures_add_up_to_the_papers_headlines() -> None:
@@ -90,3 +95,90 @@ def test_the_command_s_table_prints_them(tmp_path: Path) -> None:
     printed = agreements_printed(result)
     assert ".136 .140 (n 600)" in printed, "the survey's row of all dialogue models"
     assert "published: Pearson and Spearman of the whole set; Yeh et al." in printed
+
+
+def rouge_by_hand(reply: str, reference: str) -> float:
+    """Return ROUGE-L with beta 1.2 by a recursion over words."""
+
+    def common(x: tuple[str, ...], y: tuple[str, ...]) -> int:
+        if not x or not y:
+            return 0
+        if x[-1] == y[-1]:
+            return common(x[:-1], y[:-1]) + 1
+        return max(common(x[:-1], y), common(x, y[:-1]))
+
+    x, y = tuple(reply.split()), tuple(reference.split())
+    precision, recall = common(x, y) / len(x), common(x, y) / len(y)
+    both = recall + 1.44 * precision
+    return 2.44 * precision * recall / both if both else 0.0
+
+
+def bleu_by_hand(reply: str, reference: str) -> float:
+    """Return the sentence BLEU-4 of COCO's code."""
+    x, y = reply.split(), reference.split()
+    score = 1.0
+    for n in range(1, 5):
+        left = [tuple(y[k : k + n]) for k in range(len(y) - n + 1)]
+        here = [tuple(x[k : k + n]) for k in range(len(x) - n + 1)]
+        matches = 0
+        for gram in here:
+            if gram in left:
+                left.remove(gram)
+                matches += 1
+        score *= ((matches + 1e-15) / (len(here) + 1e-9)) ** 0.25
+    ratio = (len(x) + 1e-15) / (len(y) + 1e-9)
+    return score * (math.exp(1 - 1 / ratio) if ratio < 1 else 1.0)
+
+
+@pytest.mark.parametrize(("metric", "by_hand"), [("rouge_l", rouge_by_hand), ("bleu_4", bleu_by_hand)])  # fmt: skip
+def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
+    metric: str, by_hand: object, tmp_path: Path
+) -> None:
+    words = ["the", "old", "cat", "sat", "on", "a", "mat", "and", "saw", "the", "dog", "run"]
+    rows = [
+        {
+            "id": k,
+            "source": "grade/convai2",
+            "model": "bert_ranker",
+            "context": [f"context {k}"],
+            "response": " ".join(words[k % 4 : k % 4 + 3 + k % 6]),
+            "reference": " ".join(words[k % 3 : k % 3 + 7]),
+            "ratings": [{"coherence": 1 + k * 7 % 5}],
+        }
+        for k in range(30)
+    ]
+    file = tmp_path / "judged.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    one = judge(file, [metric])[metric].to_json()
+    x = [by_hand(row["response"], row["reference"]) for row in rows]  # type: ignore[operator]
+    y = [row["ratings"][0]["coherence"] for row in rows]  # type: ignore[index]
+    values = {"pearson": stats.pearsonr(x, y)[0], "spearman": stats.spearmanr(x, y)[0]}
+    [row] = [one for one in published_rows() if one.set == "grade/convai2" and one.metric == "BLEU-4" and one.source.title.startswith("Yeh")]  # fmt: skip
+    printed = replace(row, n=30, values={how: round(float(r), 3) for how, r in values.items()})
+    found = exactness(one, printed)
+    assert found is not None
+    assert not found.is_off
+    assert found.told == "yes"
+    off = exactness(one, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}))  # fmt: skip
+    assert off is not None
+    assert off.is_off
+    part = exactness(one, replace(printed, n=31))
+    assert part is not None
+    assert (part.is_off, part.told) == (False, "30 of 31")
+    assert exactness(one, replace(printed, is_same=False)) is None
+    assert exactness(one, None) is None
+
+
+def test_the_release_is_validated_under_the_name_of_its_published_rows(tmp_path: Path) -> None:
+    source, target = tmp_path / "rade_emotion.jsonl.gz", tmp_path / "rade.jsonl"
+    with gzip.open(source, "wt", encoding="utf-8") as out:
+        for k in range(6):
+            pair = [("words " * (k + 1), 1 + k % 5), (f"another reply {k}", 3)]
+            for (said, score), (other, of_other) in (pair, pair[::-1]):
+                out.write(json.dumps({"context": [f"hello {k}"], "output": said, "reference": other, "s_output": score, "s_reference": of_other}) + "\n")  # fmt: skip
+    pairs_of_release(source, target, "rade_emotion", None)
+    result = {name: one.to_json() for name, one in judge(target, ["rade", "rouge_l"]).items()}
+    assert result["rouge_l"]["source"] == "rade/emotion"
+    printed = agreements_printed(result)
+    assert "RADE" in printed
+    assert "a random split of rows has copies of test pairs in training" in printed

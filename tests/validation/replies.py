@@ -2,8 +2,9 @@
 
     python -m tests.validation.replies --size quick|full [--data FOLDER]
 
-Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson and Spearman for each data set and
-dialogue model, beside the published rows. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey to
+Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson, Spearman and Kendall with intervals and
+p-values for each data set and dialogue model, beside the published rows. On GRADE's set every registered metric of single
+replies is asked for, so that each that lacks weights or a runtime is named with its reason. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey to
 .0005 where a cell is complete; the exit code is 1 where one does not. A cell of which a part is here is
 printed without that check. `quick` takes 40 replies of each of GRADE's cells. What cannot be computed says why.
 """
@@ -13,16 +14,20 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluation.judgements_printed import cells_of, published_beside, published_printed
-from evaluation.printing import share, span
+from evaluation.printing import probability, share, span
 from evaluation.published.rows import Published, caveats_of
+from evaluation.stats.correlation import METHODS
 from evaluation.training.rade_data import judged_lines, rated_pairs_read
 from tests.validation.validate import ROOT, Confab
 
@@ -31,10 +36,11 @@ QUICK_PER_CELL = 40
 TOLERANCE = 0.0005 + 1e-9
 """Half a digit of the published tables, which print three."""
 METRICS = (
-    "bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "semantic_distance", "word_coherence",
-    "entailment_lite",
+    "bleu_4", "rouge_l", "meteor", "rouge_1", "rouge_2", "semantic_similarity", "semantic_distance", "word_coherence",
+    "grade_lite", "pone_lite", "entailment_lite", "words_bot",
 )  # fmt: skip
-GRADE_METRICS = (*METRICS, "embedding_match", "bert_score")
+GRADE_METRICS = (*METRICS, "bleu_1", "bleu_2", "bleu_3")
+"""Of GRADE's set beside all that are registered: these have published rows of their own."""
 SLOW_METRICS = ("reply_pmi",)
 OTHER_SETS = ("dailydialog_gupta", "dailydialog_zhao", "persona_zhao", "holistic_context")
 RADE_SETS = ("rade_chitchat", "rade_emotion", "rade_persona")
@@ -59,11 +65,55 @@ def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
 def pairs_of_release(source: Path, target: Path, name: str, most: int | None) -> str:
     """Write RADE's system responses, each pair once, as judged items; return what was found in the file."""
     found = rated_pairs_read(source)
-    target.write_text("\n".join(judged_lines(found.pairs[:most], name)), encoding="utf-8")
+    published = name.replace("rade_", "rade/")
+    target.write_text("\n".join(judged_lines(found.pairs[:most], published)), encoding="utf-8")
     counts = found.counts()
     skipped = counts.pop("skipped")
     told = [f"{n} {what}" for what, n in counts.items()]
     return ", ".join([*told, *(f"left out {n} × {why}" for why, n in skipped.items())])
+
+
+def asked_of_grade() -> tuple[str, ...]:
+    """Return all metrics of single replies, those of published rows first; what another name asks for is asked once."""
+    from webapp.results.benchmark import benchmark_metrics
+
+    known = [one.name for one in benchmark_metrics() if one.name not in ("bleu", "rouge")]
+    return tuple(dict.fromkeys([*GRADE_METRICS, *known]))
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """A figure beside the published one of the same formula.
+
+    Attributes:
+        apart: the most that a coefficient is off; None where the cell is not complete.
+        told: for people.
+    """
+
+    apart: float | None
+    told: str
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a complete cell does not come out as it was printed."""
+        return self.apart is not None and self.apart > TOLERANCE
+
+
+def exactness(one: Mapping[str, Any], row: Published | None) -> Exactness | None:
+    """Compare a cell with a published row; None where there is none of the same formula.
+
+    Args:
+        one: the cell as `evaluate_metrics` gives it.
+    """
+    if row is None or not row.is_same:
+        return None
+    if one["n"] != row.n:
+        return Exactness(None, f"{one['n']} of {row.n}")
+    apart = max(
+        math.inf if one[how]["r"] is None else abs(one[how]["r"] - value)
+        for how, value in row.values.items()
+    )
+    return Exactness(apart, "yes" if apart <= TOLERANCE else f"no, {apart:.4f} off")
 
 
 def told(found: dict[str, Any]) -> str:
@@ -71,6 +121,11 @@ def told(found: dict[str, Any]) -> str:
     if found["r"] is None:
         return "–"
     return share(found["r"], 3) + (f" {span(*found['ci95'], shares=True)}" if found["ci95"] else "")
+
+
+def p_told(p: float | None) -> str:
+    """Write a p-value for a column that is headed p."""
+    return probability(p).removeprefix("p ").removeprefix("= ")
 
 
 def main() -> int:
@@ -89,19 +144,9 @@ def main() -> int:
         return 1
     begun = time.monotonic()
     rows = [
-        [
-            "metric",
-            "data set",
-            "dialogue model",
-            "n",
-            "replies",
-            "Pearson",
-            "Spearman",
-            "published",
-            "exact",
-            "ceiling",
-        ]
-    ]
+        ["metric", "data set", "dialogue model", "n", "contexts", "replies", "Pearson", "p", "Spearman", "p", "Kendall", "p",
+         "published", "exact", "ceiling"],
+    ]  # fmt: skip
     compared, off = 0, []
     rows_published: list[Published] = []
     told_of: dict[str, str] = {}
@@ -119,9 +164,9 @@ def main() -> int:
             elif options.size == "quick":
                 file = Path(work) / f"{name}.jsonl"
                 first_of_each_cell(options.data / f"{name}.jsonl.gz", file, QUICK_PER_CELL)
-            metrics = GRADE_METRICS if name == "grade" else METRICS
-            if name == "grade" and options.size == "full":
-                metrics += SLOW_METRICS
+            metrics = asked_of_grade() if name == "grade" else METRICS
+            if options.size == "quick":
+                metrics = tuple(one for one in metrics if one not in SLOW_METRICS)
             result = confab.command(
                 "evaluate_metrics", "--data", str(file), "--metrics", ",".join(metrics), "--json"
             )
@@ -137,18 +182,14 @@ def main() -> int:
                         skipped[f"{metric} on {where}"] = "; ".join(one["skipped"])
                         continue
                     row = published_beside(found, source, model)
-                    exact = ""
-                    if row is not None and row.is_same and one["n"] == row.n:
-                        apart = max(abs(one[how]["r"] - value) for how, value in row.values.items())
+                    exact = exactness(one, row)
+                    if exact is not None and exact.apart is not None:
                         compared += 1
-                        exact = "yes" if apart <= TOLERANCE else f"no, {apart:.4f} off"
-                        if apart > TOLERANCE:
-                            off.append(f"{metric} {where} {model}")
-                    elif row is not None and row.is_same:
-                        exact = f"{one['n']} of {row.n}"
+                        off += [f"{metric} {where} {model}"] if exact.is_off else []
                     rows.append([
-                        metric, where, model or "all", str(one["n"]), str(one["n_responses"]), told(one["pearson"]), told(one["spearman"]),
-                        "" if row is None else published_printed(row), exact, told(one["ceiling"]),
+                        metric, where, model or "all", str(one["n"]), str(one["n_contexts"]), str(one["n_responses"]),
+                        *(cell for how in METHODS for cell in (told(one[how]), p_told(one[how]["p"]))),
+                        "" if row is None else published_printed(row), exact.told if exact else "", told(one["ceiling"]),
                     ])  # fmt: skip
                     rows_published += [] if row is None else [row]
             print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
