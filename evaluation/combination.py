@@ -25,6 +25,7 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
 from evaluation.metrics.shared import Shared
 from evaluation.stats.correlation import is_constant
+from evaluation.stats.weighted import contexts_resampled, ranks, weighted_correlations
 
 METHODS = ("pearson", "spearman")
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
@@ -246,7 +247,7 @@ def combine_sets(
             )
         )
     rng = np.random.default_rng(seed)
-    draws = [_resampled_contexts(one.contexts, n_bootstrap, rng) for one in sets]
+    draws = [contexts_resampled(one.contexts, n_bootstrap, rng) for one in sets]
     chosen = rng.integers(0, len(sets), size=(n_bootstrap, len(sets)))
     gains = {method: _gain(sets, found, predicted, method, draws, chosen) for method in METHODS}
     return Combination(tuple(found), gains)
@@ -328,14 +329,8 @@ def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
     if len(x) < 3 or is_constant(x) or is_constant(y):
         return None
     if method == "spearman":
-        x, y = _ranks(x), _ranks(y)
+        x, y = ranks(x), ranks(y)
     return float(np.corrcoef(x, y)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values), dtype=float)
 
 
 def _best(
@@ -355,16 +350,6 @@ def _best(
     )
 
 
-def _resampled_contexts(
-    contexts: np.ndarray, n_bootstrap: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return (n_bootstrap, N) how often each reply is drawn when whole contexts are."""
-    _, codes = np.unique(contexts.astype(str), return_inverse=True)
-    n = int(codes.max()) + 1
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
-    return drawn[:, codes].astype(float)
-
-
 def _gain(
     sets: Sequence[JudgedSet],
     found: Sequence[SetCombined],
@@ -379,8 +364,8 @@ def _gain(
         best = one.scores[found[k].best]
         there = np.isfinite(best)
         apart.append(
-            _weighted(predicted[k], one.human, draws[k], method)
-            - _weighted(best[there], one.human[there], draws[k][:, there], method)
+            weighted_correlations(predicted[k], one.human, draws[k], method)
+            - weighted_correlations(best[there], one.human[there], draws[k][:, there], method)
         )
     means = np.take_along_axis(np.stack(apart, axis=1), chosen, axis=1).mean(axis=1)
     low, high = np.nanquantile(means, [0.025, 0.975])
@@ -389,24 +374,4 @@ def _gain(
         best=float(np.mean([one.single[method][one.best] or 0.0 for one in found])),
         low=float(low),
         high=float(high),
-    )
-
-
-def _weighted(x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str) -> np.ndarray:
-    """Return (B,) Pearson coefficients of x and y, or of their ranks, under B rows of weights."""
-    if len(x) < 3 or is_constant(x):
-        return np.zeros(len(weights))
-    if method == "spearman":
-        x, y = _ranks(x), _ranks(y)
-    total = weights.sum(axis=1)
-    total = np.where(total > 0, total, np.nan)
-    x, y = x - x.mean(), y - y.mean()
-    mean_x, mean_y = weights @ x / total, weights @ y / total
-    covariance = weights @ (x * y) / total - mean_x * mean_y
-    spread = (weights @ x**2 / total - mean_x**2) * (weights @ y**2 / total - mean_y**2)
-    return np.divide(
-        covariance,
-        np.sqrt(np.maximum(spread, 0)),
-        out=np.full(len(weights), np.nan),
-        where=spread > 1e-12,
     )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from evaluation.against import Against
+from evaluation.against import against as against_column
 from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, judged_read
@@ -28,6 +30,7 @@ from evaluation.metrics.replies import (
     lacking_in,
 )
 from evaluation.metrics.shared import BLANK, Shared
+from evaluation.published.cells import with_published
 from evaluation.stats.correlation import METHODS, Correlation, correlate
 from evaluation.untokenised import reply_untokenised, untokenised
 
@@ -169,6 +172,7 @@ class MetricJudged:
             the first has beyond the second is a length bias.
         source: the data set, where all items are of one that has a name.
         remarks: what to know of some of the scored replies, and of how many.
+        against: the main column beside another one on the same replies, where one was asked for.
     """
 
     name: str
@@ -179,9 +183,10 @@ class MetricJudged:
     by_length: tuple[float | None, float | None] = (None, None)
     source: str = ""
     remarks: dict[str, int] = field(default_factory=dict)
+    against: Against | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the agreement of the main column, and of all of them where there are several."""
+        """Return the agreement of the main column, and of all of them where there are several; beside published figures."""
         if self.unavailable:
             nothing = {"r": None, "p": None}
             return {
@@ -197,7 +202,9 @@ class MetricJudged:
         found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
         if more:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
-        return found
+        if self.against is not None:
+            found["against"] = self.against.to_json()
+        return with_published(found)
 
 
 class Judged(Protocol):
@@ -214,6 +221,7 @@ def judge(
     metrics: Sequence[Metric | str],
     *,
     target: str = "",
+    against: str = "",
     shared: Shared | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricJudged]:
@@ -223,6 +231,7 @@ def judge(
         judgements: judged items, the file that holds them, or a study whose people judged single replies.
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
+        against: a metric or column with which each of them is compared on the same replies (`evaluation.against`).
         shared: texts encoded so far; by default a new one.
         progress: given a metric's name, returns what is called with (replies done, replies in all).
 
@@ -231,7 +240,7 @@ def judge(
 
     Raises:
         UnknownName: for an unknown name, with the nearest ones.
-        ValueError: nobody judged the target.
+        ValueError: nobody judged the target, or the column to compare with cannot be computed here.
     """
     if isinstance(judgements, str | Path):
         judgements = judgements_read(Path(judgements))
@@ -248,7 +257,36 @@ def judge(
         [found[name]] = _judged(
             name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
         )
-    return found
+    return _compared(found, against, humans, shared) if against else found
+
+
+def _compared(
+    found: dict[str, MetricJudged], column: str, humans: _Humans, shared: Shared
+) -> dict[str, MetricJudged]:
+    """Set the main column of each metric against another one."""
+    other = found.get(column)
+    if other is None:
+        [other] = _judged(column, *metric_and_columns(column), [humans], shared, None)
+    if other.unavailable:
+        raise ValueError(f"nothing can be compared with {column}: {other.unavailable}")
+    theirs = next(iter(other.scores.values()))
+    cells = list(zip(humans.sources, humans.models, strict=True))
+    return {
+        name: one
+        if one.unavailable or name == column
+        else replace(
+            one,
+            against=against_column(
+                next(iter(one.scores.values())),
+                theirs,
+                humans.means,
+                humans.contexts,
+                cells,
+                next(iter(other.scores)),
+            ),
+        )
+        for name, one in found.items()
+    }
 
 
 def judge_everywhere(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evaluation.printing import probability, share, span
-from evaluation.published.rows import Published, beside, caveats_of, published_of
+from evaluation.against import gains_printed
+from evaluation.printing import p_value, share, span
+from evaluation.published.cells import cells_of, published_beside
+from evaluation.published.rows import Published, caveats_of
 
 _METHODS = ("pearson", "spearman", "kendall")
 _HEADINGS = (
@@ -15,10 +17,13 @@ _HEADINGS = (
     "model",
     "n",
     "contexts",
+    "replies",
     "Pearson",
+    "p",
     "Spearman",
+    "p",
     "Kendall",
-    "p (Pearson)",
+    "p",
     "ceiling",
     "published",
 )
@@ -47,7 +52,7 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([*lines, *_notes(result)])
+    return "\n".join([*lines, *gains_printed(result), *_notes(result)])
 
 
 def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -56,27 +61,6 @@ def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for source, model, one in cells_of(found):
         row = published_beside(found, source, model)
         yield _row(name, source or "all", model or "all", one, row)
-
-
-def cells_of(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Return (data set, dialogue model, agreement) of a metric's JSON, all together first; names are empty for all."""
-    yield "", "", found
-    for model, one in found.get("models", {}).items():
-        yield "", model, one
-    for source, part in found.get("sources", {}).items():
-        yield source, "", part
-        for model, one in part.get("models", {}).items():
-            yield source, model, one
-
-
-def published_beside(found: Mapping[str, Any], source: str, model: str) -> Published | None:
-    """Return what a paper printed of a metric's main column in a cell; None where nothing is known.
-
-    Args:
-        found: the metric's JSON; source, model: of the cell, empty for all.
-    """
-    name = source or found.get("source", "")
-    return beside(published_of(name, found["target"]), found["column"], model)
 
 
 def _row(
@@ -88,8 +72,12 @@ def _row(
         model,
         str(found["n"]),
         str(found["n_contexts"]),
-        *(_coefficient(found[method]) for method in _METHODS),
-        probability(found["pearson"]["p"]),
+        str(found["n_responses"]),
+        *(
+            cell
+            for method in _METHODS
+            for cell in (_coefficient(found[method]), p_value(found[method]["p"]))
+        ),
         _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
         "" if row is None else published_printed(row),
     )
@@ -111,7 +99,7 @@ def _coefficient(found: Mapping[str, Any]) -> str:
 
 def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield ""
-    yield "Intervals of 95 % by resampling contexts; p as if all replies were independent."
+    yield "Intervals of 95 % by resampling contexts; p as if all replies were independent. replies: different ones."
     yield (
         "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the reliability "
         "of the raters' mean (ICC(1,k), F interval); unknown where only means were published."

@@ -48,6 +48,11 @@ def probability(p: float | None) -> str:
     return f"p = {share(p, 3)}"
 
 
+def p_value(p: float | None) -> str:
+    """Print a p-value for a column that says so, `.031` or `< .001`."""
+    return probability(p).removeprefix("p ").removeprefix("= ")
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     """Print a share of one as `90 %`."""
     printed = figure(None if value is None else 100 * value, digits)

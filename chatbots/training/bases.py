@@ -45,17 +45,17 @@ def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
         raise ValuesError(f"{base} is {found!r}; it must be a mapping")
     shared = {key: value for key, value in found.items() if key not in MODELS}
     own = found.get(str(values.get("model"))) or {}
-    merged = _over(shared, own)
+    merged = laid_over(shared, own)
     if values.get("ei") is None:
         merged.pop("ei", None)
-    return _over(merged, values)
+    return laid_over(merged, values)
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge both, mappings key by key; where both have a value, the one above counts."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
         both = isinstance(under, Mapping) and isinstance(value, Mapping)
-        merged[key] = _over(under, value) if both else value  # type: ignore[arg-type]
+        merged[key] = laid_over(under, value) if both else value  # type: ignore[arg-type]
     return merged

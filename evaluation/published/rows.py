@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -98,6 +99,18 @@ class Published:
     def place(self) -> str:
         """Source and table."""
         return f"{self.source.title}, Table {self.table}" if self.table else self.source.title
+
+    def to_json(self) -> dict[str, Any]:
+        """Return metric, variant, place, coefficients by method, `n`, whether ours is the same formula, and the note."""
+        return {
+            "metric": self.metric,
+            "variant": self.variant,
+            "place": self.place,
+            **self.values,
+            "n": self.n,
+            "is_same": self.is_same,
+            "note": self.note,
+        }
 
     def interval(self, method: Method) -> tuple[float | None, float | None]:
         """Return Fisher's 95 % interval from r and n, as if replies were independent: papers print none."""

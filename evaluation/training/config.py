@@ -6,6 +6,8 @@ data: {corpora: [{path: topical_chat.jsonl.gz, licence: CDLA-Sharing-1.0}]}
 backbone: {model: minilm, learns: frozen}
 options: {text: two}                # the metric's own
 optimiser: {lr: 1e-3, epochs: 5}
+
+`base: grade-lite` lays a config over another one of its folder, key by key: it says only what differs.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from chatbots.outside import (
 )
 from chatbots.outside_types import Wanted
 from chatbots.registry import UnknownName
+from chatbots.training.bases import laid_over
 from chatbots.training.config import (
     CorpusConfig,
     KeepingConfig,
@@ -201,9 +204,42 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
     """
     path = Path(path)
     try:
-        return config_check(yaml_read(path), path.parent if data is None else data)
+        return config_check(_over_base(path), path.parent if data is None else data)
     except ValuesError as error:
         raise ValuesError(error.mistakes, path) from None
+
+
+def _over_base(path: Path, above: tuple[Path, ...] = ()) -> Any:
+    """Return the values of a file, laid over those of its `base`, which lies beside it."""
+    values = yaml_read(path)
+    if not isinstance(values, Mapping) or "base" not in values:
+        return values
+    own = {key: value for key, value in values.items() if key != "base"}
+    base = path.with_name(f"{values['base']}.yaml")
+    if not base.is_file() or base in (*above, path):
+        there = ", ".join(sorted(one.stem for one in path.parent.glob("*.yaml") if one != path))
+        raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {there}")
+    found = _over_base(base, (*above, path))
+    return laid_over(found, own) if isinstance(found, Mapping) else own
+
+
+def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:
+    """Return the config by another seed, of its weights, order and data alike, under a name of its own.
+
+    The training that it starts from is the one by the same seed. What is held out (`data.split_seed`) stays.
+    """
+    options = dict(config.options)
+    if "data_seed" in learned_get(config.metric).options_type.model_fields:
+        options["data_seed"] = seed
+    changed = {
+        **config.model_dump(mode="json"),
+        "seed": seed,
+        "options": options,
+        "name": f"{config.name}-seed-{seed}",
+        "title": f"{config.title or config.name}, seed {seed}",
+        "start": f"{config.start}-seed-{seed}" if config.start else "",
+    }
+    return values_read(MetricTrainingConfig, changed, what="the config").in_folder(config.folder)
 
 
 def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.judgements_printed import cells_of, published_beside, published_printed
-from evaluation.printing import probability, share, span
+from evaluation.judgements_printed import published_printed
+from evaluation.printing import p_value, share, span
+from evaluation.published.cells import cells_of, published_beside
 from evaluation.published.rows import Published, caveats_of
 from evaluation.stats.correlation import METHODS
 from evaluation.training.rade_data import judged_lines, rated_pairs_read
@@ -123,11 +124,6 @@ def told(found: dict[str, Any]) -> str:
     return share(found["r"], 3) + (f" {span(*found['ci95'], shares=True)}" if found["ci95"] else "")
 
 
-def p_told(p: float | None) -> str:
-    """Write a p-value for a column that is headed p."""
-    return probability(p).removeprefix("p ").removeprefix("= ")
-
-
 def main() -> int:
     """Validate on every set that is here; 1 where there is none, or an exact row does not come out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -188,7 +184,7 @@ def main() -> int:
                         off += [f"{metric} {where} {model}"] if exact.is_off else []
                     rows.append([
                         metric, where, model or "all", str(one["n"]), str(one["n_contexts"]), str(one["n_responses"]),
-                        *(cell for how in METHODS for cell in (told(one[how]), p_told(one[how]["p"]))),
+                        *(cell for how in METHODS for cell in (told(one[how]), p_value(one[how]["p"]))),
                         "" if row is None else published_printed(row), exact.told if exact else "", told(one["ceiling"]),
                     ])  # fmt: skip
                     rows_published += [] if row is None else [row]

@@ -12,7 +12,9 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from chatbots.outside import ValuesError
 from evaluation.training.checkpoint import checkpoint_read
+from evaluation.training.config import config_load, config_seeded
 from evaluation.training.inference_files import pairs_read
 from evaluation.training.registry import learned_metrics
 from tests.chatbots.training.builders import corpus_write
@@ -83,3 +85,36 @@ def test_inference_pairs_are_written_as_a_training_would_read_them(tmp_path: Pat
     path.write_text(yaml.safe_dump(values()))
     with pytest.raises(CommandError, match="trains shared_words"):
         call_command("make_inference_pairs", str(path), "--output", str(output))
+
+
+@pytest.mark.django_db
+def test_another_seed_is_another_training_of_its_own_name(tmp_path: Path) -> None:
+    told = command(tmp_path, "out", "--seed", "12")
+    assert told["checkpoint"] == str(tmp_path / "out" / "tiny-seed-12" / "best")
+    found = checkpoint_read(tmp_path / "out" / "tiny-seed-12")
+    assert (found.config.seed, found.config.name) == (12, "tiny-seed-12")
+    same = command(tmp_path, "as_config", seed=12)
+    assert told["best"] == same["best"]
+    with pytest.raises(CommandError, match="seed"):
+        command(tmp_path, "out", "--seed", "-3")
+
+
+def test_data_and_the_training_before_go_by_the_same_seed(tmp_path: Path) -> None:
+    given = values(metric="entailment", optimiser={}, options={"data_seed": 4}, start="before")
+    path = corpus_write(tmp_path) / "pairs.yaml"
+    path.write_text(yaml.safe_dump(given))
+    config = config_seeded(config_load(path), 31)
+    assert (config.seed, config.own.data_seed) == (31, 31)
+    assert (config.start, config.data.split_seed) == ("before-seed-31", config_load(path).data.split_seed)  # fmt: skip
+
+
+def test_a_config_says_only_what_differs_from_its_base(tmp_path: Path) -> None:
+    folder = corpus_write(tmp_path)
+    (folder / "whole.yaml").write_text(yaml.safe_dump(values(optimiser={"lr": 0.5, "epochs": 2})))
+    (folder / "other.yaml").write_text("{base: whole, name: other, optimiser: {epochs: 3}}")
+    whole, other = config_load(folder / "whole.yaml"), config_load(folder / "other.yaml")
+    assert (other.name, other.optimiser.lr, other.optimiser.epochs) == ("other", 0.5, 3)
+    assert other.data == whole.data
+    (folder / "round.yaml").write_text("{base: round, name: round}")
+    with pytest.raises(ValuesError, match=r"base is 'round'.*other, whole"):
+        config_load(folder / "round.yaml")

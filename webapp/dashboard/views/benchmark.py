@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from evaluation.printing import probability, share, span
+from evaluation.printing import p_value, share, span
 from evaluation.published.rows import caveats_of
 from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
@@ -222,7 +222,7 @@ def _models(part: Any) -> Table | None:
                 Cell(f"{share(one[m]['r'])} {span(*(one[m]['ci95'] or (None, None)), shares=True)}")
                 for m in METHODS
             ),
-            Cell(probability(one["spearman"]["p"]).removeprefix("p ").removeprefix("= ")),
+            Cell(p_value(one["spearman"]["p"])),
         ]
         for model, one in found.items()
     ]

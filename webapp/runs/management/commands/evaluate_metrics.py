@@ -1,5 +1,6 @@
-"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION]`.
+"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION] [--against COLUMN]`.
 
+With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its interval.
 Where a study's people compare two replies, or two chats, each metric chooses the one with the better score, and its choices
 stand beside theirs.
 """
@@ -58,6 +59,12 @@ class Command(ConfabCommand):
             metavar="FILE.csv",
             help="with a study that compares: what judge_pairs wrote of its pairs, to stand beside the metrics",
         )
+        parser.add_argument(
+            "--against",
+            default="",
+            metavar="COLUMN",
+            help="a metric or column that each of the metrics is compared with, on the same replies",
+        )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
         scoring_arguments(
@@ -75,6 +82,8 @@ class Command(ConfabCommand):
         if not wanted:
             raise Usage("--metrics names no metric")
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
+            if options["against"]:
+                raise Usage("--against is for scores of single replies, not for compared pairs")
             return self._of_pairs(study, wanted, options)
         if options["judged"] is not None:
             raise Usage(
@@ -93,6 +102,7 @@ class Command(ConfabCommand):
             judgements,
             wanted,
             target=target,
+            against=options["against"],
             shared=Shared(options["device"], store=text_store()),
             progress=reply_bar,
         )

@@ -1,7 +1,8 @@
-"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--ship FOLDER | --enqueue]`.
+"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--seed N] [--restart] [--ship FOLDER | --enqueue]`.
 
 Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes
-on. In the usual folder its checkpoint is a metric from the next start on.
+on. In the usual folder its checkpoint is a metric from the next start on. With `--seed` weights, order and data are by that seed and the training has a name of its own, such as
+grade-lite-seed-72: three seeds are three commands.
 """
 
 from __future__ import annotations
@@ -26,17 +27,26 @@ class Command(ConfabCommand):
             folder="metrics",
             holds="holds one folder per training, by the name in its config; in the usual one each is a metric",
         )
+        parser.add_argument(
+            "--seed",
+            type=int,
+            metavar="N",
+            help="of weights, order and data, in place of the config's; the training is called NAME-seed-N, and so is what "
+            "it starts from",
+        )
 
     def run(self, **options: Any) -> dict[str, Any]:
         from chatbots.checkpoints import CheckpointError
         from chatbots.encoders.sentence import EncoderError
         from chatbots.training.engine import TrainingError
         from chatbots.training.state import StateError
-        from evaluation.training.config import config_load
+        from evaluation.training.config import config_load, config_seeded
         from evaluation.training.loop import train
         from evaluation.training.shipping import ship
 
         config = config_load(options["config"], options["data"])
+        if options["seed"] is not None:
+            config = config_seeded(config, options["seed"])
         output = options["output"]
         if options["enqueue"]:
             if options["ship"]:
@@ -59,7 +69,8 @@ class Command(ConfabCommand):
                 restart=options["restart"],
             )
             if options["ship"]:
-                again = f"{settings.CONFAB_PROGRAM} train_metric {options['config']} --data FOLDER --ship {options['ship']}"
+                seeded = "" if options["seed"] is None else f" --seed {options['seed']}"
+                again = f"{settings.CONFAB_PROGRAM} train_metric {options['config']} --data FOLDER{seeded} --ship {options['ship']}"
                 ship(output / config.name, options["ship"] / config.name, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error

@@ -1,0 +1,46 @@
+"""Correlations under weights, as resamples of whole contexts give them to replies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluation.stats.correlation import is_constant
+
+
+def contexts_resampled(
+    contexts: np.ndarray, n_bootstrap: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return (n_bootstrap, N) how often each reply is drawn when whole contexts are."""
+    _, codes = np.unique(contexts.astype(str), return_inverse=True)
+    n = int(codes.max()) + 1
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
+    return drawn[:, codes].astype(float)
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Return mean ranks."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values), dtype=float)
+
+
+def weighted_correlations(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str
+) -> np.ndarray:
+    """Return (B,) Pearson coefficients of x and y, or of their ranks among all replies, under B rows of weights."""
+    if len(x) < 3 or is_constant(x):
+        return np.zeros(len(weights))
+    if method == "spearman":
+        x, y = ranks(x), ranks(y)
+    total = weights.sum(axis=1)
+    total = np.where(total > 0, total, np.nan)
+    x, y = x - x.mean(), y - y.mean()
+    mean_x, mean_y = weights @ x / total, weights @ y / total
+    covariance = weights @ (x * y) / total - mean_x * mean_y
+    spread = (weights @ x**2 / total - mean_x**2) * (weights @ y**2 / total - mean_y**2)
+    return np.divide(
+        covariance,
+        np.sqrt(np.maximum(spread, 0)),
+        out=np.full(len(weights), np.nan),
+        where=spread > 1e-12,
+    )
