@@ -76,6 +76,7 @@ class Published:
         ours: columns of Confab that are this metric or the nearest to it.
         is_same: ours is the same formula.
         note: what is odd about this row.
+        dimension: what people judged; the set's, unless the table has several.
     """
 
     set: str
@@ -89,6 +90,7 @@ class Published:
     ours: tuple[str, ...]
     is_same: bool
     note: str
+    dimension: str
 
     @property
     def title(self) -> str:
@@ -150,7 +152,43 @@ def _row(facts: _Facts, row: dict[str, str]) -> Published:
         ours=tuple(known.ours) if known else (),
         is_same=known is not None and row["source"] in known.same_in,
         note=row["note"],
+        dimension=row["dimension"] or facts.sets[row["set"]].dimension,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """What a paper printed of a classifier: the share of replies whose class is that of people's ratings."""
+
+    set: str
+    metric: str
+    value: float
+    n: int
+    source: Source
+    table: str
+
+    @property
+    def place(self) -> str:
+        """Source and table."""
+        return f"{self.source.title}, Table {self.table}"
+
+
+@cache
+def published_accuracies() -> tuple[Accuracy, ...]:
+    """Return the published accuracies of three-way classifiers, in the order of the file."""
+    facts = _facts()
+    with (_FOLDER / "accuracies.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(
+            Accuracy(
+                row["set"],
+                row["metric"],
+                float(row["accuracy"]),
+                int(row["n"]),
+                facts.sources[row["source"]],
+                row["table"],
+            )
+            for row in csv.DictReader(file)
+        )
 
 
 def published_sets() -> dict[str, PublishedSet]:
@@ -160,10 +198,9 @@ def published_sets() -> dict[str, PublishedSet]:
 
 def published_of(source: str, dimension: str) -> tuple[Published, ...]:
     """Return what is published of a set on this dimension, by dialogue model and together; none of an unknown set."""
-    found = published_sets().get(source)
-    if found is None or found.dimension != dimension:
-        return ()
-    return tuple(row for row in published_rows() if row.set == source)
+    return tuple(
+        row for row in published_rows() if row.set == source and row.dimension == dimension
+    )
 
 
 def beside(rows: Sequence[Published], column: str, system: str = "") -> Published | None:

@@ -204,13 +204,17 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
     """
     path = Path(path)
     try:
-        return config_check(_over_base(path), path.parent if data is None else data)
+        return config_check(config_values(path), path.parent if data is None else data)
     except ValuesError as error:
         raise ValuesError(error.mistakes, path) from None
 
 
-def _over_base(path: Path, above: tuple[Path, ...] = ()) -> Any:
-    """Return the values of a file, laid over those of its `base`, which lies beside it."""
+def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
+    """Return the values of a file, laid over those of its `base`, which lies beside it.
+
+    Args:
+        above: files that lead here, so that none is its own base.
+    """
     values = yaml_read(path)
     if not isinstance(values, Mapping) or "base" not in values:
         return values
@@ -219,7 +223,7 @@ def _over_base(path: Path, above: tuple[Path, ...] = ()) -> Any:
     if not base.is_file() or base in (*above, path):
         there = ", ".join(sorted(one.stem for one in path.parent.glob("*.yaml") if one != path))
         raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {there}")
-    found = _over_base(base, (*above, path))
+    found = config_values(base, (*above, path))
     return laid_over(found, own) if isinstance(found, Mapping) else own
 
 

@@ -12,12 +12,14 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
+from evaluation import training
 from evaluation.judgements import judge
 from evaluation.judgements_printed import agreements_printed
 from evaluation.metrics.registry import metric_list
 from evaluation.published.rows import (
     beside,
     caveats_of,
+    published_accuracies,
     published_of,
     published_rows,
     published_sets,
@@ -25,13 +27,24 @@ from evaluation.published.rows import (
 from evaluation.stats.correlation import fisher_interval
 from tests.validation.replies import exactness, pairs_of_release
 
+CONFIGS = sorted((Path(training.__file__).parent / "configs").glob("*.yaml"))
+
+
+def columns_of(config: str) -> set[str]:
+    """Return the columns that a trained config may have, as `evaluation.metrics.trained` names them."""
+    name = config.replace("-", "_")
+    return {f"{name}_bot", f"{name}_blend_bot"}
+
+
+MADE = {name for path in CONFIGS for name in columns_of(path.stem)}
+
 
 def test_figures_add_up_to_the_papers_headlines() -> None:
     for name, headline in (("dailydialog", 0.294), ("convai2", 0.579), ("empatheticdialogues", 0.298)):  # fmt: skip
         values = [
             value
             for row in published_of(f"grade/{name}", "coherence")
-            if row.metric == "GRADE" and row.system.startswith("transformer")
+            if row.title == "GRADE" and row.system.startswith("transformer")
             for value in row.values.values()
         ]
         assert len(values) == 4
@@ -42,19 +55,56 @@ def test_figures_add_up_to_the_papers_headlines() -> None:
     }  # fmt: skip
     gain = fmean(of_pone["PONE"]) - fmean(of_pone["BERT-RUBER"])
     assert gain == pytest.approx(0.1318, abs=5e-5), "the 13.18 % of its abstract"
-    [ts] = [row for row in published_of("rade/emotion", "overall") if row.metric == "RADE TS"]
+    [ts] = [
+        row
+        for row in published_of("rade/emotion", "overall")
+        if row.metric == "RADE TS" and row.table == "9"
+    ]
     assert ts.values == {"pearson": 0.863, "spearman": 0.849, "kendall": 0.685}
     assert ts.interval("pearson") == fisher_interval(0.863, 500)
 
 
 def test_every_row_names_a_set_and_columns_that_there_are() -> None:
-    columns = {column.name for metric in metric_list() for column in metric.columns}
+    columns = {column.name for metric in metric_list() for column in metric.columns} | MADE
     rows = published_rows()
     assert {row.set for row in rows} == set(published_sets())
     assert {name for row in rows for name in row.ours} <= columns
     assert all(row.values and all(-1 <= v <= 1 for v in row.values.values()) for row in rows)
-    places = [(row.set, row.system, row.title, row.place) for row in rows]
+    places = [(row.set, row.system, row.title, row.place, row.dimension) for row in rows]
     assert len(places) == len(set(places))
+
+
+def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> None:
+    of_table = [row for row in published_rows() if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")]  # fmt: skip
+    means = {
+        title: fmean(v for row in of_table if row.title == title for v in row.values.values())
+        for title in {row.title for row in of_table}
+    }
+    assert means["GRADE, mean of five seeds"] == pytest.approx(0.281, abs=6e-4)
+    assert means["GRADE, random negatives"] == pytest.approx(0.215, abs=6e-4)
+    assert means["GRADE, no graph"] == pytest.approx(0.254, abs=6e-4)
+    assert len(means) == 8
+    fluency = published_of("pone/dailydialog", "fluency")
+    assert {row.table for row in fluency} == {"3"}
+    assert "3" not in {row.table for row in published_of("pone/dailydialog", "overall")}
+    [seq2seq] = [row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"]  # fmt: skip
+    assert seq2seq.values == {"pearson": 0.4707, "spearman": 0.4630}
+    assert {(one.set, one.metric): one.value for one in published_accuracies()} == {
+        ("entailment/reddit", "ESIM + ELMo"): 0.526,
+        ("entailment/opensubtitles", "ESIM + ELMo"): 0.455,
+        ("entailment/reddit", "BERT"): 0.553,
+        ("entailment/opensubtitles", "BERT"): 0.498,
+    }
+
+
+def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it() -> None:
+    beside_rows = {name for row in published_rows() for name in row.ours}
+    alone = {path.stem for path in CONFIGS if not (columns_of(path.stem) & beside_rows)}
+    accuracy = {"entailment-bert", "entailment-esim", "entailment-esim-lite", "entailment-lite", "entailment-lite-reply-only"}  # fmt: skip
+    before = {"pone-seq2seq-po", "pone-lite-seq2seq-po"}  # stages that others go on from
+    assert alone == accuracy | before
+    lite = {name for row in published_rows() for name in row.ours if row.is_same and "lite" in name}
+    assert lite == set()
 
 
 def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:

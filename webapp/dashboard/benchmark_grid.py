@@ -14,7 +14,13 @@ from django.utils.translation import gettext as _
 
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.printing import figure, share
-from evaluation.published.rows import Published, beside, published_of, published_sets
+from evaluation.published.rows import (
+    Published,
+    beside,
+    caveats_of,
+    published_of,
+    published_sets,
+)
 from evaluation.stats.correlation import Method
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.heatmap import correlation_class
@@ -212,26 +218,62 @@ class Grid:
         return found
 
     def table(self) -> Table:
-        """Return the same as a plain table, for files."""
-        headers = [Header(_("Metric")), Header(_("Data")), Header(_("Dimension"))]
-        headers += [Header("r", numeric=True), Header("95 %", numeric=True)]
-        headers += [Header("p", numeric=True), Header("n", numeric=True), Header(_("Version"))]
-        headers += [Header(_("Published r"), numeric=True), Header(_("Published by"))]
+        """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
+        headers = [Header(_("Metric")), Header(_("Data")), Header(_("Dialogue model"))]
+        headers += [Header(_("Dimension")), Header("r", numeric=True), Header("95 %", numeric=True)]
+        headers += [Header("p", numeric=True), Header("n", numeric=True)]
+        headers += [
+            Header(_("Contexts"), numeric=True),
+            Header(_("Different replies"), numeric=True),
+        ]
+        headers += [Header(_("Ceiling"), numeric=True), Header(_("Ceiling, 95 %"), numeric=True)]
+        headers += [Header(_("Version")), Header(_("Published r"), numeric=True)]
+        headers += [Header(_("Published metric")), Header(_("Published by")), Header(_("Mind"))]
         headers += [Header(_("Language")), Header(_("Mean rank"), numeric=True)]
         rows = [
             [
-                Cell(row.title), Cell(one.title), Cell(one.target),
+                Cell(row.title), Cell(one.title), Cell(model), Cell(one.target),
                 Cell(cell.number, why=cell.reason, raw=(cell.r,)),
                 Cell(cell.interval, raw=(cell.low, cell.high)),
                 Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
+                *_of_cell(part),
                 Cell(row.versions), Cell(cell.printed, raw=(cell.published_r,)),
+                Cell(cell.published.title if cell.published and cell.printed else ""),
                 Cell(cell.published.place if cell.published and cell.printed else ""),
+                Cell("; ".join(caveats_of([cell.published])) if cell.published and cell.printed else ""),
                 Cell(one.language), Cell(row.rank_shown, raw=(row.rank,)),
             ]
             for row in self.rows
-            for one, cell in zip(self.sets, row.cells, strict=True)
+            for one, whole in zip(self.sets, row.cells, strict=True)
+            for model, cell, part in _parts(row, one, whole)
         ]  # fmt: skip
         return Table(headers, rows)
+
+
+def _parts(
+    row: GridRow, one: DataSet, whole: GridCell
+) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
+    """Yield a cell as it is shown and what is known of it, then the same of each dialogue model."""
+    part = one.part(row.name) or {}
+    yield "", whole, part
+    for model, found in part.get("models", {}).items():
+        low, high = found[whole.method]["ci95"] or (None, None)
+        published = beside(one.published, one.column(row.name), model)
+        r, p = found[whole.method]["r"], found[whole.method]["p"]
+        yield model, GridCell(r, low, high, p, found["n"], "", "", published, whole.method), found
+
+
+def _of_cell(part: Mapping[str, Any]) -> list[Cell]:
+    """Return contexts, different replies, and what a perfect metric could reach with its interval."""
+    contexts, replies = part.get("n_contexts"), part.get("n_responses")
+    ceiling = part.get("ceiling") or {"r": None, "ci95": None}
+    low, high = ceiling["ci95"] or (None, None)
+    return [
+        Cell("" if contexts is None else str(contexts), raw=(contexts,)),
+        Cell("" if replies is None else str(replies), raw=(replies,)),
+        Cell(share(ceiling["r"]), raw=(ceiling["r"],)),
+        Cell(_interval(low, high), raw=(low, high)),
+    ]
 
 
 def _interval(low: float | None, high: float | None) -> str:

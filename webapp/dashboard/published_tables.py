@@ -53,7 +53,7 @@ def _ceilings(one: PublishedSet) -> str:
 
 def published_table(rows: Sequence[Published]) -> Table:
     """Return published figures with intervals by r and n, by the three coefficients."""
-    headers = [Header(_("Metric")), Header(_("Dialogue model"))]
+    headers = [Header(_("Metric")), Header(_("Dialogue model")), Header(_("Dimension"))]
     headers += [Header(title, numeric=True) for title in METHODS.values()]
     headers += [Header("n", numeric=True), Header(_("Published by")), Header(_("Mind"))]
     return Table(
@@ -62,6 +62,7 @@ def published_table(rows: Sequence[Published]) -> Table:
             [
                 Cell(row.title),
                 Cell(row.system or _("all")),
+                Cell(row.dimension),
                 *(Cell(_with_interval(row, method), raw=_raw(row, method)) for method in METHODS),
                 Cell(str(row.n or ""), raw=(row.n,)),
                 Cell(row.place),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chatbots.outside import ValuesError, yaml_read
+from chatbots.outside import ValuesError
 from chatbots.training.logs import log_read
 from evaluation import training
 from evaluation.items import ReplyInContext
@@ -18,7 +18,7 @@ from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import SHIPPED, shipped_names, trained_register
 from evaluation.models.grade_graph import graph_read
-from evaluation.training.config import config_again
+from evaluation.training.config import config_again, config_values
 from evaluation.training.loop import train
 from evaluation.training.metrics.grade import graph_paths
 from tests.evaluation.training.grade_builders import config, files_write
@@ -105,7 +105,7 @@ def test_mutual_information_stands_beside_it_in_standard_deviations(
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_of_the_project_can_be_read(path: Path) -> None:
-    wanted = config_again(yaml_read(path))
+    wanted = config_again(config_values(path))
     assert wanted.name == path.stem
     assert wanted.own
     assert all(corpus.licence for corpus in wanted.data.corpora)

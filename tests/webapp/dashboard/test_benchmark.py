@@ -103,6 +103,11 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
     assert float(mine["r"]) == pytest.approx(found["r"])
     assert float(mine["95 % low"]) == pytest.approx(found["ci95"][0])
+    whole = wanted["sources"]["set 1"]
+    assert (int(mine["Contexts"]), int(mine["Different replies"])) == (whole["n_contexts"], whole["n_responses"])  # fmt: skip
+    [of_model] = [row for row in table if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")]  # fmt: skip
+    assert float(of_model["r"]) == pytest.approx(whole["models"]["y"]["pearson"]["r"])
+    assert int(of_model["n"]) == whole["models"]["y"]["n"]
     assert "not judged on it" in staff.get(f"{ADDRESS}?target=kind").content.decode()
 
 
@@ -206,6 +211,7 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
     assert "by=spearman&amp;target=good&amp;language=de" in html, "other menus keep the language"
     assert shown("language=fi")[0] == ["set 0", "set 1"], "of a data set that is gone"
     table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode())))  # fmt: skip
+    table = [row for row in table if not row["Dialogue model"]]
     r = {row["Metric"]: float(row["r"]) for row in table}
     assert {row["Language"] for row in table} == {"en"}
     _sets, names, _html = shown(f"sort={job.pk}-set 1")
@@ -338,3 +344,28 @@ def test_only_metrics_of_replies_are_offered_with_the_baseline_last() -> None:
     names = [one.name for one in benchmark_metrics()]
     assert names[-1] == "words_bot"
     assert {"length", "votes", "distinct"}.isdisjoint(names)
+
+
+def test_the_file_carries_published_figures_and_what_to_mind_of_them(staff: Client) -> None:
+    lines = [
+        json.dumps(
+            {
+                "id": k,
+                "source": "grade/empatheticdialogues",
+                "model": ["transformer_ranker", "transformer_generator"][k % 2],
+                "context": [f"context {k}"],
+                "response": " ".join(["so", "it", "is", "now"][: 1 + k // 2 % 4]),
+                "reference": "so it is",
+                "ratings": [{"rater": r, "coherence": 1 + (k * 3 + r) % 5} for r in range(3)],
+            }
+        )
+        for k in range(24)
+    ]
+    post(staff, "\n".join(lines).encode(), "grade.jsonl", "rouge_l")
+    job_do(Job.objects.get(kind="benchmark"))
+    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())))  # fmt: skip
+    [ranker] = [row for row in table if row["Dialogue model"] == "transformer_ranker"]
+    assert float(ranker["Published r"]) == 0.170
+    assert ranker["Published metric"] == "ROUGE-L"
+    assert "its raters agree least" in ranker["Mind"]
+    assert 0 <= float(ranker["Ceiling"]) <= 1
