@@ -9,7 +9,8 @@ from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Sum
 
 from evaluation.stats.shares import wilson, worth_of_clusters
 from webapp.conversations.models import Conversation
-from webapp.reading.models import Series
+from webapp.reading.models import Figure, Series
+from webapp.studies.models import Study
 
 LEVEL = 0.90
 
@@ -36,20 +37,30 @@ class BotVotes:
         return self.up / (self.up + self.down) if self.up + self.down else None
 
 
-def votes_of_bots(rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
-    """Return the votes on each bot's replies in these conversations, by the bot's id; bots without votes are left out."""
-    series = dict(
-        Series.objects.filter(kind=Series.Kind.COUNT, name__in=("up", "down")).values_list(
-            "name", "pk"
-        )
+def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
+    """Tell whether anybody voted on a reply in these conversations of a study, without looking at all of them."""
+    voted = Figure.objects.filter(study=study, value__gt=0, conversation__in=rows)
+    # The end of the index is read, and no more of it than is needed.
+    return any(
+        voted.filter(series=pk).order_by("-value").values_list("pk").first()
+        for pk in _series().values()
     )
+
+
+def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
+    """Return the votes on each bot's replies in these conversations, by the bot's id; bots without votes are left out.
+
+    Args:
+        study: of all of the rows, in whose part of the index the counts are found.
+    """
+    series = _series()
     if len(series) < 2:
         return {}
     ups, downs = F("voted_up__value"), F("voted_down__value")
     found = (
         rows.annotate(
-            voted_up=FilteredRelation("figures", condition=Q(figures__series=series["up"])),
-            voted_down=FilteredRelation("figures", condition=Q(figures__series=series["down"])),
+            voted_up=_of(study, series["up"]),
+            voted_down=_of(study, series["down"]),
         )
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
         .order_by()
@@ -64,6 +75,17 @@ def votes_of_bots(rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
         )
     )
     return {bot: _votes(bot, *sums) for bot, *sums in found}
+
+
+def _series() -> dict[str, int]:
+    """Return the keys of the counts of votes, by name."""
+    counts = Series.objects.filter(kind=Series.Kind.COUNT, name__in=("up", "down"))
+    return dict(counts.values_list("name", "pk"))
+
+
+def _of(study: Study, series: int) -> FilteredRelation:
+    """Return the join with one number of each conversation."""
+    return FilteredRelation("figures", condition=Q(figures__series=series, figures__study=study))
 
 
 def _votes(

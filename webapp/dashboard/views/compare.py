@@ -24,7 +24,7 @@ from webapp.dashboard.votes_board import NAME, VotesBoard, votes_board
 from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
 from webapp.ratings.bots import BotInfo, study_bots
 from webapp.ratings.selectors import study_conversations
-from webapp.reading.votes import votes_of_bots
+from webapp.reading.votes import has_votes, votes_of_bots
 from webapp.results.study_data import StudyFrame
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fits_beside
@@ -81,26 +81,25 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
     found = shown(request, study, "comparisons", failed=failed)
     context: dict[str, Any] = {"waiting": found.waiting}
     if found.frame is not None:
-        votes = votes_of_bots(
-            study_conversations(
-                study,
-                include_synthetic=found.frame.include_synthetic,
-                include_failed=failed,
-                without=found.frame.without,
-            )
+        chats = study_conversations(
+            study,
+            include_synthetic=found.frame.include_synthetic,
+            include_failed=failed,
+            without=found.frame.without,
         )
-        choice = choice_of(request, found.frame, more=[NAME] if votes else [])
+        is_voted = has_votes(study, chats)
+        choice = choice_of(request, found.frame, more=[NAME] if is_voted else [])
         by_question = None
         if choice.by not in ("", NAME) or len(choice.against) == 2:
             by_question = shown(request, study, "dimensions", failed=failed)
             context["waiting"] = found.waiting or by_question.waiting
         context |= _compared(study, choice, found, found.frame, by_question)
-        if votes:
+        if is_voted:
             context["questions"].append(
                 (_("Votes"), choice.address(by=NAME, against=""), choice.by == NAME)
             )
         if choice.by == NAME:
-            context["votes"] = votes_board(found.frame, votes, choice)
+            context["votes"] = votes_board(found.frame, votes_of_bots(study, chats), choice)
     return context
 
 
