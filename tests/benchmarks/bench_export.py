@@ -9,7 +9,8 @@ Command and API do the same: they read the same rows, and a file with the same b
 the command that is its own work; beside the API the client's part stands for it. Both are warm: a row was written and a
 call was made before, so neither the start of the command nor the loading of a server's pages counts. There is no
 network between. They take turns, and medians of the rounds are compared, by the clock and by the CPU of the process. To
-be reached: the API takes at most 1.05 times what the command takes, both ways.
+be reached: the API takes at most 1.1 times the CPU that the command takes, and memory grows by 100 MB at most; otherwise
+the exit code is 1. The clock is printed only, for a neighbour on the machine must not decide.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import IO, Any
 
 FORMATS = ("csv", "jsonl", "parquet")
 LIMIT_MB = 100
-MOST_RATIO = 1.05
+MOST_RATIO = 1.1
 DIMENSIONS = ("quality", "fluency", "diversity", "contingency", "empathy")
 
 
@@ -230,7 +231,8 @@ class Api:
         self._loop.run_until_complete(read())
 
 
-def main() -> None:
+def main() -> int:
+    """Return 1 where the API takes longer than it may, or memory grows by more."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--ratings", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=4, help="of each way, in turn")
@@ -240,10 +242,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.make:
         make(options.ratings)
-        return
+        return 0
     if options.format:
         export(options.format, options.output, options.rounds)
-        return
+        return 0
+    is_bad = False
     with tempfile.TemporaryDirectory() as folder, _database(Path(folder)) as env:
         me = [
             sys.executable,
@@ -265,15 +268,24 @@ def main() -> None:
                 text=True,
             )
             found = json.loads(done.stdout.splitlines()[-1])
+            ratio = found["api_cpu_seconds"] / found["cpu_seconds"]
+            most_mb = max(found["growth_mb"], found["api_growth_mb"])
+            wrong = [
+                *(["TOO SLOW"] if ratio > MOST_RATIO else []),
+                *(["TOO MUCH MEMORY"] if most_mb > LIMIT_MB else []),
+            ]
+            is_bad |= bool(wrong)
             print(
                 f"export, {file_format}: {found['rows']:,} ratings in {found['seconds']:.1f} s, "
                 f"{found['rows'] / found['seconds']:,.0f} rows/s, {found['file_mb']:.1f} MB; "
                 f"resident memory grew by {found['growth_mb']:.1f} MB "
                 f"({found['growth_mb'] / LIMIT_MB:.2f} of the {LIMIT_MB} MB allowed); "
                 f"the API took {found['api_seconds'] / found['seconds']:.2f} times that by the clock and "
-                f"{found['api_cpu_seconds'] / found['cpu_seconds']:.2f} times by the CPU (at most {MOST_RATIO}), "
-                f"and grew by {found['api_growth_mb']:.1f} MB"
+                f"{ratio:.2f} times by the CPU (at most {MOST_RATIO}), "
+                f"and grew by {found['api_growth_mb']:.1f} MB  {', '.join(wrong)}".rstrip(),
+                flush=True,
             )
+        return int(is_bad)
 
 
 class _database:
@@ -305,4 +317,4 @@ class _database:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
