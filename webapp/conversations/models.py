@@ -98,6 +98,10 @@ class Conversation(TimeStamped):
             models.Index(fields=["study", "source", "state"]),
             models.Index(fields=["study", "bot"]),
             models.Index(fields=["study", "-created_at", "-id"], name="conversation_list"),
+            # Most studies have none, and most pages ask.
+            models.Index(
+                fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"
+            ),
             models.Index(
                 fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"
             ),

@@ -6,9 +6,10 @@ States are read off the newest job of each kind and off what has come since, in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -158,8 +159,13 @@ def _found(study: Study, cards: StudyCards, progress: list[BotProgress]) -> _Fou
         n_unmeasured=finished.filter(later).count(),
         played=runs[0] if runs else None,
         fit=fit,
-        n_unfitted=ratings.filter(created_at__gt=fit.created_at).count() if fit else 0,
+        n_unfitted=_since(ratings, fit.created_at) if fit else 0,
     )
+
+
+def _since(ratings: QuerySet[Rating], when: datetime) -> int:
+    """Count the ratings that have come since; none was changed before it came, and that is in an index."""
+    return ratings.filter(updated_at__gt=when, created_at__gt=when).count()
 
 
 def _stages(found: _Found, coming: Next) -> list[Stage]:

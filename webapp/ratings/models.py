@@ -101,6 +101,8 @@ class Rating(TimeStamped):
         ]
         indexes = [
             models.Index(fields=["submitted_at"], name="rating_submitted"),
+            # What has come or changed since a fit is found without looking at all ratings.
+            models.Index(fields=["updated_at"], name="rating_updated"),
             models.Index(fields=["rater"], condition=~Q(rater=""), name="rating_rater"),
         ]
 

@@ -12,6 +12,7 @@ from django.db.models.functions import Floor
 from webapp.conversations.models import Conversation
 from webapp.reading.asking import sorted_rows
 from webapp.reading.fields import Number
+from webapp.studies.models import Study
 
 MOST_BARS = 20
 
@@ -41,12 +42,17 @@ class Spread:
     n: int
 
 
-def spread_of(rows: QuerySet[Conversation], number: Number) -> Spread | None:
+def spread_of(
+    rows: QuerySet[Conversation], number: Number, study: Study | None = None
+) -> Spread | None:
     """Count the conversations bar by bar, in two queries; None where none has a value.
 
     Whole numbers have a bar each while there are few of them; everything else is cut into bars of one width.
+
+    Args:
+        study: of all of the rows, in whose part of the index the values are found.
     """
-    valued: Any = sorted_rows(rows, number).filter(Q(at__isnull=False)).order_by()
+    valued: Any = sorted_rows(rows, number, study).filter(Q(at__isnull=False)).order_by()
     ends = valued.aggregate(
         low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at")))
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,13 @@ class Question:
             include_failed=self.include_failed,
             without=self.without,
         )
+
+    def beside(self, part: str) -> Question:
+        """Return the question about another part of the same data; what both read is looked up once."""
+        other = replace(self, part=part)
+        if PARTS[part].reads == PARTS[self.part].reads:
+            other.__dict__["state"] = self.state
+        return other
 
     @property
     def is_small(self) -> bool:

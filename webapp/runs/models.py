@@ -246,6 +246,11 @@ class MetricResult(TimeStamped):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "metric"], name="metric_result_unique")
         ]
+        indexes = [
+            models.Index(
+                fields=["conversation"], condition=~models.Q(language=""), name="metric_left_out"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.metric_id} of {self.conversation_id}"

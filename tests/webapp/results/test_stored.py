@@ -109,6 +109,21 @@ def test_another_rating_is_another_state_of_the_data(study: Study) -> None:
     )  # one is at work on the question, and a third would only be in its way
 
 
+def test_parts_made_of_the_same_data_look_at_them_once(
+    study: Study, django_assert_num_queries: Any
+) -> None:
+    asked = Question(study, "comparisons", include_failed=True)
+    digest = asked.state.digest
+    beside = asked.beside("dimensions")
+    with django_assert_num_queries(0):
+        assert beside.state.digest == digest
+    assert digest == Question(study, "dimensions", include_failed=True).state.digest
+    other = asked.beside("correlations")
+    assert (other.part, other.include_failed) == ("correlations", True)
+    assert other.state == Question(study, "correlations", include_failed=True).state
+    assert other.state.digest != digest
+
+
 @pytest.mark.parametrize(("part", "depends"), [("raters", False), ("correlations", True)])
 def test_a_run_of_self_play_concerns_what_reads_it(study: Study, part: str, depends: bool) -> None:
     from webapp.runs.models import SelfPlayRun

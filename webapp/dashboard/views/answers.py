@@ -29,11 +29,13 @@ class Shown:
         result: None while there is none.
         frame: what stands around it in words; None without a result.
         waiting: what `_waiting.html` says of the job that makes a new one; None where there is none to make.
+        question: that it answers.
     """
 
     result: Any
     frame: StudyFrame | None
     waiting: dict[str, Any] | None
+    question: Question
 
 
 def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> Shown:
@@ -42,15 +44,27 @@ def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False
     Args:
         failed: whether chats whose bot failed count, too.
     """
-    synthetic = synthetic_asked(request)
-    without = without_now(request, study)
     question = Question(
-        study, part, include_synthetic=synthetic, include_failed=failed, without=without
+        study,
+        part,
+        include_synthetic=synthetic_asked(request),
+        include_failed=failed,
+        without=without_now(request, study),
     )
+    return _shown(request, question)
+
+
+def shown_beside(request: HttpRequest, found: Shown, part: str) -> Shown:
+    """Return what there is of another part of the same data on the same page."""
+    return _shown(request, found.question.beside(part))
+
+
+def _shown(request: HttpRequest, question: Question) -> Shown:
+    study, synthetic, without = question.study, question.include_synthetic, question.without
     answer = answer_for(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
     if answer.made is None:
-        return Shown(None, None, waiting)
+        return Shown(None, None, waiting, question)
     suffix = kept_in_address(request)
     frame = study_frame(
         study,
@@ -62,7 +76,7 @@ def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False
         ),
         without=without,
     )
-    return Shown(answer.made.result, frame, waiting)
+    return Shown(answer.made.result, frame, waiting, question)
 
 
 def _waiting(request: HttpRequest, question: Question, answer: Answer) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from webapp.dashboard.board import Board, Choice, against_of, board_of, choice_o
 from webapp.dashboard.board_picture import against_picture, board_picture, votes_picture
 from webapp.dashboard.samples import samples_of
 from webapp.dashboard.selectors import studies_to_compare
-from webapp.dashboard.views.answers import Shown, shown
+from webapp.dashboard.views.answers import Shown, shown, shown_beside
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.dashboard.votes_board import NAME, VotesBoard, votes_board
 from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
@@ -91,7 +91,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         choice = choice_of(request, found.frame, more=[NAME] if is_voted else [])
         by_question = None
         if choice.by not in ("", NAME) or len(choice.against) == 2:
-            by_question = shown(request, study, "dimensions", failed=failed)
+            by_question = shown_beside(request, found, "dimensions")
             context["waiting"] = found.waiting or by_question.waiting
         context |= _compared(study, choice, found, found.frame, by_question)
         if is_voted:

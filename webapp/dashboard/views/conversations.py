@@ -274,7 +274,7 @@ def _spread(request: HttpRequest, bench: Workbench, rows: Any, numbers: Numbers)
         others = asked_of(asked.rest, numbers, study=bench.study)
         rows = others.matching(rows)
     rows = people_kept(rows, synthetic=bench.synthetic, without=bench.without)
-    context = {"number": number, "spread": spread_of(rows, number), "asked": asked}
+    context = {"number": number, "spread": spread_of(rows, number, bench.study), "asked": asked}
     return render(request, "dashboard/_spread.html", context)
 
 

@@ -110,7 +110,12 @@ def metrics_left_out(
         counted: `results_counted` of it, where that is known already.
     """
     current = {metric.identity.key: metric for metric in metrics_all()}
-    found = results_counted(study=study, run=run) if counted is None else counted
+    found = counted
+    if found is None:
+        rows = MetricResult.objects.filter(conversation__in=measurable(study=study, run=run))
+        if not rows.exclude(language="").exists():  # soon known, and mostly so
+            return []
+        found = results_counted(study=study, run=run)
     return [
         LeftOut(
             metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())

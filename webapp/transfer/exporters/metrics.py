@@ -86,7 +86,9 @@ def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportC
     for version in versions:
         if version.name in found:
             continue
-        sample = MetricResult.objects.filter(metric=version, conversation__study=study).first()
+        # Any one of them; the first by number would have to be looked for.
+        there = MetricResult.objects.filter(metric=version, conversation__study=study)
+        sample = next(iter(there.order_by()[:1]), None)
         if sample is None:
             continue
         if version.name in registered and version.key in current:
