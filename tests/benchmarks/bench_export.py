@@ -25,11 +25,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
+
+from tests.benchmarks.own_database import own_database
 
 FORMATS = ("csv", "jsonl", "parquet")
 LIMIT_MB = 100
@@ -247,7 +248,7 @@ def main() -> int:
         export(options.format, options.output, options.rounds)
         return 0
     is_bad = False
-    with tempfile.TemporaryDirectory() as folder, _database(Path(folder)) as env:
+    with tempfile.TemporaryDirectory() as folder, own_database(Path(folder)) as env:
         me = [
             sys.executable,
             "-m",
@@ -286,34 +287,6 @@ def main() -> int:
                 flush=True,
             )
         return int(is_bad)
-
-
-class _database:
-    """The environment of a database that lives as long as the benchmark."""
-
-    def __init__(self, folder: Path) -> None:
-        self.env = {**os.environ, "CONFAB_DATA_DIR": str(folder)}
-        self.name = ""
-
-    def __enter__(self) -> dict[str, str]:
-        if self.env.get("DATABASE_URL"):
-            self.base = self.env["DATABASE_URL"].rpartition("/")[0]
-            self.name = f"confab_bench_{uuid.uuid4().hex[:8]}"
-            self._execute(f"CREATE DATABASE {self.name}")
-            self.env["DATABASE_URL"] = f"{self.base}/{self.name}"
-        return self.env
-
-    def __exit__(self, *_: object) -> None:
-        if self.name:
-            self._execute(f"DROP DATABASE {self.name} WITH (FORCE)")
-
-    def _execute(self, statement: str) -> None:
-        import psycopg2
-
-        connection = psycopg2.connect(f"{self.base}/postgres")
-        connection.autocommit = True
-        connection.cursor().execute(statement)
-        connection.close()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,21 @@ Prints the ratio of two times taken in the same run: least squares without each 
 conversations (and how far the coefficients are from statsmodels'). Then the seconds that intervals of twelve bots' mean
 ratings, a nested ridge (`strong@2`) and a process of bot means (`strong`) take.
 
+Last, by the product's own service and job, from the database: a fit by `strong` of 2,000 conversations whose metrics are
+stored, rated by ten named people each, must take 5 seconds of this process at most; and a second fit by `strong@2` must
+encode no text. Otherwise the exit code is 1. SQLite, or a new database on the server that `DATABASE_URL` names.
+
     python -m tests.benchmarks.bench_hybrid
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +27,9 @@ from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, preset_get
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.stats.intervals import mean_interval
+from tests.benchmarks.own_database import own_database
 
+LIMIT_S = 5.0
 REPEATS = 5
 """The shortest of so many runs counts, as with `timeit`: the rest is what else the machine did."""
 
@@ -123,8 +134,64 @@ def bench_process(n_bots: int = 9, n: int = 2_000) -> None:
     )
 
 
-if __name__ == "__main__":
+def bench_service() -> bool:
+    """Print what fits take by the product's own way; return whether the limits hold."""
+    with (
+        tempfile.TemporaryDirectory(prefix="confab-bench-") as folder,
+        own_database(Path(folder)) as environment,
+    ):
+        os.environ.update(environment, DJANGO_SETTINGS_MODULE="webapp.settings.embedded")
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+        from django.db import connection
+
+        from chatbots.encoders.sentence import LocalSentenceEncoder
+        from tests.benchmarks.bench_results import make
+        from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_store
+
+        call_command("migrate", verbosity=0)
+        study = make("fit", 20_000)
+        metrics_store(study, metrics_of_fit())
+        few = make("few", 3000, n_chats=300)
+        encode, n_encoded = LocalSentenceEncoder.encode, 0
+
+        def counted(self: Any, texts: Any, *args: Any, **named: Any) -> Any:
+            nonlocal n_encoded
+            n_encoded += len(texts)
+            return encode(self, texts, *args, **named)
+
+        def seconds(of: Any, preset: str) -> float:
+            started = time.process_time()
+            fit_make(of, preset)
+            return time.process_time() - started
+
+        LocalSentenceEncoder.encode = counted  # type: ignore[method-assign]
+        first_s = seconds(few, "strong@2")
+        n_first, n_encoded = n_encoded, 0
+        again_s = seconds(few, "strong@2")
+        print(
+            f"fit that embeds answers, 300 conversations: {n_first} texts encoded, {first_s:.1f} s; asked again:"
+            f" {n_encoded} texts (none may be), {again_s:.1f} s{'  TOO MANY' if n_encoded else ''}"
+        )
+        fit_s = seconds(study, "strong")
+        print(
+            f"fit by the service, 30 bots, 2,000 conversations, metrics stored, ten named raters each:"
+            f" {fit_s:.1f} s (at most {LIMIT_S:g}){'  TOO SLOW' if fit_s > LIMIT_S else ''}"
+        )
+        connection.close()
+        return not n_encoded and n_first > 0 and fit_s <= LIMIT_S
+
+
+def main() -> int:
+    """Return 1 where a fit takes longer than it may, or encodes what is encoded already."""
     bench_intervals()
     bench_leave_bot_out()
     bench_ridge()
     bench_process()
+    return int(not bench_service())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
