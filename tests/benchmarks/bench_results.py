@@ -101,7 +101,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS) -> Any:
                 },
                 submitted_at=now,
             )
-            for n in range(start, start + 50)
+            for n in range(start, min(start + 50, n_chats))
             for person in draw.sample(people, n_ratings // n_chats)
         )
     return study
