@@ -17,7 +17,7 @@ from evaluation.stats.agreement import rating_table
 from evaluation.stats.icc import icc
 
 ONLY_MEANS = "only means of the ratings are known"
-_MEAN = "mean"
+PUBLISHED_MEAN = "mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> Ceiling:
     Args:
         scores: of each item its (rater, score); a rater "mean" is a published mean, which tells nothing of raters.
     """
-    own = [[value for rater, value in item if rater != _MEAN] for item in scores]
+    own = [[value for rater, value in item if rater != PUBLISHED_MEAN] for item in scores]
     if not any(own) and any(scores):
         return Ceiling(None, reason=ONLY_MEANS)
     values = [value for item in own for value in item]

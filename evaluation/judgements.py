@@ -17,6 +17,7 @@ import numpy as np
 
 from evaluation.against import Against
 from evaluation.against import against as against_column
+from evaluation.best_rater import max_over_raters
 from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, judged_read
@@ -173,6 +174,7 @@ class MetricJudged:
         source: the data set, where all items are of one that has a name.
         remarks: what to know of some of the scored replies, and of how many.
         against: the main column beside another one on the same replies, where one was asked for.
+        best_rater: the main column beside each rater alone, where that was asked for.
     """
 
     name: str
@@ -184,6 +186,7 @@ class MetricJudged:
     source: str = ""
     remarks: dict[str, int] = field(default_factory=dict)
     against: Against | None = None
+    best_rater: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all of them where there are several; beside published figures."""
@@ -204,6 +207,8 @@ class MetricJudged:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
         if self.against is not None:
             found["against"] = self.against.to_json()
+        if self.best_rater is not None:
+            found["max_over_raters"] = self.best_rater
         return with_published(found)
 
 
@@ -222,6 +227,7 @@ def judge(
     *,
     target: str = "",
     against: str = "",
+    by_best_rater: bool = False,
     shared: Shared | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricJudged]:
@@ -232,6 +238,7 @@ def judge(
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
         against: a metric or column with which each of them is compared on the same replies (`evaluation.against`).
+        by_best_rater: also set the main column against each rater alone, and take the best (`evaluation.best_rater`).
         shared: texts encoded so far; by default a new one.
         progress: given a metric's name, returns what is called with (replies done, replies in all).
 
@@ -257,6 +264,15 @@ def judge(
         [found[name]] = _judged(
             name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
         )
+    if by_best_rater:
+        found = {
+            name: one
+            if one.unavailable
+            else replace(
+                one, best_rater=max_over_raters(next(iter(one.scores.values())), humans.given)
+            )
+            for name, one in found.items()
+        }
     return _compared(found, against, humans, shared) if against else found
 
 

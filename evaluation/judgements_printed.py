@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluation.against import gains_printed
+from evaluation.best_rater import best_raters_printed
 from evaluation.printing import p_value, share, span
 from evaluation.published.cells import cells_of, published_beside
 from evaluation.published.rows import Published, caveats_of
@@ -52,7 +53,9 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([*lines, *gains_printed(result), *_notes(result)])
+    return "\n".join(
+        [*lines, *gains_printed(result), *best_raters_printed(result), *_notes(result)]
+    )
 
 
 def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -49,6 +49,8 @@ _BYTES_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 16
 """Room for a chat template's marks around a message, in the bound of what a call can cost."""
 _COSTS_KEPT = 10_000
+_MOST_LIKELY = 20
+"""Tokens with their log-probabilities; OpenAI and vLLM give no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class EndpointBot(ConfiguredBot):
         self.fallback_bot = self.options.fallback_bot
         self._costs: dict[Conversation, ReplyCost] = {}
         self._likely: dict[Conversation, tuple[tuple[str, float], ...]] = {}
+        self._likely_wanted: set[Conversation] = set()
+        self._refuse_likely: set[str] = set()
         self._routes: tuple[_Route, ...] = ()
         self._lock = threading.Lock()
 
@@ -111,12 +115,18 @@ class EndpointBot(ConfiguredBot):
         with self._lock:
             return self._costs.pop(context, None)
 
+    def likely_want(self, context: Conversation) -> None:
+        """Ask for the likeliest first tokens of the reply to this context; an endpoint that refuses that is asked without."""
+        with self._lock:
+            self._likely_wanted.add(context)
+
     def likely_take(self, context: Conversation) -> tuple[tuple[str, float], ...]:
         """Return the likeliest first tokens of the reply with their log-probabilities, and forget them.
 
-        Empty unless `extra_body` asks for them (`logprobs: true, top_logprobs: 20`) and the endpoint gives them.
+        Empty unless they were asked for, by `likely_want` or in `extra_body`, and the endpoint gives them.
         """
         with self._lock:
+            self._likely_wanted.discard(context)
             return self._likely.pop(context, ())
 
     def unavailable_reason(self) -> str | None:
@@ -201,7 +211,8 @@ class EndpointBot(ConfiguredBot):
     ) -> AsyncGenerator[str, None]:
         """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url
-        for attempt in range(route.tries):
+        likely = context in self._likely_wanted and url not in self._refuse_likely
+        for attempt in range(route.tries + likely):
             has_sent = False
             try:
                 async with aclosing(
@@ -216,7 +227,11 @@ class EndpointBot(ConfiguredBot):
                 if has_sent:
                     raise
                 passes = not isinstance(error, CallFailed) or error.passes
-                if attempt + 1 == route.tries or not passes:
+                if likely and not passes:  # perhaps it knows no log-probabilities
+                    likely = False
+                    self._refuse_likely.add(url)
+                    continue
+                if attempt + 1 >= route.tries or not passes:
                     tries = "once" if attempt == 0 else f"{attempt + 1} times"
                     said = str(error) or type(error).__name__
                     raise BotError(f"{url} was asked {tries} and gave no reply: {said}") from None
@@ -249,7 +264,7 @@ class EndpointBot(ConfiguredBot):
             chunks = call(
                 client,
                 route.address.url,
-                self._body(route.model, messages, context.reply_seed),
+                self._body(route, messages, context),
                 key=route.key,
                 connect_timeout_s=min(self.options.connect_timeout_s, patience),
                 read_timeout_s=min(self.options.read_timeout_s, patience),
@@ -293,10 +308,14 @@ class EndpointBot(ConfiguredBot):
                 # Shielded: whoever stops waiting for the reply must not leave its bound set aside.
                 await asyncio.shield(meter.settle(receipt, cost))
 
-    def _body(self, model: str, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
+    def _body(
+        self, route: _Route, messages: list[dict[str, str]], context: Conversation
+    ) -> dict[str, Any]:
+        likely = context in self._likely_wanted and route.address.url not in self._refuse_likely
         body: dict[str, Any] = {
+            **({"logprobs": True, "top_logprobs": _MOST_LIKELY} if likely else {}),
             **self.options.extra_body,
-            "model": model,
+            "model": route.model,
             "messages": messages,
             "temperature": self.options.temperature,
             self.options.max_tokens_field: self.options.max_new_tokens,
@@ -306,7 +325,7 @@ class EndpointBot(ConfiguredBot):
         if self.options.stop:
             body["stop"] = self.options.stop
         if self.options.send_seed:
-            body["seed"] = seed % 2**31
+            body["seed"] = context.reply_seed % 2**31
         if self.options.price_in is not None or self.options.price_out is not None:
             body["stream_options"] = {"include_usage": True}
         return body

@@ -1,7 +1,8 @@
 """A language model as judge: asked for a number per question about a reply, and held to the same benchmark as the rest.
 
 Where the model tells how likely each number of the scale is, the score is their mean, weighted by these probabilities
-(G-Eval, Liu et al. 2023), which tells replies apart that would all get a 4; elsewhere the number in its answer.
+(G-Eval, Liu et al. 2023), which tells replies apart that would all get a 4; elsewhere the number in its answer. An endpoint is
+asked for them, and asked without where it refuses; how many scores were of which kind stands with the result.
 
 A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own `max_cost`;
 replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are part of its identity.
@@ -12,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import re
 import weakref
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,8 @@ CHATS_PROMPT = (
 )
 TOO_LONG = "both conversations together are longer than what the judge's model reads"
 NO_NUMBER = "the judge's answer holds no number of the scale"
+WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
+WEIGHTED = "the score is the mean of the numbers, weighted by the judge's log-probabilities"
 _NOTHING_BEFORE = "(nothing)"
 _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
 
@@ -113,6 +117,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
     has_network = True
     licence = CHOSEN_LICENCE
     kind = "judge"
+    version = "2"  # it asks for log-probabilities itself
     usual_title = "Language model as judge"
     options_type = JudgeOptions
     options: JudgeOptions | None
@@ -129,7 +134,9 @@ class Judge(ReplyMetric, ConfiguredMetric):
         self._run: weakref.ref[Shared] | None = None
         self._capped: set[ReplyInContext] = set()
         self._unread: dict[ReplyInContext, str] = {}
+        self._kinds: dict[ReplyInContext, str] = {}
         self.trouble = ""
+        self._weighted = np.ones(0, dtype=bool)
         self._model = Continuations(asked.model, asked.device) if asked and asked.model else None
         low, high = (asked.low, asked.high) if asked else (1, 5)
         self.columns = tuple(
@@ -201,9 +208,17 @@ class Judge(ReplyMetric, ConfiguredMetric):
             prompts = [self._prompt(reply, key) for reply in asked for key in keys]
             numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
             chances = self.chances(prompts, numbers)
+            is_weighted = self._weighted.reshape(len(asked), len(keys)).all(axis=1)
             points = chances @ np.arange(self.options.low, self.options.high + 1)
             found[: len(asked)] = points.reshape(len(asked), len(keys))
             unread = np.isnan(found[: len(asked)]).all(axis=1)
+            self._kinds.update(
+                {
+                    reply: WEIGHTED if weighted else WRITTEN
+                    for reply, weighted, nothing in zip(asked, is_weighted, unread, strict=True)
+                    if not nothing
+                }
+            )
             why = self.trouble or NO_NUMBER
             self._unread.update(
                 {reply: why for reply, one in zip(asked, unread, strict=True) if one}
@@ -215,7 +230,11 @@ class Judge(ReplyMetric, ConfiguredMetric):
         if self._run is None or self._run() is not shared:
             self._run = weakref.ref(shared)
             self.n_requests = 0
-            self._capped, self._unread = set(), {}
+            self._capped, self._unread, self._kinds = set(), {}, {}
+
+    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """Return how many different replies have a score of which kind: weighted, or the number as it was written."""
+        return dict(Counter(self._kinds.values()))
 
     def _prompt(self, reply: ReplyInContext, key: str) -> str:
         assert self.options is not None
@@ -241,6 +260,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             whole: a local model reads a long prompt to its end or not at all; else it reads the end of it.
         """
         self.n_requests += len(prompts)
+        self._weighted = np.ones(len(prompts), dtype=bool)
         if self._model is not None:
             rows: list[tuple[tuple[str, ...], str]] = [
                 ((prompt,), answer) for prompt in prompts for answer in answers
@@ -263,12 +283,15 @@ class Judge(ReplyMetric, ConfiguredMetric):
         ]
         found = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
+        for context in asked:
+            bot.likely_want(context)
         for k, (context, said) in enumerate(zip(asked, reply(bot, asked), strict=True)):
             likely = bot.likely_take(context)
             if said.error:
                 self.trouble = self.trouble or f"the judge did not answer: {said.error}"
                 continue
             chances = _weighted(likely, answers)
+            self._weighted[k] = chances is not None
             found[k] = _written(said.text or "", answers) if chances is None else chances
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ class ChoiceSet:
         question: that people answered, with its title; questions: all of them.
         judge: the name of the judge; empty where no file of its choices was given.
         left_out: why choices are missing, by who lacks them.
+        biases: what the judge leans on besides, in words: place and length.
     """
 
     job: Job
@@ -33,6 +34,7 @@ class ChoiceSet:
     judge: str
     table: Table
     left_out: tuple[str, ...]
+    biases: tuple[str, ...] = ()
 
     @property
     def question_title(self) -> str:
@@ -74,9 +76,38 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
                 judge["title"] if judge is not None else "",
                 _table(choosers, question),
                 tuple(_left_out(choosers, question)),
+                tuple(_biases(judge)) if judge is not None else (),
             )
         )
     return found
+
+
+def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a judge leans on besides the replies; nothing of a result from before that was kept."""
+    found = judge.get("biases")
+    if not found or not found["n"]:
+        return
+    place, changed, length = found["position_bias"], found["changed"], found["length_bias"]
+    yield _(
+        "Position bias of {judge}: {value} {ends}, how much likelier it prefers what stands first (−.5 to .5, 0 is none); in {share} {of} of "
+        "{n} pairs its choice changes with the order."
+    ).format(
+        judge=judge["title"],
+        value=share(place["value"]),
+        ends=span(*(place["ci95"] or (None, None)), shares=True),
+        share=share(changed["value"]),
+        of=span(*(changed["ci95"] or (None, None)), shares=True),
+        n=found["n"],
+    )
+    if length["r"] is None:
+        yield _("Length bias: undefined, {why}.").format(why=said(length.get("reason")))
+    else:
+        yield _(
+            "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias as far as people’s "
+            "does not go with it."
+        ).format(
+            value=share(length["r"]), ends=span(*(length["ci95"] or (None, None)), shares=True)
+        )
 
 
 def _agreed(chooser: Mapping[str, Any], question: str) -> float:

@@ -88,16 +88,19 @@ def choices_of_metric(
 
 
 def choices_of_judge(found: PairsJudged) -> dict[str, Any]:
-    """Return a judge's name, the digest of its model, prompt and window, and as `choices` the same of its choices."""
+    """Return a judge's name, the digest of its model, prompt and window, its biases, and as `choices` the same of its choices."""
     from evaluation.choosing import judge_everywhere
+    from evaluation.judging import PairsJudged as Chosen
     from evaluation.judging_files import judged_file_read
 
     assert found.judged is not None, "there is no file of a judge"
     read = judged_file_read(found.judged)
     chosen = judge_everywhere(found.people, read)
+    biases = Chosen(read.name, read.pairs, n_requests=0, refused=0).to_json()
     return {
         "title": read.name,
         "identity": read.judge,
+        "biases": {name: biases[name] for name in ("n", "position_bias", "changed", "length_bias")},
         "choices": {question: one.to_json() for question, one in chosen.items()},
     }
 

@@ -23,6 +23,8 @@ from evaluation.metrics.judge import (
     CHATS_PROMPT,
     NO_NUMBER,
     TOO_LONG,
+    WEIGHTED,
+    WRITTEN,
     Judge,
     chat_lines,
     lines,
@@ -62,7 +64,7 @@ def likely(text, **chances):
 async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tells(registered):
     answers = (likely("4", _4=0.6, _5=0.2, _x=0.2), says("I give it a 2."), says("great"))
     async with serving(*answers) as server:
-        registered(server.bot(extra_body={"logprobs": True, "top_logprobs": 20}, concurrency=1))
+        registered(server.bot(concurrency=1))
         judge = Judge(bot="e", rubric={"overall": "Is it good?"})
         assert judge.unavailable_reason() is None
         scores = await asyncio.to_thread(judge.scored, REPLIES, Shared())
@@ -72,7 +74,19 @@ async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tell
     asked = server.requests[0]["messages"][-1]["content"]
     assert "A: hello" in asked
     assert "Is it good? Answer with one whole number from 1 (very bad) to 5" in asked
+    assert server.requests[0]["logprobs"] is True, "it asks by itself"
     assert server.requests[0]["top_logprobs"] == 20
+    assert judge.remarks(scores) == {WEIGHTED: 1, WRITTEN: 1}
+
+
+async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(registered):
+    async with serving(fails(400), says("4"), says("2"), says("3")) as server:
+        registered(server.bot(concurrency=1, retries=0))
+        judge = Judge(bot="e", rubric={"overall": "Is it good?"})
+        scores = await asyncio.to_thread(judge.scored, REPLIES, Shared())
+    assert sorted(scores["judge_overall_bot"]) == [2, 3, 4]
+    assert ["logprobs" in one for one in server.requests] == [True, False, False, False]
+    assert judge.remarks(scores) == {WRITTEN: 3}
 
 
 async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):

@@ -266,6 +266,9 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
         assert one["choices"]["quality"] == of_command[one["metric"]]
     html = staff.get(ADDRESS).content.decode()
     assert "Which of two is better" in html
+    assert job.result["judge"]["biases"]["n"] == 2
+    assert "Position bias of fair: .00 " in html, "both pairs as likely in either place"
+    assert "Length bias: undefined" in html, "two pairs are too few"
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)</tr>", html, re.S)
     first = re.sub(r"<[^>]+>", " ", rows[0]).split()
     assert first[:2] == ["fair", "(judge)"]

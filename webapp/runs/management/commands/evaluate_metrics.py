@@ -65,6 +65,11 @@ class Command(ConfabCommand):
             metavar="COLUMN",
             help="a metric or column that each of the metrics is compared with, on the same replies",
         )
+        parser.add_argument(
+            "--max-over-raters",
+            action="store_true",
+            help="also the best correlation over raters taken one by one, as PONE's paper prints, and Human (mean) and (max)",
+        )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
         scoring_arguments(
@@ -82,8 +87,10 @@ class Command(ConfabCommand):
         if not wanted:
             raise Usage("--metrics names no metric")
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
-            if options["against"]:
-                raise Usage("--against is for scores of single replies, not for compared pairs")
+            if options["against"] or options["max_over_raters"]:
+                raise Usage(
+                    "--against and --max-over-raters are for scores of single replies, not for compared pairs"
+                )
             return self._of_pairs(study, wanted, options)
         if options["judged"] is not None:
             raise Usage(
@@ -103,6 +110,7 @@ class Command(ConfabCommand):
             wanted,
             target=target,
             against=options["against"],
+            by_best_rater=options["max_over_raters"],
             shared=Shared(options["device"], store=text_store()),
             progress=reply_bar,
         )
