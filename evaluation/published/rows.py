@@ -108,7 +108,7 @@ class Published:
             "metric": self.metric,
             "variant": self.variant,
             "place": self.place,
-            **self.values,
+            **{str(method): value for method, value in self.values.items()},
             "n": self.n,
             "is_same": self.is_same,
             "note": self.note,
