@@ -21,6 +21,8 @@ from evaluation.formats.spreadsheet import unescaped
 
 SUMS = "SHA256SUMS"
 DESCRIPTOR = "datapackage.json"
+LEFT_OUT = "confab:left_out"
+"""In the descriptor the tables that are not in the package, since whoever asked for it lacks a right."""
 MOST_FILES = 10_000
 MOST_BYTES = 50 * 10**9
 """Unpacked, of all files together."""
@@ -57,6 +59,12 @@ class Checked:
     def is_whole(self) -> bool:
         """Whether every file is as it was."""
         return not (self.changed or self.missing or self.extra)
+
+
+def left_out_of(descriptor: Any) -> tuple[str, ...]:
+    """Return the names of the tables that a package's descriptor says were left out."""
+    told = descriptor.get(LEFT_OUT, []) if isinstance(descriptor, dict) else []
+    return tuple(str(one["table"]) for one in told)
 
 
 @contextmanager

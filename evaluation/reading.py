@@ -21,7 +21,7 @@ from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import head_of, text_lines
 from evaluation.formats.recognition import format_for
 from evaluation.formats.spreadsheet import unescaped
-from evaluation.package import DESCRIPTOR, Package, PackageError, package_open
+from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of, package_open
 from evaluation.study import Dialogue, Study
 
 if TYPE_CHECKING:
@@ -153,11 +153,13 @@ def study_of_package(package: Package) -> Study:
     """
     import pandas as pd
 
+    descriptor = package.json(DESCRIPTOR)
     try:
         fields = {
             one["name"]: {field["name"]: field["type"] for field in one["schema"]["fields"]}
-            for one in package.json(DESCRIPTOR)["resources"]
+            for one in descriptor["resources"]
         }
+        left_out = left_out_of(descriptor)
         asked = [
             (entry["column"], entry["low"], entry["direction"])
             for entry in package.json("codebook.json")["columns"]
@@ -189,6 +191,7 @@ def study_of_package(package: Package) -> Study:
             else table
             for name, table in cells.items()
         },
+        left_out=left_out,
     )
 
 

@@ -13,59 +13,19 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from evaluation.reading import read
+from evaluation.remote_answers import RemoteJob, ServerError, checked
 from evaluation.study import Study
 
+__all__ = ["RemoteJob", "Server", "ServerError", "connect"]
 API = "/api/v1"
 _PIECE_BYTES = 1 << 20
 _AGAIN_S = (1.0, 3.0, 9.0)
-
-
-class ServerError(RuntimeError):
-    """The server refused a call.
-
-    Attributes:
-        status: HTTP's.
-        code: the server's short word for it.
-        mistakes: what is wrong with values that were sent: (path, message).
-    """
-
-    def __init__(
-        self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.mistakes = status, code, tuple(mistakes)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteJob:
-    """Work of the server's workers, as it was when it was asked for.
-
-    Attributes:
-        state: queued, running, done, failed, cancelled or interrupted.
-        result: of a job that has a result of its own, once it is done.
-    """
-
-    kind: str
-    id: int
-    title: str
-    state: str
-    is_over: bool
-    n_done: int
-    n_total: int
-    error: str = ""
-    result: Any = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> RemoteJob:
-        """Return the job that the server describes."""
-        return cls(**{name: document[name] for name in cls.__slots__})
 
 
 class Server:
@@ -99,20 +59,14 @@ class Server:
 
     def studies(self) -> list[dict[str, Any]]:
         """Return all studies, the newest first."""
-        found: list[dict[str, Any]] = []
-        while True:
-            page = self._get("/studies", limit=1000, offset=len(found))
-            found += page["items"]
-            if not page["items"] or len(found) >= page["count"]:
-                return found
+        return self._all("/studies")
 
     def study(
         self, key: str, *, without: Sequence[str] = (), device: str = "cpu", **included: bool
     ) -> Study:
         """Return a study with its conversations and ratings, the same as `read` returns of its data package.
 
-        A token without the right to pay may not have the package; then it is read from the table of conversations,
-        which has no scales and no items.
+        Tables that ask for a right that the token lacks are not in it; `left_out` of the study names them.
 
         Args:
             without: flags; what people with one of them did is left out.
@@ -123,11 +77,8 @@ class Server:
             ServerError: there is no such study, or the token may not read it.
         """
         asked = {**included, "without": ",".join(without)}
-        is_whole = "pay" in self.me()["rights"]
-        what = "package" if is_whole else "tables/conversations"
         with tempfile.TemporaryDirectory(prefix="confab-") as folder:
-            file = Path(folder) / (f"{key}.zip" if is_whole else f"{key}.jsonl")
-            self._download(f"/studies/{key}/{what}", file, asked)
+            file = self._download(f"/studies/{key}/package", Path(folder) / f"{key}.zip", asked)
             return read(file, device=device)
 
     def table(
@@ -150,14 +101,80 @@ class Server:
     def result(self, key: str, part: str, **asked: Any) -> dict[str, Any]:
         """Return a part of a study's analysis, waiting until a worker has made it of the data as they are now.
 
+        Its `document` is what `report --json` prints of this part.
+
         Args:
-            part: comparisons, dimensions, answers, items, models, raters, trajectories or correlations.
+            part: comparisons, dimensions, answers, items, models, raters, trajectories, correlations or powered.
         """
+        return self._made(f"/studies/{key}/results/{part}", asked)
+
+    def leaderboard(self, key: str, **asked: Any) -> dict[str, Any]:
+        """Return who stands where, ranks as ranges, waiting until it is made of the data as they are now.
+
+        Args:
+            asked: `by` a question, `include_failed`, `include_synthetic`, `without`.
+        """
+        return self._made(f"/studies/{key}/leaderboard", asked)
+
+    def pairs(self, key: str, **asked: Any) -> dict[str, Any]:
+        """Return what people preferred of two, and one-turn beside interactive evaluation."""
+        return dict(self._get(f"/studies/{key}/results/pairs", **asked))
+
+    def overview(self, key: str, **asked: Any) -> dict[str, Any]:
+        """Return how far a study is: its stages, what is best done next, its bots, and what needs a person."""
+        return dict(self._get(f"/studies/{key}/overview", **asked))
+
+    def live(self, key: str, **asked: Any) -> dict[str, Any]:
+        """Return the live room of a study that collects."""
+        return dict(self._get(f"/studies/{key}/live", **asked))
+
+    def datasheet(self, key: str) -> dict[str, Any]:
+        """Return a study's human evaluation datasheet."""
+        return dict(self._get(f"/studies/{key}/datasheet"))
+
+    def report(self, key: str, **asked: Any) -> dict[str, Any]:
+        """Return the newest report that was made of a study; `report_make` asks for one.
+
+        Args:
+            asked: `sections` by commas, `like`, `include_synthetic`, `without`.
+        """
+        return dict(self._get(f"/studies/{key}/report", **asked))
+
+    def report_file(self, key: str, path: str | Path, **asked: Any) -> Path:
+        """Write the newest report of a study to a file, as one page."""
+        return self._download(f"/studies/{key}/report.html", Path(path), asked)
+
+    def report_make(self, key: str, **asked: Any) -> RemoteJob:
+        """Let a worker make the report of the data as they are now; returns the job."""
+        return RemoteJob.of(self._post(f"/studies/{key}/report", asked))
+
+    def conversations(
+        self, key: str = "", q: str = "", *, run: int | None = None, **asked: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the conversations of a study or of a self-play run that a search line asks for, page by page.
+
+        Args:
+            q: as in the workbench, such as `bot:eliza quality<4 sort:quality limit:20`.
+            asked: `columns`, `include_synthetic`, `without`.
+        """
+        if bool(key) == (run is not None):
+            raise ValueError("conversations needs a study or a run, and not both")
+        where = f"/studies/{key}" if key else f"/runs/{run}"
+        after = ""
         while True:
-            found = self._get(f"/studies/{key}/results/{part}", **asked)
-            if found["job"] is None:
-                return dict(found)
-            self.wait(RemoteJob.of(found["job"]))
+            page = self._get(f"{where}/conversations", q=q, after=after, limit=500, **asked)
+            yield from page["items"]
+            after = page["after"]
+            if not after:
+                return
+
+    def conversation(self, id: str) -> dict[str, Any]:
+        """Return a conversation with its turns, ratings, metrics, tags and notes."""
+        return dict(self._get(f"/conversations/{id}"))
+
+    def searches(self, key: str) -> list[dict[str, Any]]:
+        """Return the searches of a study that the token's person keeps."""
+        return list(self._get(f"/studies/{key}/searches"))
 
     def study_make(self, file: Mapping[str, Any], *, opens: bool = False) -> dict[str, Any]:
         """Make a study of a study's file, or a new version of the one with its key.
@@ -189,11 +206,65 @@ class Server:
                 data=asked,
                 files={"file": (Path(file).name, content)},
             )
-        return RemoteJob.of(_checked(answer))
+        return RemoteJob.of(checked(answer))
 
     def bots(self) -> list[dict[str, Any]]:
         """Return the server's bots."""
         return list(self._get("/bots"))
+
+    def bot(self, id: str) -> dict[str, Any]:
+        """Return a bot with its health, its settings and its card."""
+        return dict(self._get(f"/bots/{id}"))
+
+    def benchmark(self, **asked: Any) -> dict[str, Any]:
+        """Return the benchmark: metrics against what people said of single replies.
+
+        Args:
+            asked: `by` spearman, pearson or kendall; `target`, `language`, `sort`.
+        """
+        return dict(self._get("/benchmark", **asked))
+
+    def benchmark_ask(self, study: str, metrics: Sequence[str] = ()) -> RemoteJob:
+        """Set metrics against what a study's people said of single replies; none named: the usual ones. Returns the job."""
+        return RemoteJob.of(self._post("/benchmark", {"study": study, "metrics": list(metrics)}))
+
+    def system(self) -> dict[str, Any]:
+        """Return the state of the installation."""
+        return dict(self._get("/system"))
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return all self-play runs, the newest first."""
+        return self._all("/runs")
+
+    def run(self, run: int) -> dict[str, Any]:
+        """Return a self-play run, pair by pair."""
+        return dict(self._get(f"/runs/{run}"))
+
+    def run_table(
+        self, run: int, name: str, path: str | Path, *, format: str = "csv", **included: Any
+    ) -> Path:
+        """Write a table of a self-play run to a file: the same bytes as `export --run` writes."""
+        return self._download(
+            f"/runs/{run}/tables/{name}", Path(path), {"format": format, **included}
+        )
+
+    def analyse(self, study: str, *, selfplay: bool = False) -> RemoteJob:
+        """Compute a study's metrics and fit the hybrid metric, after self-play if asked for; returns the first job."""
+        return RemoteJob.of(self._post(f"/studies/{study}/analysis", {"selfplay": selfplay}))
+
+    def rehearse(self, study: str, people: int = 12, *, seed: int = 0) -> RemoteJob:
+        """Send scripted participants through a study; returns the job."""
+        return RemoteJob.of(
+            self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed})
+        )
+
+    def items_draw(self, study: str, **asked: Any) -> RemoteJob:
+        """Draw items for a study from `of_study` or `run`; returns the job.
+
+        Args:
+            asked: besides `n_contexts`, `n_utterances`, `more_than_tokens`, `bots`, `seed`.
+        """
+        return RemoteJob.of(self._post(f"/studies/{study}/items", asked))
 
     def selfplay(self, bots: Sequence[str], **asked: Any) -> RemoteJob:
         """Let bots converse with themselves; returns the job.
@@ -231,6 +302,14 @@ class Server:
         if found["result"] is None:
             raise ValueError(f"fit {fit} has no result: it is {found['state']}")
         return dict(found["result"])
+
+    def fit_file(self, fit: int, path: str | Path) -> Path:
+        """Write a fit alone to a file, as `fit_hybrid --output` does; `fit_hybrid --fit` applies it to other data."""
+        return self._download(f"/fits/{fit}/file", Path(path), {})
+
+    def jobs(self, *, unfinished: bool = False) -> list[RemoteJob]:
+        """Return the newest jobs of every kind, at most 100."""
+        return [RemoteJob.of(one) for one in self._get("/jobs", unfinished=unfinished)]
 
     def job(self, job: RemoteJob) -> RemoteJob:
         """Return a job as it is now."""
@@ -270,11 +349,28 @@ class Server:
             raise RuntimeError(f"{now.title}: {now.error or now.state}")
         return now
 
+    def _all(self, path: str) -> list[dict[str, Any]]:
+        """Return a list that comes in parts."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self._get(path, limit=1000, offset=len(found))
+            found += page["items"]
+            if not page["items"] or len(found) >= page["count"]:
+                return found
+
+    def _made(self, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an analysis once it is of the data as they are now."""
+        while True:
+            found = self._get(path, **asked)
+            if found["job"] is None:
+                return dict(found)
+            self.wait(RemoteJob.of(found["job"]))
+
     def _get(self, path: str, **asked: Any) -> Any:
-        return _checked(self._patiently(lambda: self._http.get(path, params=asked)))
+        return checked(self._patiently(lambda: self._http.get(path, params=asked)))
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return _checked(self._http.post(path, json=dict(body)))
+        return checked(self._http.post(path, json=dict(body)))
 
     def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
         """Read again where the server was away or is asked too often; what changes something is never sent twice."""
@@ -298,7 +394,7 @@ class Server:
             ):
                 if answer.is_error:
                     answer.read()
-                    _checked(answer)
+                    checked(answer)
                 for piece in _pieces(answer):
                     out.write(piece)
             part.replace(file)
@@ -328,22 +424,3 @@ def connect(url: str, token: str) -> Server:
 
 def _pieces(answer: httpx.Response) -> Iterator[bytes]:
     return answer.iter_bytes(_PIECE_BYTES)
-
-
-def _checked(answer: httpx.Response) -> Any:
-    """Return what a call answered.
-
-    Raises:
-        ServerError: it was refused.
-    """
-    if not answer.is_error:
-        return answer.json()
-    try:
-        error = answer.json()["error"]
-        mistakes = [(one["path"], one["message"]) for one in error["mistakes"]]
-        found = ServerError(answer.status_code, error["code"], error["message"], mistakes)
-    except (ValueError, KeyError, TypeError):
-        found = ServerError(
-            answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?"
-        )
-    raise found

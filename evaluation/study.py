@@ -79,6 +79,7 @@ class Study:
         scale: lowest and highest possible answer; None: the smallest and largest there are.
         reversed: questions of which a high answer is a bad one.
         tables: of a data package all its tables, as they were exported, by name.
+        left_out: names of tables that a data package lacks, since whoever asked for it had not the right to them.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Study:
     scale: tuple[float, float] | None = None
     reversed: tuple[str, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:

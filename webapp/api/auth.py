@@ -52,6 +52,13 @@ def demand(token: ApiToken, *rights: Right) -> None:
         raise Lacks(lacking)
 
 
+def rights_of(request: HttpRequest) -> list[Right]:
+    """Return the rights that a call's token has now."""
+    token: ApiToken = request.auth  # type: ignore[attr-defined]
+    lacking = token_lacks(token, Right)
+    return [right for right in Right if right not in lacking]
+
+
 class PerToken(threading.local, SimpleRateThrottle):
     """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web processes.
 

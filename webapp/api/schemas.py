@@ -59,17 +59,6 @@ class StudyMade(Schema):
     n_items: int
 
 
-class BotOut(Schema):
-    """A bot that this server has."""
-
-    id: str
-    name: str
-    kind: str
-    is_control: bool
-    is_available: bool
-    reason: str | None
-
-
 class MetricOut(Schema):
     """A metric that this server has."""
 
@@ -105,19 +94,24 @@ class JobOut(Schema):
 
 
 class FitOut(Schema):
-    """A hybrid fit: what was asked, and its document once it is done."""
+    """A hybrid fit: what was asked, and once it is done the document that `fit_hybrid --json` prints.
+
+    `has_file` tells whether the fit alone was kept, which can be applied to other data.
+    """
 
     id: int
     state: str
     request: dict[str, Any]
     run: int | None
+    has_file: bool
     result: dict[str, Any] | None
 
 
 class ResultOut(Schema):
     """A part of a study's analysis.
 
-    `document` is of `n_ratings` ratings at `made_at`; where the data have changed since, `job` makes the new one.
+    `document` is what `report --json` prints of this part, of `n_ratings` ratings at `made_at`; where the data have
+    changed since, `job` makes the new one.
     """
 
     part: str
@@ -158,6 +152,39 @@ class AskFit(Values):
     exclude_bots: Names = ()
     include_synthetic: bool = False
     without: Names = Field((), description="Flags; what people with one of them did is left out.")
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+
+
+class AskAnalysis(Values):
+    """Metrics of a study and, with enough rated bots, its hybrid fit; before them self-play of its bots, if asked for."""
+
+    selfplay: bool = False
+
+
+class AskRehearsal(Values):
+    """Scripted participants who go through a study's pages."""
+
+    people: int = Field(12, ge=1, le=200)
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+
+
+class AskReport(Values):
+    """A report of a study: in its own order, or laid out like a paper; and whom it counts."""
+
+    like: Literal["", "ghandeharioun2019"] = ""
+    include_synthetic: bool = False
+    without: Names = Field((), description="Flags; what people with one of them did is left out.")
+
+
+class AskItems(Values):
+    """Items drawn from a study's conversations, or from a self-play run's; `bots` reply to them where any are named."""
+
+    of_study: str = ""
+    run: int | None = Field(None, ge=1, le=2**62)
+    n_contexts: int = Field(100, ge=1, le=100_000)
+    n_utterances: int = Field(3, ge=1, le=100)
+    more_than_tokens: int = Field(10, ge=0, le=10_000)
+    bots: Names = ()
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 

@@ -8,7 +8,18 @@ from chatbots.release import VERSION
 from webapp.api.auth import PerToken
 from webapp.api.bodies import Bodies
 from webapp.api.errors import Api, handlers_add
-from webapp.api.routes import jobs, results, studies
+from webapp.api.routes import (
+    conversations,
+    jobs,
+    measuring,
+    pages,
+    reports,
+    results,
+    runs,
+    server,
+    starting,
+    studies,
+)
 
 api = Api(
     title="Confab",
@@ -23,7 +34,10 @@ api = Api(
     parser=Bodies(),
 )
 handlers_add(api)
-for routes in (studies, jobs, results):
+# The pages come before the results: of two addresses that fit, the first one is called.
+for routes in (
+    studies, conversations, runs, measuring, jobs, pages, reports, starting, results, server,
+):  # fmt: skip
     api.add_router("", routes.router)
 
 urlpatterns = [path("", api.urls)]

@@ -23,6 +23,7 @@ from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.storable import storable
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
 
+LONGEST_CARD = 100_000
 MOST_PAID_TRIES = 10
 """A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
 
@@ -148,6 +149,15 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
         params=dict(bot.identity.params),
         health=health,
     )
+
+
+def bot_card(bot: Bot) -> str | None:
+    """Return the model card that lies in the folder of a bot's checkpoint, as Markdown; None where there is none."""
+    folder = getattr(bot, "folder", None)
+    card = Path(folder) / "CARD.md" if folder else None
+    if card is None or not card.is_file():
+        return None
+    return card.read_text(encoding="utf-8", errors="replace")[:LONGEST_CARD]
 
 
 def _unavailable_reason(bot: Bot) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
@@ -118,9 +117,7 @@ def read_conversation(
         first: names of columns whose values of the whole conversation come before the others'.
     """
     turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
-    results = _current(
-        MetricResult.objects.filter(conversation=conversation).select_related("metric")
-    )
+    results = results_of(conversation)
     values: dict[str, list[float | None]] = {}
     reasons: dict[str, str] = {}
     totals: dict[str, float | None] = {}
@@ -146,7 +143,7 @@ def read_conversation(
     }
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
     at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
-    views, said_of = [], _said_of(conversation)
+    views, said_of = [], reported_of(conversation)
     for i, turn in enumerate(turns):
         spelled = [
             Value(
@@ -205,7 +202,7 @@ def numbers_beside(both: Sequence[Reading]) -> list[tuple[Value, list[Value | No
     return [(every[name], [found.get(name) for found in named]) for name in order]
 
 
-def _said_of(conversation: Conversation) -> dict[int, list[str]]:
+def reported_of(conversation: Conversation) -> dict[int, list[str]]:
     """Return what people reported and filters found of replies, in words by the turn's number, in two queries."""
     found: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
@@ -223,10 +220,16 @@ def _said_of(conversation: Conversation) -> dict[int, list[str]]:
     return found
 
 
-def _current(rows: Any) -> dict[str, MetricResult]:
-    """Return one result per metric: that of its present version, else the newest."""
-    keys = {metric.name: metric.identity.key for metric in metric_list()}
+def current_keys() -> dict[str, str]:
+    """Return the key of each metric's present version, by the metric's name."""
+    return {metric.name: metric.identity.key for metric in metric_list()}
+
+
+def results_of(conversation: Conversation) -> dict[str, MetricResult]:
+    """Return what metrics found in a conversation, one result each: that of the present version, else the newest."""
+    keys = current_keys()
     found: dict[str, MetricResult] = {}
+    rows = MetricResult.objects.filter(conversation=conversation).select_related("metric")
     for result in rows.order_by("created_at", "pk"):
         name = result.metric.name
         if name not in found or found[name].metric.key != keys.get(name):
@@ -237,7 +240,7 @@ def _current(rows: Any) -> dict[str, MetricResult]:
 def _about(results: dict[str, MetricResult]) -> str:
     if not results:
         return ""
-    keys = {metric.name: metric.identity.key for metric in metric_list()}
+    keys = current_keys()
     n_current = sum(result.metric.key == keys.get(name) for name, result in results.items())
     if n_current == len(results):
         return _("{n} metrics, all of the present version.").format(n=n_current)

@@ -143,6 +143,7 @@ urlpatterns = [
     path("bots/<str:bot_id>/back/", bots.bot_back, name="bot_back"),
     path("runs/", jobs.runs, name="runs"),
     path("runs/<int:run_id>/", jobs.run, name="run"),
+    path("runs/<int:run_id>/export/", export.run_export, name="run_export"),
     path(
         "runs/<int:run_id>/conversations/",
         conversations.run_conversations,

@@ -266,6 +266,13 @@ def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFil
     return StudyFile.model_construct(confab_study=FORMAT, **own, **said, items=items)
 
 
+def without_codes(file: StudyFile) -> StudyFile:
+    """Return a study's file without its completion codes, which are worth money."""
+    codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith("code_")}
+    recruitment = file.recruitment.model_copy(update=codes)
+    return file.model_copy(update={"recruitment": recruitment})
+
+
 def _items_of(study: Study) -> QuerySet[Item]:
     """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
     makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item

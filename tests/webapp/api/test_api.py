@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from datetime import timedelta
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from evaluation.storing import result_dump
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.webapp.api.programs import Program, streamed
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
@@ -27,8 +28,6 @@ from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, Job, SelfPlayRun
 from webapp.studies.models import Study
 from webapp.studies.study_file import study_file_of
-from webapp.transfer.exporters.base import ExportOptions
-from webapp.transfer.exports import export_rights
 
 pytestmark = pytest.mark.django_db
 
@@ -40,26 +39,10 @@ def nothing_counted(settings: Any, tmp_path: Path) -> None:
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
 
 
-class Program:
-    """Calls the API with a token of these rights."""
-
-    def __init__(self, *rights: Right, name: str = "ci") -> None:
-        self.user = make_staff(*(rights or (Right.READ,)), username=name)
-        self.row, self.token = token_make(
-            user=self.user, name=name, rights=[r.value for r in rights]
-        )
-        self.client = Client(headers={"authorization": f"Bearer {self.token}"})
-
-    def get(self, path: str, **asked: Any) -> Any:
-        return self.client.get(f"/api/v1/{path}", asked)
-
-    def post(self, path: str, body: Any = None) -> Any:
-        return self.client.post(f"/api/v1/{path}", body or {}, content_type="application/json")
-
-
-def streamed(answer: Any) -> bytes:
-    """Return the bytes of a file that was sent."""
-    return b"".join(answer.streaming_content)
+def tables_of(answer: Any) -> set[str]:
+    """Return the tables of a data package that was sent."""
+    names = zipfile.ZipFile(BytesIO(streamed(answer))).namelist()
+    return {Path(name).stem for name in names if name.startswith("data/")}
 
 
 def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None:
@@ -147,8 +130,12 @@ def test_tokens_are_made_listed_and_taken_back_by_a_command() -> None:
 
 def test_studies_come_and_go_as_files() -> None:
     program = Program(Right.READ, Right.ADMINISTER)
-    study = make_study("talk")
+    study = make_study("talk", code_rated="THANKS-7")
     file = program.get("studies/talk/file").json()
+    reader = Program(Right.READ, name="reader").get("studies/talk/file").json()
+    codes = [name for name in file["recruitment"] if name.startswith("code_")]
+    assert any(file["recruitment"][name] for name in codes)
+    assert not any(reader["recruitment"].get(name) for name in codes)
     assert file == json.loads(json.dumps(study_file_of(study).to_plain()))
     made = program.post("studies", {**file, "key": "again"})
     assert made.json() == {"key": "again", "is_new": True, "n_changes": 0, "n_items": 0}
@@ -181,10 +168,9 @@ def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(
     private = program.get("studies/shop/tables/participants", include_private=True)
     assert private.status_code == 403
     assert "private" in private.json()["error"]["message"]
-    assert export_rights("package", ExportOptions()) - {Right.READ}
-    assert program.get("studies/shop/package").status_code == 403
-    package = Program(*Right, name="all").get("studies/shop/package")
-    assert streamed(package).startswith(b"PK")
+    assert program.get("studies/shop/package", include_private=True).status_code == 403
+    whole = tables_of(Program(*Right, name="all").get("studies/shop/package"))
+    assert whole - tables_of(program.get("studies/shop/package")) == {"participants"}
     assert program.get("studies/shop/tables/rating").status_code == 404
     wrong = program.get("studies/shop/tables/ratings", format="xls").json()["error"]
     assert "format" in wrong["mistakes"][0]["path"]
@@ -200,7 +186,8 @@ def test_results_are_those_of_the_pages() -> None:
     made = answer_for(Question(study, "comparisons")).made
     assert made is not None
     assert found["n_ratings"] == 4
-    assert found["document"] == result_dump(made.result, PARTS["comparisons"].type)
+    assert found["document"] == made.result.to_json()
+    assert found["document"]["ranks"] == {"eliza": [1, 1]}
     assert found["job"] is None
     unknown = program.get("studies/shop/results/all")
     assert unknown.status_code == 422

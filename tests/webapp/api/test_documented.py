@@ -58,10 +58,14 @@ def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -
     commands = block.text.replace("$TOKEN", token).replace("$URL", "").splitlines()
     *asked, following = commands
     answers = [called(command, tmp_path) for command in asked]
-    assert [one.status_code for one in answers] == [200, 200, 202, 202]
+    assert [one.status_code for one in answers] == [200, 200, 200, 200, 202, 202, 202]
     assert [one["key"] for one in answers[0].json()["items"]] == ["lab"]
     assert b"".join(answers[1].streaming_content).startswith(b"rating,conversation,bot")
-    assert (answers[2].json()["kind"], answers[3].json()["n_total"]) == ("import", 10)
-    made = answers[3].json()["id"]
+    assert [one["figures"] for one in answers[2].json()["items"]] == [{"quality": 4.0}]
+    [place] = answers[3].json()["document"]["places"]
+    assert place["mean"] == 4
+    assert (answers[4].json()["kind"], answers[5].json()["kind"]) == ("report", "import")
+    assert answers[6].json()["n_total"] == 10
+    made = answers[6].json()["id"]
     followed = called(following.replace("selfplay/1", f"selfplay/{made}"), tmp_path)
     assert followed.json()["state"] == "queued"

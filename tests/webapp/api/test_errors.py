@@ -68,7 +68,7 @@ def test_a_post_to_an_address_without_a_call_is_not_asked_for_a_form(program: Cl
 
 @pytest.mark.parametrize(
     ("method", "path", "takes"),
-    [("delete", "studies", "GET, POST"), ("put", "me", "GET"), ("get", "runs", "POST")],
+    [("delete", "studies", "GET, POST"), ("put", "me", "GET"), ("put", "runs", "GET, POST")],
 )
 def test_a_method_that_a_call_does_not_take(
     program: Client, method: str, path: str, takes: str

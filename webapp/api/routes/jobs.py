@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import Http404, HttpRequest
 from ninja import Router, Status
 
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.schemas import AskFit, AskMetrics, AskRun, FitOut, JobOut
+from webapp.api.schemas import AskFit, FitOut, JobOut
 from webapp.core.rights import Right
 from webapp.quality.selectors import without_read
 from webapp.quality.services import flags_ensure
@@ -19,9 +19,6 @@ from webapp.runs.models import HybridFit, Job, JobBase, SelfPlayRun, State
 from webapp.runs.selectors.jobs import job_progress, job_title
 from webapp.runs.services.fits import fit_create
 from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
-from webapp.runs.services.metrics import metric_run_create
-from webapp.runs.services.selfplay import run_create
-from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 
 router = Router(tags=["jobs"], auth=Token())
@@ -106,48 +103,6 @@ def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
 
 
 @router.post(
-    "/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start"
-)
-def run_start(request: HttpRequest, asked: AskRun) -> Any:
-    """Let bots converse with themselves or each other."""
-    run = run_create(
-        bots=asked.bots,
-        pairs=asked.pairs,
-        n_conversations=asked.conversations,
-        n_turns=asked.turns,
-        seed=asked.seed,
-        openers=asked.openers,
-        metrics=asked.metrics,
-        study=study_by_key(asked.study) if asked.study else None,
-        name=asked.name,
-        created_by=request.user,  # type: ignore[arg-type]
-    )
-    return Status(202, job_out(run))
-
-
-@router.post(
-    "/runs/{id}/metrics",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="run_measure",
-)
-def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
-    """Compute metrics of a self-play run's conversations."""
-    return Status(202, _measured(asked, request, run=_run(id)))
-
-
-@router.post(
-    "/studies/{key}/metrics",
-    auth=TO_RUN,
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="study_measure",
-)
-def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
-    """Compute metrics of a study's conversations."""
-    return Status(202, _measured(asked, request, study=study_by_key(key)))
-
-
-@router.post(
     "/studies/{key}/fits",
     auth=TO_RUN,
     response={202: JobOut, **BODY_FAILURES},
@@ -164,7 +119,7 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
         targets=asked.targets,
         preset=asked.preset,
         intercept=asked.intercept,
-        run=None if asked.run is None else _run(asked.run),
+        run=None if asked.run is None else run_found(asked.run),
         features=asked.features,
         exclude_bots=asked.exclude_bots,
         include_synthetic=asked.include_synthetic,
@@ -178,44 +133,55 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
 @router.get("/studies/{key}/fits", response={200: list[FitOut], **FAILURES}, operation_id="fits")
 def fits(request: HttpRequest, key: str) -> Any:
     """List a study's newest hybrid fits, at most 100, without their documents."""
-    found = study_by_key(key).hybrid_fits.order_by("-pk").defer("kept", "predictions", "result")
+    found = _fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")
     return [_fit(fit, None) for fit in found[:_LISTED]]
 
 
 @router.get("/fits/{id}", response={200: FitOut, **FAILURES}, operation_id="fit")
 def fit(request: HttpRequest, id: int) -> Any:
-    """Return a hybrid fit with its document, the same as its page downloads."""
-    found = HybridFit.objects.defer("kept", "predictions").filter(pk=id).first()
+    """Return a hybrid fit with the document that `fit_hybrid --json` prints and its page shows."""
+    found = _fits(HybridFit.objects.filter(pk=id)).first()
     if found is None:
         raise Http404(f"there is no fit {id}")
     return _fit(found, found.result)
 
 
+@router.get("/fits/{id}/file", response={200: dict[str, Any], **FAILURES}, operation_id="fit_file")
+def fit_file(request: HttpRequest, id: int) -> Any:
+    """Return the fit alone, as its page downloads it and `fit_hybrid --output` writes it; `--fit` applies it."""
+    found = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
+    if not found:
+        raise Http404(f"there is no fit {id} that was kept")
+    return found
+
+
+def _fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:
+    """Return fits without what is large and not told."""
+    kept = ExpressionWrapper(Q(kept__isnull=False), BooleanField())
+    return rows.defer("kept", "predictions").annotate(has_file=kept)
+
+
 def _fit(fit: HybridFit, result: Any) -> FitOut:
-    return FitOut(id=fit.pk, state=fit.state, request=fit.request, run=fit.run_id, result=result)
+    return FitOut(
+        id=fit.pk,
+        state=fit.state,
+        request=fit.request,
+        run=fit.run_id,
+        has_file=fit.has_file,  # type: ignore[attr-defined]
+        result=result,
+    )
 
 
-def _run(pk: int) -> SelfPlayRun:
+def run_found(pk: int) -> SelfPlayRun:
+    """Return a self-play run.
+
+    Raises:
+        Http404: there is none.
+    """
     run = SelfPlayRun.objects.filter(pk=pk).first()
     if run is None:
         raise Http404(f"there is no self-play run {pk}")
     return run
-
-
-def _measured(
-    asked: AskMetrics,
-    request: HttpRequest,
-    *,
-    study: Study | None = None,
-    run: SelfPlayRun | None = None,
-) -> JobOut:
-    made = metric_run_create(
-        study=study,
-        run=run,
-        metrics=asked.metrics,
-        created_by=request.user,  # type: ignore[arg-type]
-    )
-    return job_out(made)
 
 
 def _without_result(job: JobBase) -> JobOut:

@@ -1,4 +1,4 @@
-"""What pages show and export: tables, the data package, parts of the analysis, and lists of bots and metrics."""
+"""What pages show and export: tables, the data package, parts of the analysis, and the list of metrics."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ from ninja import Query, Router, Schema
 
 from chatbots.release import release
 from evaluation.metrics.registry import metric_list
-from evaluation.storing import result_dump
-from webapp.api.auth import Token, demand
+from webapp.api.auth import Token, demand, rights_of
 from webapp.api.errors import FAILURES
+from webapp.api.files import file_described
 from webapp.api.routes.jobs import job_out
-from webapp.api.schemas import BotOut, Me, MetricOut, ResultOut, TableOut
-from webapp.bots.selectors import bot_entry_list
+from webapp.api.schemas import Me, MetricOut, ResultOut, TableOut
+from webapp.core.rights import Right
 from webapp.quality.selectors import without_read
 from webapp.results.flags import flags_now
-from webapp.results.making import PARTS
 from webapp.results.stored import Question, answer_for
 from webapp.studies.selectors import study_by_key
-from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list, exporters
+from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
 from webapp.transfer.exports import PACKAGE, export_rights
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.sending import sent
 from webapp.transfer.writers import Format, stream
 
 router = Router(tags=["results"], auth=Token())
-FILES = {
-    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-}
 
 
 class Included(Schema):
@@ -63,22 +59,6 @@ def me(request: HttpRequest) -> Any:
     )
 
 
-@router.get("/bots", response={200: list[BotOut], **FAILURES}, operation_id="bots")
-def bots(request: HttpRequest) -> Any:
-    """List the bots of this server."""
-    return [
-        BotOut(
-            id=one.id,
-            name=str(one.name),
-            kind=one.kind,
-            is_control=one.is_control,
-            is_available=one.available,
-            reason=one.reason,
-        )
-        for one in bot_entry_list()
-    ]
-
-
 @router.get("/metrics", response={200: list[MetricOut], **FAILURES}, operation_id="metrics")
 def metrics(request: HttpRequest) -> Any:
     """List the metrics of this server."""
@@ -108,7 +88,7 @@ def tables(request: HttpRequest) -> Any:
     "/studies/{key}/tables/{table}",
     response=FAILURES,
     operation_id="table",
-    openapi_extra={"responses": {200: {"description": "The table", **FILES}}},
+    openapi_extra=file_described("The table"),
 )
 def table(
     request: HttpRequest,
@@ -120,11 +100,12 @@ def table(
     """Send a table as CSV, JSON Lines or Parquet while it is read, of any size: the bytes that `export` writes."""
     if table not in exporters:
         raise Http404(f"there is no table {table!r}; there are {', '.join(exporters.names())}")
-    study, exporter, options = study_by_key(key), exporter_get(table), included.options()
+    study, options = study_by_key(key), included.options()
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]
     if options.without:
         flags_now(study, exact=True)
-    pieces = stream(format, exporter.columns(study, options), exporter.rows(study, options))
+    whole = table_of(study, table, options)
+    pieces = stream(format, whole.columns, whole.rows)
     return sent(pieces, study.key, table, format, is_private=options.include_private)
 
 
@@ -132,15 +113,17 @@ def table(
     "/studies/{key}/package",
     response=FAILURES,
     operation_id="package",
-    openapi_extra={"responses": {200: {"description": "The zip", **FILES}}},
+    openapi_extra=file_described("The zip"),
 )
 def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpResponseBase:
-    """Send a study's data package, a zip with all of its tables."""
+    """Send a study's data package, a zip; tables that ask for a right that the token lacks are left out, and it says so."""
     study, options = study_by_key(key), included.options()
-    demand(request.auth, *export_rights(PACKAGE, options))  # type: ignore[attr-defined]
+    rights = rights_of(request)
+    if options.include_private:
+        demand(request.auth, Right.PRIVATE)  # type: ignore[attr-defined]
     if options.without:
         flags_now(study, exact=True)
-    pieces = package_pieces(study, options)
+    pieces = package_pieces(study, options, rights=rights)
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
 
 
@@ -177,6 +160,6 @@ def result(
         part=part,
         made_at=answer.made_at,
         n_ratings=None if made is None else made.facts.n_ratings,
-        document=None if made is None else result_dump(made.result, PARTS[part].type),
+        document=None if made is None else made.result.to_json(),
         job=None if answer.job is None else job_out(answer.job),
     )

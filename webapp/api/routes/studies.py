@@ -5,33 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import File, Form, Router, Schema, Status
-from ninja.files import UploadedFile
-from ninja.pagination import LimitOffsetPagination, paginate
-from pydantic import Field
+from ninja import Router
+from ninja.pagination import paginate
 
-from chatbots.outside import ValuesError
-from webapp.api.auth import Token
+from webapp.api.auth import Token, rights_of
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.routes.jobs import job_out
-from webapp.api.schemas import AskImport, JobOut, StudyDetail, StudyMade, StudyOut
+from webapp.api.paging import Pages
+from webapp.api.schemas import StudyDetail, StudyMade, StudyOut
 from webapp.core.rights import Right
 from webapp.results.state import analysed_counts
 from webapp.studies.importing import study_import
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
-from webapp.studies.study_file import StudyFile, study_file_of
-from webapp.transfer.uploads import upload_import
+from webapp.studies.study_file import StudyFile, study_file_of, without_codes
 
 router = Router(tags=["studies"], auth=Token())
-
-
-class Pages(LimitOffsetPagination):
-    """Pages of a list by `limit` and `offset`; both stay within what a database counts."""
-
-    class Input(Schema):
-        limit: int = Field(100, ge=1, le=1000)
-        offset: int = Field(0, ge=0, le=2**31)
 
 
 @router.get("/studies", response={200: list[StudyOut], **FAILURES}, operation_id="studies")
@@ -55,8 +43,13 @@ def study(request: HttpRequest, key: str) -> Any:
     "/studies/{key}/file", response={200: dict[str, Any], **FAILURES}, operation_id="study_file"
 )
 def study_file(request: HttpRequest, key: str) -> Any:
-    """Return a study as its file has it: what `import_study` and a POST of studies read."""
-    return study_file_of(study_by_key(key)).to_plain()
+    """Return a study as its file has it: what `import_study` and a POST of studies read.
+
+    Its completion codes are in it for a token with the right to pay or to administer.
+    """
+    file = study_file_of(study_by_key(key))
+    sees_codes = {Right.PAY, Right.ADMINISTER} & set(rights_of(request))
+    return (file if sees_codes else without_codes(file)).to_plain()
 
 
 @router.post(
@@ -74,32 +67,3 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
     return StudyMade(
         key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items
     )
-
-
-@router.post(
-    "/studies/{key}/conversations",
-    auth=Token(Right.RUN),
-    response={202: JobOut, **BODY_FAILURES},
-    operation_id="conversations_bring",
-)
-def conversations_bring(
-    request: HttpRequest,
-    key: str,
-    file: File[UploadedFile],
-    asked: Form[AskImport],
-) -> Any:
-    """Import a file of conversations and ratings into a study, which is made if there is none.
-
-    The job's result says what was stored and which lines were left out; sent twice, nothing doubles.
-    """
-    low, high = asked.low, asked.high
-    if (low is None) != (high is None):
-        raise ValuesError("low and high belong together: give both ends of the scale, or none")
-    job = upload_import(
-        upload=file,
-        study=key,
-        scale=None if low is None or high is None else (low, high),
-        language=asked.language,
-        created_by=request.user,  # type: ignore[arg-type]
-    )
-    return Status(202, job_out(job))

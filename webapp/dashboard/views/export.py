@@ -1,4 +1,4 @@
-"""Downloads of a study's tables, streamed in constant memory; workers make the files of large ones."""
+"""Downloads of the tables of studies and self-play runs, streamed in constant memory; workers make the files of large ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.results.flags import flags_now
-from webapp.runs.models import Job, State
+from webapp.runs.models import Job, SelfPlayRun, State
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
@@ -30,6 +30,8 @@ from webapp.transfer.exporters.base import (
     exporter_counts,
     exporter_get,
     exporter_list,
+    run_exporters,
+    table_of_run,
 )
 from webapp.transfer.exports import (
     KEPT,
@@ -104,6 +106,22 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         "--output ratings.csv",
         status=400 if form.is_bound else 200,
     )
+
+
+@require_safe
+@staff_only
+def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """Send a table of a self-play run while it is read, of any size."""
+    run = get_object_or_404(SelfPlayRun, pk=run_id)
+    choices = [(exporter.name, exporter.title) for exporter in run_exporters()]
+    form = ExportForm(request.GET, tables=choices)
+    if not form.is_valid():
+        raise Http404(_("There is no such table of a self-play run, or no such format."))
+    options = ExportOptions(include_failed=form.cleaned_data["include_failed"])
+    table = table_of_run(run, form.cleaned_data["what"], options)
+    file_format: Format = form.cleaned_data["format"]
+    pieces = stream(file_format, table.columns, table.rows)
+    return sent(pieces, f"selfplay-{run.pk}", table.exporter.name, file_format, is_private=False)
 
 
 @require_safe

@@ -45,6 +45,7 @@ from webapp.runs.selectors.selfplay import (
 )
 from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
 from webapp.runs.services.selfplay import run_create
+from webapp.transfer.exporters.base import run_exporters
 
 _LISTED = 100
 _FAILED_LISTED = 5
@@ -200,7 +201,8 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one self-play run: progress, bots, the frozen plan."""
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
-    return page(request, "run.html", "runs", **run_context(found))
+    tables = [(one.name, one.title) for one in run_exporters()]
+    return page(request, "run.html", "runs", tables=tables, **run_context(found))
 
 
 def _job(kind: str, pk: int) -> JobBase:

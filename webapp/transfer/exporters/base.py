@@ -12,14 +12,17 @@ from typing import Any, Literal, Protocol
 
 from django.db.models import Q, QuerySet
 
-from chatbots.registry import C, Registry
+from chatbots.registry import C, Registry, UnknownName
 from webapp.conversations.models import Conversation
 from webapp.quality.selectors import left_out
+from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Slot, Study
 from webapp.studies.selectors import judges_conversations
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
+Source = Study | SelfPlayRun
+"""What a table's rows come from: most are of studies alone, those of `run_exporters` of self-play runs too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class Exporter(Protocol):
     Some things are left out by most tables: `right`, for one that asks for more than the right to read on
     the dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from
     several), for one that stands among the main tables of the export page; `is_small`, for one that does not
-    grow with the study; and `packaged`, the name of its file in a data package, for one that belongs into it.
+    grow with the study; `packaged`, the name of its file in a data package, for one that belongs into it; and
+    `of_runs`, for one whose `columns` and `rows` take a self-play run in place of a study.
     """
 
     name: str
@@ -128,6 +132,43 @@ def exporter_get(name: str) -> Exporter:
     return exporters.get(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of one study or run: its columns, and its rows as they are read."""
+
+    exporter: Exporter
+    columns: Sequence[ExportColumn]
+    rows: Iterator[Sequence[Any]]
+
+
+def table_of(study: Study, name: str, options: ExportOptions) -> Table:
+    """Return a table of a study.
+
+    Raises:
+        UnknownName: there is no table of this name; the message names the nearest ones.
+    """
+    found = exporters.get(name)
+    return Table(found, found.columns(study, options), found.rows(study, options))
+
+
+def run_exporters() -> list[Exporter]:
+    """Return the tables that self-play runs have, by name."""
+    return [exporter for exporter in exporters if hasattr(exporter, "of_runs")]
+
+
+def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
+    """Return a table of a self-play run.
+
+    Raises:
+        UnknownName: runs have no table of this name; the message names those that they have.
+    """
+    found: Any = next((one for one in run_exporters() if one.name == name), None)
+    if found is None:
+        there = ", ".join(one.name for one in run_exporters())
+        raise UnknownName(f"a self-play run has no table {name!r}; it has {there}")
+    return Table(found, found.columns(run, options), found.rows(run, options))
+
+
 def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
     """Return the number of rows of every main table, by its name."""
     return {
@@ -137,14 +178,28 @@ def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
     }
 
 
-def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
+def study_key(source: Source) -> str | None:
+    """Return the key of the study; None for a self-play run, which is of none."""
+    return source.key if isinstance(source, Study) else None
+
+
+def of_source(source: Source, *, prefix: str = "") -> Q:
+    """Return the condition that conversations are a study's, or a self-play run's."""
+    if isinstance(source, Study):
+        return Q(**{f"{prefix}study": source})
+    return Q(**{f"{prefix}selfplay__run": source})
+
+
+def included(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     """Return the condition on conversations that every table shares: what was withdrawn never leaves.
 
     Args:
+        study: or a self-play run.
         prefix: the way to the conversation from the model asked, e.g. "conversation__".
     """
-    condition = Q(**{f"{prefix}study": study})
-    condition &= left_out(study, options.without, way=f"{prefix}participant")
+    condition = of_source(study, prefix=prefix)
+    if isinstance(study, Study):
+        condition &= left_out(study, options.without, way=f"{prefix}participant")
     not_these = [Conversation.State.WITHDRAWN]
     if not options.include_failed:
         not_these += [Conversation.State.FAILED, Conversation.State.ENDED]
@@ -154,14 +209,14 @@ def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
     return condition
 
 
-def shown(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
+def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     """Return the condition on conversations that people had here, or were given here to judge.
 
     Args:
         prefix: as `included`.
     """
     condition = included(study, options, prefix=prefix)
-    if not judges_conversations(study):
+    if isinstance(study, SelfPlayRun) or not judges_conversations(study):
         return condition
     judged = Slot.objects.filter(task__participant__study=study, conversation__isnull=False)
     if not options.include_synthetic:
@@ -170,7 +225,7 @@ def shown(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
     return condition | (Q(**{f"{prefix}pk__in": judged.values("conversation")}) & there)
 
 
-def conversations_included(study: Study, options: ExportOptions) -> QuerySet[Conversation]:
+def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
     return (
         Conversation.objects.filter(shown(study, options))

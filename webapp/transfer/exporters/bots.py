@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.db.models import Count
 
-from chatbots.base import Bot
 from chatbots.registry import bots as registry
 from webapp.bots.models import BotVersion
-from webapp.bots.selectors import bots_discover
+from webapp.bots.selectors import bot_card, bots_discover
 from webapp.conversations.models import Conversation
-from webapp.studies.models import Study
-from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter, shown
+from webapp.transfer.exporters.base import (
+    ExportColumn,
+    ExportOptions,
+    Source,
+    register_exporter,
+    shown,
+)
 
-_LONGEST_CARD = 100_000
 _COLUMNS = (
     ExportColumn("bot_version", "text", "Key of the identity, as in the table conversations."),
     ExportColumn("bot", "text", "Id of the bot."),
@@ -27,7 +29,7 @@ _COLUMNS = (
         "settings", "json", "All that decides what it says, with digests of what it has learned."
     ),
     ExportColumn("is_control", "boolean", "A deliberately poor bot, left out of rankings."),
-    ExportColumn("n_conversations", "integer", "Conversations of the study with this identity."),
+    ExportColumn("n_conversations", "integer", "Conversations with this identity."),
     ExportColumn(
         "description",
         "text",
@@ -49,11 +51,12 @@ class Bots:
     title = "Bots"
     description = "One row per bot as it was when people met it: version, settings, digests, card."
     is_small = True
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         held = Conversation.objects.filter(shown(study, options)).order_by()
         counted = dict(held.values_list("bot").annotate(n=Count("pk")))
         bots_discover()
@@ -72,17 +75,8 @@ class Bots:
                 row.is_control,
                 counted[row.pk],
                 bot.description if bot else None,
-                _card(bot) if bot else None,
+                bot_card(bot) if bot else None,
             ]
-
-
-def _card(bot: Bot) -> str | None:
-    """Return the card that lies in the folder of a bot's checkpoint."""
-    folder = getattr(bot, "folder", None)
-    card = Path(folder) / "CARD.md" if folder else None
-    if card is None or not card.is_file():
-        return None
-    return card.read_text(encoding="utf-8", errors="replace")[:_LONGEST_CARD]
 
 
 def _sorted(value: Any) -> Any:

@@ -16,6 +16,7 @@ from webapp.transfer.exporters.base import (
     STATES,
     ExportColumn,
     ExportOptions,
+    Source,
     conversations_included,
     dialogue_id,
     rater_of,
@@ -55,6 +56,15 @@ _COLUMNS = (
         "Code of the language, as an import said it; empty where it is told by the words.",
     ),
 )
+_OF_RUN = (
+    ExportColumn(
+        "partner", "text", "Id of the bot that begins; empty where the bot converses with itself."
+    ),
+    ExportColumn(
+        "ordinal", "integer", "Number of the conversation among those of its bots, from 0."
+    ),
+)
+"""Of self-play, beside the others."""
 
 
 @register_exporter
@@ -64,16 +74,20 @@ class Conversations:
     description = (
         "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
     )
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        return _COLUMNS
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS if isinstance(study, Study) else (*_COLUMNS, *_OF_RUN)
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return conversations_included(study, options).count()
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        flags_now(study, exact=True)
-        found = conversations_included(study, options).prefetch_related(
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        is_run = not isinstance(study, Study)
+        if isinstance(study, Study):
+            flags_now(study, exact=True)
+        chosen = conversations_included(study, options)
+        found = (chosen.select_related("bot", "selfplay") if is_run else chosen).prefetch_related(
             Prefetch("turns", Turn.objects.order_by("index")),
             Prefetch("ratings", Rating.objects.order_by("id")),
             Prefetch("participant__flags", TaskFlag.objects.order_by("name")),
@@ -82,7 +96,7 @@ class Conversations:
             yield [
                 dialogue_id(row.pk, row.external_id, row.bot.params),
                 row.bot.bot_id,
-                row.bot.params.get("source", "") if row.external_id else study.key,
+                row.bot.params.get("source", "") if row.external_id else _source_name(study),
                 [_turn(turn) for turn in row.turns.all()],
                 [_rating(rating) for rating in row.ratings.all()],
                 str(row.pk),
@@ -96,7 +110,12 @@ class Conversations:
                 row.ended_at,
                 _flags(row),
                 row.language,
+                *([row.selfplay.partner_bot_id, row.selfplay.ordinal] if is_run else []),
             ]
+
+
+def _source_name(source: Source) -> str:
+    return source.key if isinstance(source, Study) else f"selfplay-{source.pk}"
 
 
 def _flags(row: Conversation) -> list[str]:

@@ -18,9 +18,11 @@ from webapp.transfer.exporters.base import (
     STUDY_COLUMNS,
     ExportColumn,
     ExportOptions,
+    Source,
     included,
     register_exporter,
     shown,
+    study_key,
 )
 
 _COLUMNS = (
@@ -107,8 +109,9 @@ class Messages:
     packaged = "turns"
     title = "Messages"
     description = "One row per utterance, with votes and what a reply took: time, tokens, cost."
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
     def count(self, study: Study, options: ExportOptions) -> int:
@@ -116,7 +119,7 @@ class Messages:
             return Turn.objects.filter(shown(study, options, prefix="conversation__")).count()
         return totals(study, included(study, options), "turns").n_turns
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (
             turns.annotate(is_withheld=ExpressionWrapper(~Q(withheld_text=""), BooleanField()))
@@ -147,4 +150,4 @@ class Messages:
         ):
             if rest[_TOKENS_IN] is None:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
-            yield [str(conversation_id), state, bot, study.key, is_synthetic, *rest]
+            yield [str(conversation_id), state, bot, study_key(study), is_synthetic, *rest]

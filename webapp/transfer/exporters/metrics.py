@@ -15,9 +15,12 @@ from webapp.transfer.exporters.base import (
     STATES,
     ExportColumn,
     ExportOptions,
+    Source,
     conversations_included,
     included,
+    of_source,
     register_exporter,
+    study_key,
 )
 
 CHUNK = 500
@@ -36,15 +39,16 @@ class Metrics:
     description = (
         "One row per conversation that has been measured, with a column per metric column."
     )
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         found = [column for _, columns in measured(study, "conversation") for column in columns]
         return [*_BEFORE, *found]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return totals(study, included(study, options), "results").n_results
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "conversation")
         names = [column.name for _, columns in chosen for column in columns]
         versions = [version.pk for version, _ in chosen]
@@ -65,14 +69,14 @@ class Metrics:
                     yield [
                         str(pk),
                         bot,
-                        study.key,
+                        study_key(study),
                         *rest,
                         *(values[pk].get(name) for name in names),
                     ]
 
 
-def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
-    """Return the metric versions with results in this study, one per metric, with their columns of a level.
+def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
+    """Return the metric versions with results in this study or run, one per metric, with their columns of a level.
 
     The present version of a metric goes before older ones; a metric that is not registered any more keeps
     the columns of its results.
@@ -87,7 +91,9 @@ def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportC
         if version.name in found:
             continue
         # Any one of them; the first by number would have to be looked for.
-        there = MetricResult.objects.filter(metric=version, conversation__study=study)
+        there = MetricResult.objects.filter(
+            of_source(study, prefix="conversation__"), metric=version
+        )
         sample = next(iter(there.order_by()[:1]), None)
         if sample is None:
             continue

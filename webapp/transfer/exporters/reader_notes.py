@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webapp.reading.models import Note
-from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
     CONVERSATION_COLUMNS,
     ExportColumn,
     ExportOptions,
+    Source,
     register_exporter,
     shown,
+    study_key,
 )
 
 _KINDS = (("star", "A star"), ("tag", "A tag"), ("note", "A note"))
@@ -36,12 +37,13 @@ _COLUMNS = (
 class ReaderNotes:
     name = packaged = "reader_notes"
     title = "Readers’ notes"
-    description = "One row per star, tag or note that readers of the study left at a conversation."
+    description = "One row per star, tag or note that readers left at a conversation."
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         rows = Note.objects.filter(shown(study, options, prefix="conversation__"))
         for conversation_id, bot, is_synthetic, *rest in (
             rows.order_by("conversation_id", "pk")
@@ -56,4 +58,4 @@ class ReaderNotes:
             )
             .iterator(chunk_size=CHUNK)
         ):
-            yield [str(conversation_id), bot, study.key, is_synthetic, *rest]
+            yield [str(conversation_id), bot, study_key(study), is_synthetic, *rest]

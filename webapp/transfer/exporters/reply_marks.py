@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webapp.conversations.models import ReplyMark
-from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
     CONVERSATION_COLUMNS,
     ExportColumn,
     ExportOptions,
+    Source,
     register_exporter,
     shown,
+    study_key,
 )
 
 _COLUMNS = (
@@ -34,11 +35,12 @@ class ReplyMarks:
     name = packaged = "reply_marks"
     title = "Marks of filters"
     description = "One row per filter and reply in which it found something, with the words found."
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         inside = shown(study, options, prefix="turn__conversation__")
         for conversation_id, bot, is_synthetic, *rest in (
             ReplyMark.objects.filter(inside)
@@ -58,4 +60,4 @@ class ReplyMarks:
             )
             .iterator(chunk_size=CHUNK)
         ):
-            yield [str(conversation_id), bot, study.key, is_synthetic, *rest]
+            yield [str(conversation_id), bot, study_key(study), is_synthetic, *rest]

@@ -8,14 +8,15 @@ from typing import Any
 
 from webapp.conversations.models import Turn
 from webapp.runs.models import MetricResult
-from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CONVERSATION_COLUMNS,
     SPEAKERS,
     ExportColumn,
     ExportOptions,
+    Source,
     conversations_included,
     register_exporter,
+    study_key,
 )
 from webapp.transfer.exporters.metrics import measured
 
@@ -34,11 +35,12 @@ class TurnMetrics:
     description = (
         "One row per utterance of measured conversations, with a column per metric column."
     )
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return [*_BEFORE, *(column for _, columns in measured(study, "turn") for column in columns)]
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "turn")
         names = [column.name for _, columns in chosen for column in columns]
         versions = [version.pk for version, _ in chosen]
@@ -61,7 +63,7 @@ class TurnMetrics:
                 yield [
                     str(pk),
                     bot,
-                    study.key,
+                    study_key(study),
                     is_synthetic,
                     index,
                     speaker,

@@ -7,14 +7,15 @@ from typing import Any
 
 from evaluation.languages import other_language
 from webapp.runs.models import MetricResult
-from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
     CONVERSATION_COLUMNS,
     ExportColumn,
     ExportOptions,
+    Source,
     included,
     register_exporter,
+    study_key,
 )
 from webapp.transfer.exporters.metrics import measured
 
@@ -48,11 +49,12 @@ class Undefined:
     name = packaged = "undefined"
     title = "Undefined metrics"
     description = "One row per metric value that is undefined, with the reason."
+    of_runs = True
 
-    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
-    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         found = MetricResult.objects.filter(
             included(study, options, prefix="conversation__"),
             metric__in=[version.pk for version, _ in measured(study, "conversation")],
@@ -69,4 +71,4 @@ class Undefined:
                 if values.get(name) is None:
                     told = _told(reasons[name])
                     details = None if isinstance(reasons[name], str) else reasons[name]
-                    yield [str(chat), bot, study.key, is_synthetic, name, *told, details]
+                    yield [str(chat), bot, study_key(study), is_synthetic, name, *told, details]

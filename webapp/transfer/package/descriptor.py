@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluation.formats.spreadsheet import escaped
+from evaluation.package import LEFT_OUT
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportColumn
 from webapp.transfer.package.archive import Packed
@@ -25,13 +26,19 @@ _TYPES = {
 
 
 def descriptor_json(
-    study: Study, tables: Sequence[WrittenTable], packed: dict[str, Packed], *, as_of: str
+    study: Study,
+    tables: Sequence[WrittenTable],
+    packed: dict[str, Packed],
+    *,
+    as_of: str,
+    left_out: Mapping[str, str],
 ) -> str:
     """Return the text of `datapackage.json`.
 
     Args:
         packed: the tables' files, which are in the zip already.
         as_of: when the newest of the data came, ISO 8601.
+        left_out: tables that are not in it, each with the right that it asks for.
     """
     texts = study.values.texts
     found: dict[str, Any] = {
@@ -43,6 +50,8 @@ def descriptor_json(
     }
     if texts.organisation:
         found["contributors"] = [{"title": texts.organisation}]
+    if left_out:
+        found[LEFT_OUT] = [{"table": name, "right": right} for name, right in left_out.items()]
     found["resources"] = [
         _resource(one, packed[one.table.path]) for one in sorted(tables, key=lambda t: t.table.name)
     ]

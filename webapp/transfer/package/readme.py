@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chatbots.registry import title_of
@@ -23,8 +23,13 @@ def readme_text(
     tables: Sequence[WrittenTable],
     options: ExportOptions,
     versions: dict[str, Any],
+    tables_left_out: Mapping[str, str],
 ) -> str:
-    """Return what the package is, how much it holds, and how to load it."""
+    """Return what the package is, how much it holds, and how to load it.
+
+    Args:
+        tables_left_out: each with the right that it asks for.
+    """
     return (
         "\n\n".join(
             [
@@ -42,7 +47,7 @@ def readme_text(
                         for one in sorted(tables, key=lambda one: one.table.name)
                     ],
                 ),
-                _files(options),
+                _files(options, tables_left_out),
                 "## What people were asked",
                 _asked(study),
                 "## Languages",
@@ -71,8 +76,11 @@ def _what(study: Study, versions: dict[str, Any]) -> str:
     )
 
 
-def _files(options: ExportOptions) -> str:
-    left_out = []
+def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
+    left_out = [
+        f"the table `{name}`, for whoever asked has not the right `{right}`"
+        for name, right in tables_left_out.items()
+    ]
     if not options.include_synthetic:
         left_out.append("what scripted participants did in rehearsals")
     if not options.include_failed:

@@ -16,6 +16,7 @@ from webapp.studies.study_file import (
     items_name,
     study_file_of,
     study_file_text,
+    without_codes,
 )
 from webapp.studies.terms import AGREED
 from webapp.transfer.exporters.base import ExportOptions
@@ -58,11 +59,7 @@ def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
 
 
 def _text(file: StudyFile, options: ExportOptions) -> str:
-    if options.include_private:
-        return study_file_text(file)
-    codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith("code_")}
-    recruitment = file.recruitment.model_copy(update=codes)
-    return study_file_text(file.model_copy(update={"recruitment": recruitment}))
+    return study_file_text(file if options.include_private else without_codes(file))
 
 
 def _items(study: Study) -> File:

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from chatbots import Identity
 from chatbots.outside import ValuesError
-from evaluation.package import Package, PackageError
+from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
@@ -74,13 +74,18 @@ def package_check(package: Package) -> None:
     """Refuse a package that is damaged, or that a later Confab made in another way.
 
     Raises:
-        PackageError: with the first files that are not as they were.
+        PackageError: with the first files that are not as they were, or the tables that were left out.
     """
     made_as = package.json("versions.json")
     number = made_as.get("package") if isinstance(made_as, dict) else None
     if number != FORMAT:
         raise PackageError(
             f"versions.json names package format {number!r}; this Confab reads {FORMAT}"
+        )
+    if missing := left_out_of(package.json(DESCRIPTOR)):
+        raise PackageError(
+            f"the package lacks {', '.join(missing)}, for whoever made it has not the right to see them; a study can "
+            "be made again of a whole package alone"
         )
     checked = package.check()
     if not checked.is_whole:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -75,9 +75,17 @@ class PackagedTable:
             yield cells
 
 
-def packaged_tables(study: Study, options: ExportOptions) -> list[PackagedTable]:
-    """Return the tables of a study's package in the order in which they are written."""
-    found = [_packaged(one, study, options) for one in exporter_list() if hasattr(one, "packaged")]
+def packaged_tables(
+    study: Study, options: ExportOptions, rights: Collection[Right] = tuple(Right)
+) -> list[PackagedTable]:
+    """Return the tables of a study's package in the order in which they are written.
+
+    Args:
+        rights: of whoever reads it; tables that ask for another one are left out.
+    """
+    found = [
+        _packaged(one, study, options) for one in _packaged_exporters() if _right_of(one) in rights
+    ]
     order = {name: i for i, name in enumerate(_ORDER)}
     order |= {name: 100 + i for i, name in enumerate(_LAST)}
     return sorted(found, key=lambda table: (order.get(table.name, 50), table.name))
@@ -85,10 +93,25 @@ def packaged_tables(study: Study, options: ExportOptions) -> list[PackagedTable]
 
 def package_rights(options: ExportOptions) -> set[Right]:
     """Return the rights that a package needs: those of all its tables, and of private data where it has them."""
-    tables = {
-        getattr(one, "right", Right.READ) for one in exporter_list() if hasattr(one, "packaged")
-    }
+    tables = {_right_of(one) for one in _packaged_exporters()}
     return tables | ({Right.PRIVATE} if options.include_private else set())
+
+
+def tables_left_out(rights: Collection[Right]) -> dict[str, Right]:
+    """Return the tables that a package for somebody with these rights lacks, each with the right that it asks for."""
+    return {
+        one.packaged: _right_of(one)  # type: ignore[attr-defined]
+        for one in _packaged_exporters()
+        if _right_of(one) not in rights
+    }
+
+
+def _packaged_exporters() -> list[Exporter]:
+    return [one for one in exporter_list() if hasattr(one, "packaged")]
+
+
+def _right_of(exporter: Exporter) -> Right:
+    return getattr(exporter, "right", Right.READ)
 
 
 def _packaged(exporter: Exporter, study: Study, options: ExportOptions) -> PackagedTable:

@@ -1,4 +1,7 @@
-"""`export --study KEY --what TABLE --format csv|jsonl|parquet --output FILE`; `--what package --output FILE.zip`."""
+"""`export --study KEY --what TABLE --format csv|jsonl|parquet --output FILE`; `--what package --output FILE.zip`.
+
+`export --run ID --what TABLE …` writes a table of a self-play run.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,28 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
+from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
-from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
+from webapp.transfer.exporters.base import (
+    ExportOptions,
+    Source,
+    exporter_list,
+    table_of,
+    table_of_run,
+)
 from webapp.transfer.exports import PACKAGE
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.writers import FORMATS, whole_file, write_file
 
 
 class Command(ConfabCommand):
-    help = "Write a table of a study, or its whole data package, to a file, of any size."
+    help = "Write a table of a study or self-play run, or a study's data package, to a file, of any size."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--study", required=True, metavar="KEY")
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument("--study", metavar="KEY")
+        source.add_argument("--run", type=int, metavar="ID", help="a self-play run")
         parser.add_argument(
             "--what",
             required=True,
@@ -49,23 +61,24 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        try:
-            study = study_by_key(options["study"])
-        except Study.DoesNotExist:
-            raise LookupError(f"there is no study {options['study']!r}") from None
+        source = _source(options)
         asked = ExportOptions(
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
             include_private=options["include_private"],
-            without=without_asked([study], options["without"]),
+            without=without_asked(
+                [source] if isinstance(source, Study) else [], options["without"]
+            ),
         )
-        if options["what"] == PACKAGE:
-            return self._package(study, asked, options["output"])
+        if options["what"] == PACKAGE and isinstance(source, Study):
+            return self._package(source, asked, options["output"])
         if options["format"] is None:
             raise Usage(f"--format is missing; a table can be {', '.join(FORMATS)}")
-        exporter = exporter_get(options["what"])
-        columns = exporter.columns(study, asked)
-        rows = self.progress(exporter.rows(study, asked), what=exporter.title)
+        if isinstance(source, Study):
+            table = table_of(source, options["what"], asked)
+        else:
+            table = table_of_run(source, options["what"], asked)
+        columns, rows = table.columns, self.progress(table.rows, what=table.exporter.title)
         n_rows = write_file(options["output"], options["format"], columns, rows, raw=options["raw"])
         return {"rows": n_rows, "file": str(options["output"])}
 
@@ -84,3 +97,17 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['rows']} rows in {result['file']}")
+
+
+def _source(options: dict[str, Any]) -> Source:
+    """Return the study or the run that is asked for.
+
+    Raises:
+        LookupError: there is none.
+    """
+    if options["run"] is not None:
+        return run_by_id(options["run"])
+    try:
+        return study_by_key(options["study"])
+    except Study.DoesNotExist:
+        raise LookupError(f"there is no study {options['study']!r}") from None

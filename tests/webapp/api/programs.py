@@ -1,0 +1,33 @@
+"""A program that calls the API with a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.test import Client
+
+from tests.builders import make_staff
+from webapp.core.rights import Right
+from webapp.core.tokens import token_make
+
+
+class Program:
+    """Calls the API with a token of these rights."""
+
+    def __init__(self, *rights: Right, name: str = "ci") -> None:
+        self.user = make_staff(*(rights or (Right.READ,)), username=name)
+        self.row, self.token = token_make(
+            user=self.user, name=name, rights=[r.value for r in rights]
+        )
+        self.client = Client(headers={"authorization": f"Bearer {self.token}"})
+
+    def get(self, path: str, **asked: Any) -> Any:
+        return self.client.get(f"/api/v1/{path}", asked)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.client.post(f"/api/v1/{path}", body or {}, content_type="application/json")
+
+
+def streamed(answer: Any) -> bytes:
+    """Return the bytes of a file that was sent."""
+    return b"".join(answer.streaming_content)

@@ -1,0 +1,325 @@
+"""Calls that read conversations, runs and a study's pages: the numbers and bytes of pages and commands, in few queries."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import caches
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from evaluation.analysis.leaderboard import leaderboard
+from evaluation.hybrid.baselines import MIN_BOTS
+from tests.builders import make_annotated, make_conversation, make_pairwise, make_rating, make_study
+from tests.webapp.api.programs import Program, streamed
+from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
+from webapp.dashboard.report_files import report_read
+from webapp.dashboard.reporting.pages import report_html
+from webapp.reading.services import note_add, search_save, star_set, tag_add
+from webapp.results.stored import Question, answer_for
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job, MetricRun, SelfPlayRun
+from webapp.runs.services.selfplay import run_create
+from webapp.studies.models import Study
+from webapp.transfer.jobs import import_conversations
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted(settings: Any, tmp_path: Path) -> None:
+    caches["shared"].clear()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+@pytest.fixture
+def study() -> Study:
+    study = make_study("shop")
+    for quality in (2, 5, 6, 3):
+        make_rating(make_conversation(study, n_exchanges=3), quality=quality)
+    return study
+
+
+@pytest.fixture
+def run() -> SelfPlayRun:
+    run = run_create(bots=["eliza"], n_conversations=3, n_turns=4, seed=7, enqueue=False)
+    job_do(run)
+    return SelfPlayRun.objects.get(pk=run.pk)
+
+
+def rows_of(answer: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in streamed(answer).decode().splitlines()]
+
+
+def test_conversations_are_found_by_the_search_line_page_by_page(study: Study) -> None:
+    program = Program(Right.READ)
+    first = Conversation.objects.filter(study=study).order_by("created_at").first()
+    assert first is not None
+    tag_add(conversation=first, text="odd", author=program.user)
+    star_set(conversation=first, is_starred=True, author=program.user)
+    found = program.get("studies/shop/conversations", q="tag:odd", columns="quality").json()
+    assert found["count"] == 1
+    [row] = found["items"]
+    assert (row["id"], row["tags"], row["is_starred"]) == (str(first.pk), ["odd"], True)
+    assert row["figures"] == {"quality": 2.0}
+
+    seen: list[str] = []
+    after = ""
+    while True:
+        page = program.get(
+            "studies/shop/conversations", q="sort:-quality", columns="quality", limit=1, after=after
+        ).json()
+        assert page["count"] == 4
+        seen += [one["figures"]["quality"] for one in page["items"]]
+        after = page["after"]
+        if not after:
+            break
+    assert seen == [6, 5, 3, 2]
+
+
+def test_a_page_of_conversations_takes_as_many_queries_however_many_there_are(study: Study) -> None:
+    program = Program(Right.READ)
+
+    def n_queries(limit: int) -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            found = program.get("studies/shop/conversations", columns="quality", limit=limit)
+        assert len(found.json()["items"]) == limit
+        return len(queries)
+
+    n_queries(2)  # what is looked up once for the process
+    assert n_queries(2) == n_queries(4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "words"),
+    [
+        ({"q": "qualty>3"}, "q", "Did you mean"),
+        ({"q": "quality>"}, "q", "This would be:"),
+        ({"columns": "qualty"}, "columns", "did you mean quality?"),
+        ({"after": "yesterday"}, "after", "which no page has given"),
+        ({"limit": 0}, "limit", "limit is '0'; it must be a whole number from 1 to 500"),
+    ],
+)
+def test_a_search_that_cannot_be_read_says_what_could(
+    study: Study, asked: dict[str, Any], path: str, words: str
+) -> None:
+    answer = Program(Right.READ).get("studies/shop/conversations", **asked)
+    assert answer.status_code == 422
+    [mistake] = answer.json()["error"]["mistakes"]
+    assert mistake["path"] == path
+    assert words in mistake["message"]
+
+
+def test_a_conversation_has_all_that_its_reader_shows(study: Study) -> None:
+    program = Program(Right.READ)
+    row = Conversation.objects.filter(study=study).order_by("created_at").first()
+    assert row is not None
+    note_add(conversation=row, text="Twice the same.", author=program.user)
+    call_command(
+        "compute_metrics", "--study", "shop", "--metrics", "words", "--inline", stdout=StringIO()
+    )
+    found = program.get(f"conversations/{row.pk}").json()
+    texts = list(row.turns.order_by("index").values_list("speaker", "text"))
+    assert [(one["speaker"], one["text"]) for one in found["turns"]] == texts
+    assert [one["answers"]["quality"] for one in found["ratings"]] == [2]
+    assert [(one["text"], one["author"]) for one in found["notes"]] == [("Twice the same.", "ci")]
+    [words] = found["metrics"]
+    said = [len(text.split()) for speaker, text in texts if speaker == "human"]
+    assert (words["metric"], words["is_current"]) == ("words", True)
+    assert words["values"]["words_user"] == pytest.approx(sum(said) / len(said))
+    assert program.get("conversations/00000000-0000-0000-0000-000000000000").status_code == 404
+
+
+def test_searches_are_those_of_the_person(study: Study) -> None:
+    program, other = Program(Right.READ), Program(Right.READ, name="other")
+    search_save(study=study, owner=program.user, name="bad ones", line="quality<3")
+    search_save(study=study, owner=program.user, name="gone", line="no_such_metric>1")
+    kept = program.get("studies/shop/searches").json()
+    assert [(one["name"], one["q"], bool(one["why"])) for one in kept] == [
+        ("bad ones", "quality<3", False),
+        ("gone", "no_such_metric>1", True),
+    ]
+    assert other.get("studies/shop/searches").json() == []
+
+
+def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
+    program = Program(Right.READ)
+    listed = program.get("runs").json()
+    assert listed["count"] == 1
+    [row] = listed["items"]
+    assert (row["id"], row["bots"], row["job"]["state"]) == (run.pk, ["eliza"], "done")
+    found = program.get(f"runs/{run.pk}").json()
+    assert found["by_pair"] == [{"first": "eliza", "bot": "eliza", "n_done": 3, "n_failed": 0}]
+    assert program.get(f"runs/{run.pk}/conversations", q="bot:eliza limit:2").json()["count"] == 2
+    assert program.get("runs/999").status_code == 404
+    assert program.get(f"runs/{run.pk}/tables/participants").status_code == 404
+
+
+def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(
+    run: SelfPlayRun, tmp_path: Path
+) -> None:
+    program = Program(Right.READ)
+    chat = Conversation.objects.filter(selfplay__run=run).order_by("created_at", "id").first()
+    assert chat is not None
+    tag_add(conversation=chat, text="loops", author=program.user)
+    star_set(conversation=chat, is_starred=True, author=program.user)
+    call_command(
+        "compute_metrics", "--run", str(run.pk), "--metrics", "words", "--inline", stdout=StringIO()
+    )
+    names = [one["name"] for one in program.get("run-tables").json()]
+    assert {"conversations", "messages", "metrics", "reader_notes", "bots"} <= set(names)
+    for name in names:
+        path = tmp_path / f"{name}.jsonl"
+        call_command(
+            "export", "--run", str(run.pk), "--what", name, "--format", "jsonl", "--output", str(path),
+            stdout=StringIO(),
+        )  # fmt: skip
+        assert streamed(program.get(f"runs/{run.pk}/tables/{name}")) == path.read_bytes()
+    conversations = rows_of(program.get(f"runs/{run.pk}/tables/conversations"))
+    assert [one["ordinal"] for one in conversations] == [0, 1, 2]
+    assert {len(one["turns"]) for one in conversations} == {4}
+    notes = rows_of(program.get(f"runs/{run.pk}/tables/reader_notes"))
+    assert [(one["kind"], one["text"]) for one in notes] == [("tag", "loops"), ("star", "")]
+    assert len(rows_of(program.get(f"runs/{run.pk}/tables/metrics"))) == 3
+    page = program.client.force_login(program.user) or program.client.get(
+        f"/dashboard/runs/{run.pk}/export/?what=conversations&format=jsonl"
+    )
+    assert streamed(page) == (tmp_path / "conversations.jsonl").read_bytes()
+
+    report = import_conversations(tmp_path / "conversations.jsonl", study_key="played")
+    assert (report.conversations, report.ratings) == (3, 0)
+    with pytest.raises(CommandError, match="a self-play run has no table 'package'"):
+        call_command(
+            "export", "--run", str(run.pk), "--what", "package", "--format", "csv", "--output", "x"
+        )
+
+
+def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
+    program = Program(Right.READ)
+    found = program.get("studies/shop/leaderboard").json()
+    made = answer_for(Question(study, "comparisons")).made
+    assert made is not None
+    wanted = leaderboard(made.result.means, made.result.compared).to_json()
+    assert found["document"] == json.loads(json.dumps(wanted))
+    assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [
+        ("eliza", [1, 1]),
+        ("parrot", None),
+    ]
+    assert (found["questions"][0], found["n_ratings"], found["job"]) == ("quality", 4, None)
+    fluency = program.get("studies/shop/leaderboard", by="fluency").json()["document"]
+    assert fluency is None or fluency["dimension"] == "fluency"
+    wrong = program.get("studies/shop/leaderboard", by="qualty")
+    assert wrong.status_code == 422
+    assert "must be one of quality" in wrong.json()["error"]["message"]
+
+
+def test_the_overview_says_what_is_next_and_a_call_starts_it(study: Study) -> None:
+    program = Program(Right.READ, Right.RUN)
+    found = program.get("studies/shop/overview").json()
+    assert found["cards"]["n_completed"] == 4
+    assert {one["bot_id"]: one["n_completed"] for one in found["bots"]} == {"eliza": 2, "parrot": 2}
+    stages = [one["title"] for one in found["pipeline"]["stages"]]
+    assert stages == ["Collect", "Metrics", "Self-play", "Fit", "Report"]
+    assert found["pipeline"]["next"]["action"] == "analyse"
+    assert MIN_BOTS > 2, "two bots are too few to fit"
+    started = program.post("studies/shop/analysis", {})
+    assert (started.status_code, started.json()["kind"]) == (202, "metrics")
+    assert MetricRun.objects.get().then == {"study": "shop", "steps": []}
+    assert (
+        program.get("studies/shop/overview").json()["pipeline"]["next"]["job"]["kind"] == "metrics"
+    )
+    make_annotated("items")
+    assert program.get("studies/items/overview").json()["pipeline"] is None
+    reader = Program(Right.READ, name="reader")
+    assert reader.post("studies/shop/analysis", {}).status_code == 403
+
+
+def test_the_live_room_is_that_of_the_page(study: Study) -> None:
+    found = Program(Right.READ).get("studies/shop/live").json()
+    assert (found["state"], found["n_done"], found["n_agreed"]) == ("collecting", 4, 4)
+    assert {one["id"]: one["n_done"] for one in found["bots"]} == {"eliza": 2, "parrot": 2}
+    assert sum(one["n"] for one in found["hours"]) == 4
+    assert found["stages"][-1]["n"] == 4
+
+
+def test_judgements_of_pairs() -> None:
+    make_pairwise("two")
+    make_study("talk")
+    found = Program(Right.READ).get("studies/two/results/pairs").json()
+    assert (found["document"], found["one_turn"]) == (None, None)
+
+
+def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
+    program = Program(Right.READ)
+    missing = program.get("studies/shop/report")
+    assert missing.status_code == 404
+    assert "a POST to this address makes one" in missing.json()["error"]["message"]
+    asked = program.post("studies/shop/report", {})
+    assert asked.status_code == 202
+    job = Job.objects.get(kind="report")
+    job_do(job)
+    found = program.get("studies/shop/report").json()
+    document = report_read(job)
+    assert document is not None
+    assert (found["n_ratings"], found["is_current"]) == (4, True)
+    assert [one["id"] for one in found["chapters"]] == [one.id for one in document.chapters]
+    assert found["headlines"][0]["text"] == document.numbers[0].text
+    assert program.get("studies/shop/report.html").content.decode() == report_html(document)
+    first = found["chapters"][0]["id"]
+    assert [
+        one["id"] for one in program.get("studies/shop/report", sections=first).json()["chapters"]
+    ] == [first]
+    assert "it has" in program.get("studies/shop/report", sections="x").json()["error"]["message"]
+    make_rating(make_conversation(study, n_exchanges=3), quality=7)
+    assert program.get("studies/shop/report").json()["is_current"] is False
+
+
+def test_the_datasheet_in_both_forms(study: Study) -> None:
+    program = Program(Right.READ)
+    found = program.get("studies/shop/datasheet").json()
+    text = program.get("studies/shop/datasheet.md").content.decode()
+    assert found["study"] == "shop"
+    assert len(found["answers"]) > 50
+    assert all(one["question"] in text for one in found["answers"])
+
+
+def test_rehearsals_and_items_are_started_with_their_rights(study: Study, run: SelfPlayRun) -> None:
+    program = Program(Right.READ, Right.RUN)
+    started = program.post("studies/shop/rehearsals", {"people": 3})
+    assert started.status_code == 202
+    assert Job.objects.get(kind="rehearsal").payload == {
+        "people": 3, "url": "http://testserver", "seed": 0,
+    }  # fmt: skip
+    make_annotated("items")
+    asked = {"run": run.pk, "n_contexts": 2}
+    refused = program.post("studies/items/items", asked)
+    assert refused.status_code == 403
+    assert "administer" in refused.json()["error"]["message"]
+    builder = Program(Right.READ, Right.RUN, Right.ADMINISTER, name="builder")
+    assert builder.post("studies/items/items", asked).status_code == 202
+    assert Job.objects.get(kind="items").payload["run"] == run.pk
+    assert builder.post("studies/shop/items", asked).status_code == 400
+
+
+def test_a_fit_alone_is_what_its_page_downloads(study: Study) -> None:
+    program = Program(Right.READ, Right.RUN)
+    fit = program.post("studies/shop/fits", {"targets": ["quality"], "preset": "paper"}).json()
+    [listed] = program.get("studies/shop/fits").json()
+    assert (listed["id"], listed["has_file"], listed["result"]) == (fit["id"], False, None)
+    assert program.get(f"fits/{fit['id']}/file").status_code == 404
+    kept = {"preset": "paper", "folds": []}
+    study.hybrid_fits.update(kept=kept, state="done", result={"preset": "paper"})
+    assert program.get(f"fits/{fit['id']}").json()["result"] == {"preset": "paper"}
+    assert program.get(f"fits/{fit['id']}/file").json() == kept
+    program.client.force_login(program.user)
+    page = program.client.get(f"/dashboard/studies/shop/hybrid/{fit['id']}.json")
+    assert page.json() == kept

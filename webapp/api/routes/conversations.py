@@ -1,0 +1,275 @@
+"""Conversations: found by the workbench's search line, and read one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import File, Form, Query, Router, Status
+from ninja.files import UploadedFile
+
+from chatbots.names import did_you_mean
+from chatbots.outside import Mistake, ValuesError
+from webapp.api.auth import Token
+from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.routes.jobs import job_out
+from webapp.api.schemas import AskImport, JobOut
+from webapp.api.schemas_reading import (
+    ConversationOut,
+    ConversationPage,
+    ConversationRow,
+    MetricValuesOut,
+    NoteOut,
+    RatingOut,
+    Searched,
+    SearchOut,
+    TurnOut,
+)
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.rights import Right
+from webapp.dashboard import reader
+from webapp.dashboard.wording.reasons import said
+from webapp.quality.selectors import without_read
+from webapp.ratings.bots import study_bots
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_dimensions
+from webapp.reading.asking import Asked, asked_of
+from webapp.reading.fields import Number, Numbers
+from webapp.reading.listing import Key, Listing, of_study, page_of, people_kept
+from webapp.reading.models import Note
+from webapp.reading.selectors import notes_of, saved_searches
+from webapp.reading.syntax import Unreadable
+from webapp.results.flags import flags_now
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+from webapp.transfer.exporters.base import rater_of
+from webapp.transfer.uploads import upload_import
+
+router = Router(tags=["conversations"], auth=Token())
+
+
+@router.get(
+    "/studies/{key}/conversations",
+    response={200: ConversationPage, **FAILURES},
+    operation_id="conversations",
+)
+def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> Any:
+    """Find a study's conversations by the workbench's search line, such as `bot:eliza quality<4 sort:quality`."""
+    study = study_by_key(key)
+    numbers = Numbers(study_dimensions(study))
+    return conversation_page(
+        of_study(study), searched, numbers, bots=tuple(study_bots(study)), study=study
+    )
+
+
+@router.post(
+    "/studies/{key}/conversations",
+    auth=Token(Right.RUN),
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="conversations_bring",
+)
+def conversations_bring(
+    request: HttpRequest,
+    key: str,
+    file: File[UploadedFile],
+    asked: Form[AskImport],
+) -> Any:
+    """Import a file of conversations and ratings into a study, which is made if there is none.
+
+    The job's result says what was stored and which lines were left out; sent twice, nothing doubles.
+    """
+    low, high = asked.low, asked.high
+    if (low is None) != (high is None):
+        raise ValuesError("low and high belong together: give both ends of the scale, or none")
+    job = upload_import(
+        upload=file,
+        study=key,
+        scale=None if low is None or high is None else (low, high),
+        language=asked.language,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))
+
+
+@router.get(
+    "/studies/{key}/searches",
+    response={200: list[SearchOut], **FAILURES},
+    operation_id="searches",
+)
+def searches(request: HttpRequest, key: str) -> Any:
+    """List the searches of a study that the token's person keeps."""
+    study = study_by_key(key)
+    numbers = Numbers(study_dimensions(study))
+    return [
+        SearchOut(name=one.search.name, q=one.search.line, columns=one.search.columns, why=one.why)
+        for one in saved_searches(study, request.user, numbers, tuple(study_bots(study)))
+    ]
+
+
+@router.get(
+    "/conversations/{id}",
+    response={200: ConversationOut, **FAILURES},
+    operation_id="conversation",
+)
+def conversation(request: HttpRequest, id: UUID) -> Any:
+    """Return a conversation with its turns, ratings, metrics, tags and notes."""
+    row = reader.conversations_to_read().get(pk=id)
+    link = getattr(row, "selfplay", None)
+    notes = notes_of(row)
+    return ConversationOut(
+        id=row.pk,
+        study=row.study.key if row.study is not None else None,
+        run=link.run_id if link is not None else None,
+        bot=row.bot.bot_id,
+        bot_version=row.bot.key,
+        partner=link.partner_bot_id if link is not None else "",
+        state=row.state,
+        source=row.source,
+        n_exchanges=row.n_exchanges,
+        is_synthetic=row.is_synthetic,
+        language=row.language,
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        turns=_turns(row),
+        ratings=_ratings(row),
+        metrics=_metrics(row),
+        is_starred=notes.is_starred,
+        tags=[_note(one) for one in notes.tags],
+        notes=[_note(one) for one in notes.notes],
+    )
+
+
+def conversation_page(
+    rows: QuerySet[Conversation],
+    searched: Searched,
+    numbers: Numbers,
+    *,
+    bots: Collection[str],
+    study: Study | None = None,
+) -> ConversationPage:
+    """Return a page of the conversations that a call asks for.
+
+    Raises:
+        ValuesError: a part of what is asked cannot be read, with one that could be.
+    """
+    asked = _line(searched.q, numbers, tuple(bots), study)
+    columns = _columns(searched.columns, numbers)
+    without = without_read(searched.without)
+    if without and study is not None:
+        flags_now(study)
+    kept = people_kept(rows, synthetic=searched.include_synthetic, without=without)
+    listing = Listing(kept, asked, study)
+    found = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
+    items = [
+        ConversationRow(
+            id=one.conversation.pk,
+            bot=one.conversation.bot.bot_id,
+            state=one.conversation.state,
+            source=one.conversation.source,
+            n_exchanges=one.conversation.n_exchanges,
+            is_synthetic=one.conversation.is_synthetic,
+            created_at=one.conversation.created_at,
+            ended_at=one.conversation.ended_at,
+            excerpt="".join(piece.text for piece in one.excerpt),
+            figures={number.name: value for number, value in one.figures},
+            tags=list(one.tags),
+            is_starred=one.is_starred,
+        )
+        for one in found.rows
+    ]
+    return ConversationPage(items=items, count=found.total, after=found.after)
+
+
+def _line(line: str, numbers: Numbers, bots: tuple[str, ...], study: Study | None) -> Asked:
+    if "\x00" in line:
+        raise ValuesError([Mistake("q", "q holds a NUL, which no text can hold")])
+    try:
+        return asked_of(line, numbers, bots=bots, study=study)
+    except Unreadable as error:
+        told = f"q cannot be read: {error.why} This would be: {error.example}"
+        raise ValuesError([Mistake("q", told)]) from None
+
+
+def _columns(names: str, numbers: Numbers) -> list[Number]:
+    found: list[Number] = []
+    for name in filter(None, names.split(",")):
+        number = numbers.get(name)
+        if number is None:
+            near = did_you_mean(name, numbers.names())
+            raise ValuesError(
+                [
+                    Mistake(
+                        "columns",
+                        f"columns names {name!r}, which is no number here. {near}".rstrip(),
+                    )
+                ]
+            )
+        found.append(number)
+    return list(dict.fromkeys(found))
+
+
+def _after(text: str) -> str:
+    """Return the key of a page, once it is known to be one."""
+    if text:
+        key = Key.read(text)
+        is_one = key is not None and not timezone.is_naive(key.created_at)
+        if key is None or not is_one or not math.isfinite(key.at or 0.0):
+            raise ValuesError([Mistake("after", f"after is {text!r}, which no page has given")])
+    return text
+
+
+def _turns(row: Conversation) -> list[TurnOut]:
+    reported = reader.reported_of(row)
+    return [
+        TurnOut(
+            index=turn.index,
+            speaker=turn.speaker,  # type: ignore[arg-type]
+            text=turn.text,
+            vote=turn.vote,
+            latency_ms=turn.latency_ms,
+            answered_by=turn.answered_by,
+            withheld_text=turn.withheld_text,
+            created_at=turn.created_at,
+            reported=reported.get(turn.index, []),
+        )
+        for turn in Turn.objects.filter(conversation=row).order_by("index")
+    ]
+
+
+def _ratings(row: Conversation) -> list[RatingOut]:
+    return [
+        RatingOut(
+            rater=rater_of(one.rater, one.participant_id),
+            answers=one.answers,
+            other_answers=one.other_answers,
+            comment=one.comment,
+            submitted_at=one.submitted_at,
+        )
+        for one in Rating.objects.filter(conversation=row).order_by("submitted_at", "pk")
+    ]
+
+
+def _metrics(row: Conversation) -> list[MetricValuesOut]:
+    found = reader.results_of(row)
+    current = reader.current_keys()
+    return [
+        MetricValuesOut(
+            metric=name,
+            version=one.metric.version,
+            is_current=one.metric.key == current.get(name),
+            values=one.values,
+            turns=one.turns,
+            reasons={column: str(said(why)) for column, why in one.reasons.items()},
+        )
+        for name, one in sorted(found.items())
+    ]
+
+
+def _note(note: Note) -> NoteOut:
+    author = note.author.get_username() if note.author is not None else None
+    return NoteOut(text=note.text, author=author, created_at=note.created_at)

@@ -1,0 +1,254 @@
+"""A study as its pages show it: overview, live room, leaderboard, judgements of pairs, and how far its metrics are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from chatbots.outside import Mistake, ValuesError
+from evaluation.analysis.leaderboard import leaderboard
+from webapp.api.auth import Token, rights_of
+from webapp.api.errors import FAILURES
+from webapp.api.routes.jobs import job_out
+from webapp.api.schemas_study import (
+    BotProgressOut,
+    CardsOut,
+    FailedOut,
+    HourOut,
+    LeaderboardOut,
+    LiveBotOut,
+    LiveOut,
+    LiveStageOut,
+    MoneyOut,
+    NeedOut,
+    NextOut,
+    OrderOut,
+    OverviewOut,
+    PairsOut,
+    PipelineOut,
+    StageOut,
+    StudyLeaderboard,
+    ThingOut,
+    WaitingOut,
+)
+from webapp.conversations.selectors import synthetic_count
+from webapp.core.rights import Right
+from webapp.dashboard.live.people import now_rounded
+from webapp.dashboard.live.room import room_of
+from webapp.dashboard.pipeline import Pipeline, pipeline_of
+from webapp.dashboard.selectors import bot_progress, study_cards
+from webapp.dashboard.study_needs import study_needs
+from webapp.quality.selectors import without_read
+from webapp.ratings.pairs import compares_pairs
+from webapp.results.flags import flags_now
+from webapp.results.pairs import study_pairs
+from webapp.results.stored import Question, answer_for
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_conversations, judges_items, study_by_key
+
+router = Router(tags=["pages"], auth=Token())
+
+
+class Counted(Schema):
+    """Whose conversations are counted."""
+
+    include_synthetic: bool = False
+    without: str = Field("", max_length=500, description="Flags by commas.")
+
+    def flags(self, study: Study) -> tuple[str, ...]:
+        """Return the flags whose people are left out, once the study's are looked for."""
+        found = without_read(self.without)
+        if found:
+            flags_now(study)
+        return found
+
+
+@router.get(
+    "/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview"
+)
+def overview(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
+    """Return how far a study is: its stages with what is best done next, its bots, and what needs a person."""
+    study = study_by_key(key)
+    progress = bot_progress(study, include_synthetic=include_synthetic)
+    cards = study_cards(study, include_synthetic=include_synthetic)
+    is_rated_whole = not (
+        judges_items(study) or judges_conversations(study) or compares_pairs(study)
+    )
+    needs = study_needs(study, cards, progress, may_pay=Right.PAY in rights_of(request))
+    return OverviewOut(
+        key=study.key,
+        state=study.state,
+        n_synthetic=synthetic_count(study),
+        cards=CardsOut.model_validate(cards),
+        bots=[BotProgressOut.model_validate(one) for one in progress],
+        pipeline=_pipeline(pipeline_of(study, cards, progress)) if is_rated_whole else None,
+        needs=[
+            NeedOut(
+                tone=one.tone, lead=one.lead, rest=one.rest, action=one.action, href=one.address
+            )
+            for one in needs
+        ],
+    )
+
+
+@router.get("/studies/{key}/live", response={200: LiveOut, **FAILURES}, operation_id="live")
+def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
+    """Return the live room of a study that collects: who is where, how its bots reply, pace, cost and order."""
+    study = study_by_key(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported, so nobody is in it")
+    room = room_of(
+        study,
+        include_synthetic=include_synthetic,
+        now=now_rounded(),
+        may_pay=Right.PAY in rights_of(request),
+    )
+    people, totals = room.people, room.people.totals
+    return LiveOut(
+        state=room.state,
+        n_opened=totals.n_opened,
+        n_agreed=people.n_agreed,
+        n_inside=people.n_inside,
+        n_done=room.pace.n_done,
+        n_wanted=room.pace.n_wanted,
+        hours_left=room.pace.hours_left,
+        refused=dict(totals.refused),
+        stages=[
+            LiveStageOut(
+                name=one.name,
+                title=str(one.title),
+                n=one.n,
+                now=one.now,
+                on_way=one.on_way,
+                ended=one.ended,
+                left=one.left,
+                share=one.share,
+                low=one.low,
+                high=one.high,
+            )
+            for one in people.stages
+        ],
+        bots=[
+            LiveBotOut(
+                id=one.info.bot_id,
+                title=one.info.title,
+                state=str(one.words),
+                reason=str(one.reason),
+                is_set_aside=one.aside is not None,
+                n_done=one.n_done,
+                wanted=one.wanted,
+                median_s=one.median_s,
+                most_s=one.most_s,
+                n_replies=one.n_replies,
+                n_failed=one.n_failed,
+                n_paced=one.n_paced,
+                n_late=one.n_late,
+                n_naming=one.n_naming,
+            )
+            for one in room.bots
+        ],
+        waiting=[WaitingOut.model_validate(one) for one in room.waiting],
+        n_waiting=room.n_waiting,
+        failed=[FailedOut.model_validate(one) for one in room.failed],
+        hours=[HourOut.model_validate(one) for one in room.pace.hours],
+        money=MoneyOut(
+            currency=room.money.planned.currency,
+            people=room.money.people,
+            bots=room.money.bots,
+            planned=room.money.planned.in_all,
+        ),
+        orders=[
+            OrderOut(
+                key=one.key,
+                title=str(one.title),
+                level=one.level,
+                n_told_apart=one.n_told_apart,
+                n_pairs=one.n_pairs,
+                n_ratings=one.n_ratings,
+                made_at=one.made_at,
+                sentences=[f"{said.lead} {said.rest}".strip() for said in one.sentences],
+            )
+            for one in room.orders
+        ],
+        things=[ThingOut.model_validate(one) for one in room.things],
+    )
+
+
+@router.get(
+    "/studies/{key}/leaderboard",
+    response={200: StudyLeaderboard, **FAILURES},
+    operation_id="leaderboard",
+)
+def study_leaderboard(
+    request: HttpRequest,
+    key: str,
+    counted: Query[Counted],
+    by: str = "",
+    include_failed: bool = False,
+) -> Any:
+    """Return who stands where by a question, ranks as ranges; without `by` by what bots are ranked by."""
+    study = study_by_key(key)
+    who = (counted.include_synthetic, include_failed, counted.flags(study))
+    answer = answer_for(Question(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
+    if answer.made is None:
+        job = None if answer.job is None else job_out(answer.job)
+        return StudyLeaderboard(questions=[], made_at=None, n_ratings=None, document=None, job=job)
+    result, facts = answer.made.result, answer.made.facts
+    questions = [one.key for one in facts.all_dimensions]
+    if by and by not in questions:
+        told = f"by is {by!r}; it must be one of {', '.join(questions)}"
+        raise ValuesError([Mistake("by", told)])
+    compared = result.compared
+    if by and by != questions[0]:
+        # What bots are ranked by is read from one result alone, so that its count is the pages'.
+        answer = answer_for(Question(study, "dimensions", *who), created_by=request.user)  # type: ignore[arg-type]
+        compared = None if answer.made is None else answer.made.result.compared.get(by)
+    found = None if compared is None else leaderboard(result.means, compared)
+    return StudyLeaderboard(
+        questions=questions,
+        made_at=answer.made_at,
+        n_ratings=facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
+        document=None if found is None else LeaderboardOut(**found.to_json()),
+        job=None if answer.job is None else job_out(answer.job),
+    )
+
+
+@router.get(
+    "/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs"
+)
+def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str = "") -> Any:
+    """Return what people preferred of two; `beside` is the key of a study by the other way of asking."""
+    study = study_by_key(key)
+    found = study_pairs(
+        study,
+        beside=beside,
+        include_synthetic=counted.include_synthetic,
+        without=counted.flags(study),
+    )
+    return PairsOut(
+        questions=found.titles,
+        document=found.results.to_json() if found.results is not None else None,
+        beside=found.other.key if found.other is not None else None,
+        others=[one.key for one in found.beside],
+        one_turn=found.compared.to_json() if found.compared is not None else None,
+    )
+
+
+def _pipeline(found: Pipeline) -> PipelineOut:
+    coming = found.next
+    return PipelineOut(
+        stages=[
+            StageOut(title=one.title, tone=one.tone, words=one.words, href=one.href)
+            for one in found.stages
+        ],
+        next=NextOut(
+            title=coming.title,
+            words=coming.words,
+            action=coming.action,
+            href=coming.href,
+            job=None if coming.job is None else job_out(coming.job),
+        ),
+    )

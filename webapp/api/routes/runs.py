@@ -1,0 +1,161 @@
+"""Self-play runs and what was said in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Query, Router, Status
+
+from chatbots.registry import UnknownName
+from webapp.api.auth import Token
+from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.files import file_described
+from webapp.api.paging import Part
+from webapp.api.routes.conversations import conversation_page
+from webapp.api.routes.jobs import TO_RUN, job_out, run_found
+from webapp.api.schemas import AskRun, JobOut, TableOut
+from webapp.api.schemas_reading import (
+    ConversationPage,
+    FailuresOut,
+    PairOut,
+    RunDetail,
+    RunOut,
+    RunPage,
+    Searched,
+)
+from webapp.reading.fields import Numbers
+from webapp.reading.listing import of_run
+from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.metrics import metric_run_of
+from webapp.runs.selectors.selfplay import (
+    plan_pairs,
+    selfplay_counts,
+    selfplay_failed_counts,
+    selfplay_failures,
+)
+from webapp.runs.services.jobs import job_settle, jobs_settle
+from webapp.runs.services.selfplay import run_create
+from webapp.studies.selectors import study_by_key
+from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
+from webapp.transfer.sending import sent
+from webapp.transfer.writers import Format, stream
+
+router = Router(tags=["runs"], auth=Token())
+
+
+@router.get("/runs", response={200: RunPage, **FAILURES}, operation_id="runs")
+def runs(request: HttpRequest, part: Query[Part]) -> Any:
+    """List self-play runs, the newest first."""
+    jobs_settle()
+    found = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
+    failed = selfplay_failed_counts(found)
+    return RunPage(
+        items=[RunOut(**_told(run, failed.get(run.pk, 0))) for run in found],
+        count=SelfPlayRun.objects.count(),
+    )
+
+
+@router.post(
+    "/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start"
+)
+def run_start(request: HttpRequest, asked: AskRun) -> Any:
+    """Let bots converse with themselves or each other."""
+    run = run_create(
+        bots=asked.bots,
+        pairs=asked.pairs,
+        n_conversations=asked.conversations,
+        n_turns=asked.turns,
+        seed=asked.seed,
+        openers=asked.openers,
+        metrics=asked.metrics,
+        study=study_by_key(asked.study) if asked.study else None,
+        name=asked.name,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(run))
+
+
+@router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
+def run(request: HttpRequest, id: int) -> Any:
+    """Return a self-play run: its plan, how far each pair of bots is, and why conversations failed."""
+    found = job_settle(job=run_found(id))
+    counts = selfplay_counts(found)
+    measured = metric_run_of(found)
+    return RunDetail(
+        **_told(found, sum(n_failed for _n, n_failed in counts.values())),
+        openers=found.plan.get("openers") or [],
+        metrics=found.plan.get("metrics") or [],
+        by_pair=[
+            PairOut(first=pair.first, bot=pair.bot_id, n_done=n, n_failed=n_failed)
+            for pair in plan_pairs(found.plan)
+            for n, n_failed in [counts.get(pair, (0, 0))]
+        ],
+        failures=[
+            FailuresOut(first=one.pair.first, bot=one.pair.bot_id, n=one.n, error=one.error)
+            for one in selfplay_failures(found)
+        ],
+        metrics_job=None if measured is None else job_out(measured),
+    )
+
+
+@router.get(
+    "/runs/{id}/conversations",
+    response={200: ConversationPage, **FAILURES},
+    operation_id="run_conversations",
+)
+def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) -> Any:
+    """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
+    found = run_found(id)
+    return conversation_page(
+        of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", []))
+    )
+
+
+@router.get("/run-tables", response={200: list[TableOut], **FAILURES}, operation_id="run_tables")
+def run_tables(request: HttpRequest) -> Any:
+    """List the tables that every self-play run has."""
+    return [
+        TableOut(name=one.name, title=str(one.title), description=str(one.description))
+        for one in run_exporters()
+    ]
+
+
+@router.get(
+    "/runs/{id}/tables/{table}",
+    response=FAILURES,
+    operation_id="run_table",
+    openapi_extra=file_described("The table"),
+)
+def run_table(
+    request: HttpRequest,
+    id: int,
+    table: str,
+    include_failed: bool = False,
+    format: Format = "jsonl",
+) -> HttpResponseBase:
+    """Send a table of a run while it is read, of any size: the bytes that `export --run` writes."""
+    found, options = run_found(id), ExportOptions(include_failed=include_failed)
+    try:
+        whole = table_of_run(found, table, options)
+    except UnknownName as error:
+        raise Http404(str(error)) from None
+    pieces = stream(format, whole.columns, whole.rows)
+    return sent(pieces, f"selfplay-{found.pk}", table, format, is_private=False)
+
+
+def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
+    """Return what a list and a run's own answer both say."""
+    plan = run.plan
+    return {
+        "id": run.pk,
+        "name": run.name,
+        "bots": plan.get("bots", []),
+        "pairs": plan.get("pairs", "self"),
+        "n_conversations": plan.get("n_conversations", 0),
+        "n_turns": plan.get("n_turns", 0),
+        "seed": plan.get("seed", 0),
+        "n_failed": n_failed,
+        "job": job_out(run),
+    }

@@ -1,0 +1,281 @@
+"""The installation: its state, its bots with their health and cards, and the benchmark of metrics."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import File, Form, Router, Status
+from ninja.files import UploadedFile
+
+from chatbots.registry import UnknownName
+from evaluation.stats.correlation import Method
+from webapp.api.auth import Token
+from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.routes.jobs import job_out
+from webapp.api.schemas import JobOut
+from webapp.api.schemas_server import (
+    AlertOut,
+    AskBenchmark,
+    BenchmarkOut,
+    BotDetail,
+    BotOut,
+    CellOut,
+    MetricRowOut,
+    PlaceOut,
+    ProcessOut,
+    PublishedOut,
+    QueueOut,
+    RoomOut,
+    SetOut,
+    StaleOut,
+    SystemOut,
+    TroubleOut,
+)
+from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.rights import Right
+from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
+from webapp.dashboard.bot_states import bot_state
+from webapp.dashboard.spending import Spent, bots_spent
+from webapp.dashboard.system import Room, system_now
+from webapp.results.benchmark import (
+    benchmark_again,
+    benchmark_ask,
+    benchmark_done,
+    benchmark_metrics,
+    benchmark_stale,
+    benchmarks_newest,
+)
+from webapp.results.benchmark_files import benchmark_file_keep
+from webapp.runs.models import State
+from webapp.runs.services.jobs import jobs_settle
+from webapp.studies.selectors import study_by_key
+
+router = Router(tags=["server"], auth=Token())
+TO_RUN = Token(Right.RUN)
+
+
+@router.get("/bots", response={200: list[BotOut], **FAILURES}, operation_id="bots")
+def bots(request: HttpRequest) -> Any:
+    """List the bots of this server, each with its state."""
+    reports, spent = heartbeat_bots(), bots_spent()
+    return [BotOut(**_bot(one, reports, spent.get(one.id))) for one in bot_entry_list()]
+
+
+@router.get("/bots/{id}", response={200: BotDetail, **FAILURES}, operation_id="bot")
+def bot(request: HttpRequest, id: str) -> Any:
+    """Return a bot with its health, its settings and its model card."""
+    entry = next((one for one in bot_entry_list() if one.id == id), None)
+    if entry is None:
+        raise Http404(f"there is no bot {id!r}")
+    try:
+        found = bot_find(id)
+    except UnknownName:  # a broken entry of bots.yaml
+        found = None
+    return BotDetail(
+        **_bot(entry, heartbeat_bots(), bots_spent([id]).get(id)),
+        description=found.description if found is not None else "",
+        version=found.identity.version if found is not None else "",
+        params=entry.params,
+        card=bot_card(found) if found is not None else None,
+    )
+
+
+@router.get("/system", response={200: SystemOut, **FAILURES}, operation_id="system")
+def system(request: HttpRequest) -> Any:
+    """Return how the installation is: what is wrong, processes, queues, room on the disk, and alerts."""
+    found = system_now()
+    return SystemOut(
+        troubles=[TroubleOut.model_validate(one) for one in found.troubles],
+        notes=found.notes,
+        processes=[ProcessOut.model_validate(one) for one in found.processes],
+        queues=[
+            QueueOut(
+                name=one.queue.name,
+                title=one.title,
+                n=one.queue.n,
+                n_running=one.queue.n_running,
+                oldest_s=one.queue.oldest_s,
+                moved_s=one.queue.moved_s,
+                is_still=one.is_still,
+            )
+            for one in found.queues
+        ],
+        room=_room(found.room),
+        alerts=[
+            AlertOut(
+                title=one.title,
+                event=one.alert.event,
+                channel=one.alert.channel,
+                created_at=one.alert.created_at,
+                sent_at=one.alert.sent_at,
+                error=one.alert.error,
+            )
+            for one in found.alerts
+        ],
+    )
+
+
+@router.get("/benchmark", response={200: BenchmarkOut, **FAILURES}, operation_id="benchmark")
+def benchmark(
+    request: HttpRequest,
+    by: Method = "spearman",
+    target: str = "",
+    language: str = "",
+    sort: str = "",
+) -> Any:
+    """Return the table of the page Benchmark: metrics against what people said of single replies.
+
+    `target` chooses the dimension, `language` the data sets, `sort` is a data set's name, `rank`, `name`, or empty for
+    the mean correlation.
+    """
+    jobs_settle()
+    jobs = benchmarks_newest()
+    grid = grid_of(jobs, method=by, target=target, language=language, sort=sort)
+    return BenchmarkOut(
+        method=by,
+        sets=[
+            SetOut(
+                name=one.name,
+                job=one.job.pk,
+                title=one.title,
+                source=one.source,
+                target=one.target,
+                n_items=one.n_items,
+                language=one.language,
+            )
+            for one in grid.sets
+        ],
+        rows=_rows(grid),
+        targets=list(grid.targets),
+        languages=list(grid.languages),
+        pairs=[job.result for job in jobs if job.result and "questions" in job.result],
+        stale=[
+            StaleOut(
+                job=one.job.pk,
+                said_more=one.said_more,
+                changed=list(one.changed),
+                gone=list(one.gone),
+                file_gone=one.file_gone,
+            )
+            for one in benchmark_stale(jobs, benchmark_metrics())
+        ],
+        jobs=[job_out(job) for job in jobs if job.state != State.DONE],
+    )
+
+
+@router.post(
+    "/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask"
+)
+def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
+    """Set metrics against what a study's people said of single replies."""
+    job = benchmark_ask(
+        study=study_by_key(asked.study),
+        metrics=list(asked.metrics) or _usual(),
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))
+
+
+@router.post(
+    "/benchmark/files",
+    auth=TO_RUN,
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="benchmark_file",
+)
+def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
+    """Set metrics, named by commas, against a file of judged replies as `export --what judged` writes it."""
+    name = file.name or ""
+    ending = ".jsonl.gz" if name.lower().endswith(".gz") else ".jsonl"
+    with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
+        path = Path(folder) / f"upload{ending}"
+        with path.open("wb") as out:
+            for piece in file.chunks():
+                out.write(piece)
+        kept = benchmark_file_keep(path, ending)
+    job = benchmark_ask(
+        file=kept,
+        title=name,
+        metrics=[one for one in metrics.split(",") if one] or _usual(),
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))
+
+
+@router.post(
+    "/benchmark/{id}/again",
+    auth=TO_RUN,
+    response={202: JobOut, **FAILURES},
+    operation_id="benchmark_again",
+)
+def benchmark_renew(request: HttpRequest, id: int) -> Any:
+    """Compute a comparison again, of the data and by the metrics as they are now; `id` is its job's."""
+    job = benchmark_done(id)
+    if job is None:
+        raise Http404(f"there is no finished comparison {id}")
+    return Status(202, job_out(benchmark_again(job=job, created_by=request.user)))  # type: ignore[arg-type]
+
+
+def _usual() -> list[str]:
+    return [one.name for one in benchmark_metrics() if one.is_usual]
+
+
+def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
+    """Return what a list and a bot's own answer both say."""
+    state = bot_state(entry, reports)
+    return {
+        "id": entry.id,
+        "name": str(entry.name),
+        "kind": entry.kind,
+        "is_control": entry.is_control,
+        "is_available": entry.available,
+        "is_offered": state.is_offered,
+        "state": state.words,
+        "reason": state.reason or entry.reason,
+        "health": entry.health,
+        "spent": spent,
+    }
+
+
+def _room(room: Room) -> RoomOut:
+    return RoomOut(
+        free=room.free,
+        total=room.total,
+        used=room.used,
+        is_low=room.is_low,
+        parts=[PlaceOut(title=title, bytes=size) for title, size in room.parts],
+    )
+
+
+def _rows(grid: Grid) -> list[MetricRowOut]:
+    return [
+        MetricRowOut(
+            name=row.name,
+            title=row.title,
+            versions=row.versions,
+            rank=row.rank,
+            is_baseline=row.is_baseline,
+            cells=[_cell(one.name, cell) for one, cell in zip(grid.sets, row.cells, strict=True)],
+        )
+        for row in grid.rows
+    ]
+
+
+def _cell(name: str, cell: GridCell) -> CellOut:
+    printed = cell.published_r
+    published = None
+    if cell.published is not None and printed is not None:
+        published = PublishedOut(place=cell.published.place, r=printed)
+    return CellOut(
+        set=name,
+        r=cell.r,
+        low=cell.low,
+        high=cell.high,
+        p=cell.p,
+        n=cell.n,
+        reason=cell.reason,
+        published=published,
+    )

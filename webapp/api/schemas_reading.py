@@ -1,0 +1,182 @@
+"""What calls about conversations and self-play runs take and give."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from webapp.api.schemas import JobOut
+from webapp.reading.syntax import LONGEST
+
+Key = Field("", max_length=200, description="As `after` of the page before; empty: the first page.")
+
+
+class Searched(Schema):
+    """Which conversations, in which order, and how many at once."""
+
+    q: str = Field("", max_length=LONGEST, description="The workbench's search line.")
+    columns: str = Field("", max_length=1000, description="Names of numbers to tell, by commas.")
+    include_synthetic: bool = False
+    without: str = Field("", max_length=500, description="Flags by commas.")
+    after: str = Key
+    limit: int = Field(50, ge=1, le=500)
+
+
+class ConversationRow(Schema):
+    """A conversation of a list.
+
+    `excerpt` is where the words were found, or how it begins; `figures` has the columns that were asked for.
+    """
+
+    id: UUID
+    bot: str
+    state: str
+    source: str
+    n_exchanges: int
+    is_synthetic: bool
+    created_at: datetime
+    ended_at: datetime | None
+    excerpt: str
+    figures: dict[str, float | None]
+    tags: list[str]
+    is_starred: bool
+
+
+class ConversationPage(Schema):
+    """A page of conversations: `count` in all, and `after`, which the next page begins after; empty on the last one."""
+
+    items: list[ConversationRow]
+    count: int
+    after: str
+
+
+class TurnOut(Schema):
+    """An utterance.
+
+    `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people.
+    """
+
+    index: int
+    speaker: Literal["human", "bot"]
+    text: str
+    vote: int
+    latency_ms: int | None
+    answered_by: str
+    withheld_text: str
+    created_at: datetime
+    reported: list[str]
+
+
+class RatingOut(Schema):
+    """One rater's answers, as they were given."""
+
+    rater: str | None
+    answers: dict[str, float | None]
+    other_answers: dict[str, Any]
+    comment: str
+    submitted_at: datetime
+
+
+class MetricValuesOut(Schema):
+    """What a metric found in a conversation; `reasons` say why a value is null."""
+
+    metric: str
+    version: str
+    is_current: bool
+    values: dict[str, float | None]
+    turns: dict[str, list[float | None]]
+    reasons: dict[str, str]
+
+
+class NoteOut(Schema):
+    """A tag or a note that a reader left."""
+
+    text: str
+    author: str | None
+    created_at: datetime
+
+
+class ConversationOut(Schema):
+    """A conversation with everything that its reader sees."""
+
+    id: UUID
+    study: str | None
+    run: int | None
+    bot: str
+    bot_version: str
+    partner: str
+    state: str
+    source: str
+    n_exchanges: int
+    is_synthetic: bool
+    language: str
+    created_at: datetime
+    ended_at: datetime | None
+    turns: list[TurnOut]
+    ratings: list[RatingOut]
+    metrics: list[MetricValuesOut]
+    is_starred: bool
+    tags: list[NoteOut]
+    notes: list[NoteOut]
+
+
+class SearchOut(Schema):
+    """A search that somebody keeps by name; `why` says what of it cannot be read any more."""
+
+    name: str
+    q: str
+    columns: str
+    why: str
+
+
+class RunOut(Schema):
+    """A self-play run: its plan, and how its job stands. `n_conversations` are those of each bot, or of each pair."""
+
+    id: int
+    name: str
+    bots: list[str]
+    pairs: str
+    n_conversations: int
+    n_turns: int
+    seed: int
+    n_failed: int
+    job: JobOut
+
+
+class RunPage(Schema):
+    """A part of all runs, of which there are `count`."""
+
+    items: list[RunOut]
+    count: int
+
+
+class PairOut(Schema):
+    """Who began, who answered, and how many of their conversations there are."""
+
+    first: str
+    bot: str
+    n_done: int
+    n_failed: int
+
+
+class FailuresOut(Schema):
+    """Why conversations of a pair failed."""
+
+    first: str
+    bot: str
+    n: int
+    error: str
+
+
+class RunDetail(RunOut):
+    """A run pair by pair."""
+
+    openers: list[str]
+    metrics: list[str]
+    by_pair: list[PairOut]
+    failures: list[FailuresOut]
+    metrics_job: JobOut | None

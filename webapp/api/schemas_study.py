@@ -1,0 +1,339 @@
+"""What calls about a study's pages give: overview, live room, leaderboard, pairs, datasheet and report."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+
+from webapp.api.schemas import JobOut
+
+
+class CardsOut(Schema):
+    """How many people took part, and how their conversations were; null where there is nothing to say."""
+
+    n_completed: int
+    n_wanted: int
+    n_people: int
+    n_raters: int
+    n_left: int
+    n_over: int
+    left_early: float | None
+    mean_exchanges: float | None
+    median_s: float | None
+
+
+class BotProgressOut(Schema):
+    """A bot's conversations by state; `reason` says why it is not offered, or what is wrong with it all the same."""
+
+    bot_id: str
+    title: str
+    is_control: bool
+    n_completed: int
+    n_open: int
+    n_failed: int
+    n_withdrawn: int
+    n_by_others: int
+    is_offered: bool
+    reason: str
+
+
+class StageOut(Schema):
+    """A stage of the line: done, now (next), running, bad (failed) or later; `href` is its page."""
+
+    title: str
+    tone: Literal["done", "now", "running", "bad", "later"]
+    words: str
+    href: str
+
+
+class NextOut(Schema):
+    """What is best done next. `action` is `analyse` or `selfplay`, which `POST /studies/KEY/analysis` starts, or empty."""
+
+    title: str
+    words: str
+    action: str
+    href: str
+    job: JobOut | None
+
+
+class PipelineOut(Schema):
+    """The line from collecting to the report."""
+
+    stages: list[StageOut]
+    next: NextOut
+
+
+class NeedOut(Schema):
+    """What needs a person: bad, warn, info or wait; `href` is where it is done."""
+
+    tone: str
+    lead: str
+    rest: str
+    action: str
+    href: str
+
+
+class OverviewOut(Schema):
+    """How far a study is; `pipeline` is null where items, finished conversations or pairs are judged."""
+
+    key: str
+    state: str
+    n_synthetic: int
+    cards: CardsOut
+    bots: list[BotProgressOut]
+    pipeline: PipelineOut | None
+    needs: list[NeedOut]
+
+
+class MetricProgressOut(Schema):
+    """How many of a study's finished conversations a metric has measured in its present version, and in older ones."""
+
+    name: str
+    title: str
+    n_done: int
+    n_total: int
+    n_old: int
+    n_left_out: int
+    reason: str
+    on_request: bool
+
+
+class PlaceOut(Schema):
+    """A bot: the best and the worst rank that the tests leave open (null for a control), and its mean with interval."""
+
+    bot: str
+    ranks: tuple[int, int] | None
+    mean: float | None
+    low: float | None
+    high: float | None
+    compared_mean: float
+    n: int
+    too_close: list[str]
+
+
+class LeaderboardOut(Schema):
+    """Who stands where by one question; `groups` are bots of which no two can be told apart."""
+
+    dimension: str
+    level: float
+    n_told_apart: int
+    n_pairs: int
+    groups: list[list[str]]
+    places: list[PlaceOut]
+
+
+class StudyLeaderboard(Schema):
+    """The leaderboard of `n_ratings` ratings at `made_at`; where the data have changed since, `job` makes the new one."""
+
+    questions: list[str]
+    made_at: datetime | None
+    n_ratings: int | None
+    document: LeaderboardOut | None
+    job: JobOut | None
+
+
+class PairsOut(Schema):
+    """What judgements of pairs say: `document` and `one_turn` are as `report --json` prints them; null without any."""
+
+    questions: dict[str, str]
+    document: dict[str, Any] | None
+    beside: str | None
+    others: list[str]
+    one_turn: dict[str, Any] | None
+
+
+class LiveStageOut(Schema):
+    """A stage of the way through a study; `share` of those who left among those who went on or left, with interval."""
+
+    name: str
+    title: str
+    n: int
+    now: int
+    on_way: int
+    ended: int
+    left: int | None
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class LiveBotOut(Schema):
+    """A bot in the last hour: seconds until a reply stood there in the middle and in 95 % of cases, and what failed."""
+
+    id: str
+    title: str
+    state: str
+    reason: str
+    is_set_aside: bool
+    n_done: int
+    wanted: int | None
+    median_s: float | None
+    most_s: float | None
+    n_replies: int
+    n_failed: int
+    n_paced: int
+    n_late: int
+    n_naming: int
+
+
+class WaitingOut(Schema):
+    """Somebody who waits for a reply."""
+
+    chat: UUID
+    bot: str
+    since: datetime
+    has_failed: bool
+    is_aside: bool
+
+
+class FailedOut(Schema):
+    """A reply that failed."""
+
+    at: datetime
+    bot: str
+    reason: str
+    chat: UUID
+
+
+class HourOut(Schema):
+    """Ratings of an hour."""
+
+    start: datetime
+    n: int
+    is_running: bool
+
+
+class MoneyOut(Schema):
+    """What people were paid and what bots charged so far; `planned` for all; null where it is not known."""
+
+    currency: str
+    people: float | None
+    bots: float | None
+    planned: float | None
+
+
+class OrderOut(Schema):
+    """How far the order by a question is settled: pairs told apart at any look, of those that could be tested."""
+
+    key: str
+    title: str
+    level: int
+    n_told_apart: int
+    n_pairs: int
+    n_ratings: int
+    made_at: datetime
+    sentences: list[str]
+
+
+class ThingOut(Schema):
+    """What needs a person now."""
+
+    lead: str
+    rest: str
+    action: str
+    href: str
+
+
+class LiveOut(Schema):
+    """The live room at one moment; `hours_left` until the wanted ones are there, as it went in the last two hours."""
+
+    state: str
+    n_opened: int
+    n_agreed: int
+    n_inside: int
+    n_done: int
+    n_wanted: int
+    hours_left: float | None
+    refused: dict[str, int]
+    stages: list[LiveStageOut]
+    bots: list[LiveBotOut]
+    waiting: list[WaitingOut]
+    n_waiting: int
+    failed: list[FailedOut]
+    hours: list[HourOut]
+    money: MoneyOut
+    orders: list[OrderOut]
+    things: list[ThingOut]
+
+
+class SheetAnswerOut(Schema):
+    """A question of the human evaluation datasheet with its answers."""
+
+    number: str
+    criterion: str | None
+    question: str
+    from_study: str | None
+    from_researchers: str | None
+    to_be_answered: bool
+
+
+class DatasheetOut(Schema):
+    """The human evaluation datasheet of a study."""
+
+    heds: str
+    study: str
+    answers: list[SheetAnswerOut]
+
+
+class HeadlineOut(Schema):
+    """A number that stands above a report; `why` says why it or its interval is missing."""
+
+    key: str
+    what: str
+    text: str
+    value: float | None
+    low: float | None
+    high: float | None
+    interval: str
+    why: str
+
+
+class ReportCellOut(Schema):
+    """A cell as it is printed; `raw` has the numbers in it with all digits, `why` the reason that there is none."""
+
+    text: str
+    raw: list[float | None]
+    why: str
+
+
+class ReportPartOut(Schema):
+    """A figure's or table's numbers with what is to be minded."""
+
+    id: str
+    label: str
+    title: str
+    method: str
+    note_lead: str
+    note: str
+    headers: list[str]
+    rows: list[list[ReportCellOut]]
+
+
+class ChapterOut(Schema):
+    """A section of a report."""
+
+    id: str
+    title: str
+    lead: list[str]
+    points: list[str]
+    missing: list[str]
+    caution: str
+    parts: list[ReportPartOut]
+
+
+class ReportOut(Schema):
+    """The newest report; `is_current` tells whether it is of the data as they are now."""
+
+    study: str
+    name: str
+    like: str
+    made: datetime
+    is_current: bool
+    n_ratings: int
+    n_conversations: int
+    summary: list[str]
+    headlines: list[HeadlineOut]
+    chapters: list[ChapterOut]
