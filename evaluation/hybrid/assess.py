@@ -5,7 +5,7 @@ A bot can be predicted from its conversations with people or from those with its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.findings import finding
+from evaluation.hybrid.apart import ToldApart
 from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel, NullOf
 from evaluation.hybrid.cautions import (
     beyond_scale_of,
@@ -67,7 +68,7 @@ def assess(
     *,
     seed: int,
     null: NullOf | None,
-    told_apart: Collection[tuple[str, str]] = (),
+    told_apart: ToldApart = ToldApart(),  # noqa: B008
     baselines: Baselines | None = None,
     baselines_selfplay: Baselines | None = None,
     dimensions: Sequence[str] = (),
@@ -79,7 +80,7 @@ def assess(
 
     Args:
         design: conversations with people; played: bots with themselves.
-        told_apart: pairs of bots whose ratings differ beyond chance, by name.
+        told_apart: pairs of bots whose ratings differ beyond chance.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
         adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out: what is

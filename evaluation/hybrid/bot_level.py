@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.analysis.comparisons import Test
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 
@@ -53,13 +54,18 @@ class Pairs:
     """How many pairs of bots the predictions put in the order of the human means.
 
     Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
-    compared with, corrected for the number of pairs (`evaluation.hybrid.noise.told_apart`).
+    compared with, corrected for the number of pairs (`evaluation.hybrid.apart.told_apart`).
+
+    Attributes:
+        test: which test that is: the fixed-sample one, or the always-valid one of a study that collects; None where
+            nothing was rated.
     """
 
     all: int
     ordered: int
     resolvable: int
     resolvable_ordered: int
+    test: Test | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +73,7 @@ class Pairs:
             "ordered": self.ordered,
             "resolvable": self.resolvable,
             "resolvable_ordered": self.resolvable_ordered,
+            "test": self.test,
         }
 
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluation.hybrid.apart import ToldApart, told_apart
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.features import HybridError, design_of
 from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_process, fit_ridge
 from evaluation.hybrid.levels import LENGTHS, permuted_lines, permuted_ridge
-from evaluation.hybrid.noise import told_apart
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.ratings import Ratings
@@ -160,7 +160,7 @@ def apply_fit(
             f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
             f"{', '.join(wanted)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
         )
-    apart: set[tuple[str, str]] = set()
+    apart = ToldApart()
     if human is None:
         design = None
     elif all(target in human.columns for target in wanted):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
+from evaluation.hybrid.apart import ToldApart
 from evaluation.hybrid.bot_level import BotLevel, Pairs, Permuted
 from evaluation.hybrid.embeddings import block_of
 from evaluation.hybrid.features import Design
@@ -103,14 +104,14 @@ def permuted_ridge(
 def pairs_of(
     predicted: Mapping[str, float],
     human: Mapping[str, float],
-    told_apart: Collection[tuple[str, str]],
+    told_apart: ToldApart,
 ) -> Pairs:
     """Count the pairs of bots and how many are in the right order.
 
     Args:
-        told_apart: pairs whose ratings differ beyond chance, either way round.
+        told_apart: pairs whose ratings differ beyond chance, and by which test.
     """
-    apart = {frozenset(pair) for pair in told_apart}
+    apart = {frozenset(pair) for pair in told_apart.pairs}
     counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
     for a, b in combinations([bot for bot in predicted if bot in human], 2):
         right = (human[a] - human[b]) * (predicted[a] - predicted[b]) > 0
@@ -119,7 +120,7 @@ def pairs_of(
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return Pairs(**counts)
+    return Pairs(**counts, test=told_apart.test)
 
 
 def coefficients_of(

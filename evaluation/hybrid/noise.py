@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluation.analysis.comparisons import compare
 from evaluation.ratings import Ratings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_RATINGS = 5
 """More ratings of one conversation count as so many: the noise of their mean hardly falls any further."""
@@ -173,20 +168,3 @@ def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
     number = np.bincount(groups, minlength=n)
     total = np.bincount(groups, weights=values, minlength=n)
     return np.divide(total, number, out=np.zeros(n), where=number > 0)
-
-
-def told_apart(
-    human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None
-) -> set[tuple[str, str]]:
-    """Find the pairs of bots that people can tell apart, as `evaluation.analysis.comparisons.compare` says.
-
-    Args:
-        human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
-        targets: dimensions whose mean is compared.
-        ratings: every single rating.
-    """
-    if ratings is None or set(targets) - set(ratings.answers):
-        table = human.drop(columns="rater", errors="ignore")
-        table = table.rename(columns={"participant": "rater"})
-        ratings = Ratings.from_frame(table, list(targets))
-    return set(compare(ratings, targets, plans=False).told_apart)

@@ -181,6 +181,7 @@ def _told(
                 resolvable=found.pairs.resolvable,
                 ordered=found.pairs.resolvable_ordered,
                 alpha=ORDER_ALPHA,
+                test=found.pairs.test,
             )
         )
     bot = most_influential(found.influence)

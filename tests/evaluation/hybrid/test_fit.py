@@ -135,7 +135,7 @@ def test_the_document_is_that_of_the_interfaces():
     for method in ("pearson", "spearman", "kendall"):
         assert set(document["conversation_level"][method]) == {"r", "p", "ci95"}
         assert set(document["bot_level"][method]) == {"r", "p", "ci95", "null95"}
-    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered"}
+    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered", "test"}
     assert {"bot", "n", "condition"} <= set(document["folds"][0])
     assert set(document["baselines"]) == {
         "mean_of_the_other_bots",

@@ -24,8 +24,8 @@ def level(r, null95=0.5):
 def frame(r, **changed):
     found = {
         "intercepts": {
-            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8)),
-            "common": (level(r), Pairs(28, 24, 10, 9)),
+            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8, "fixed")),
+            "common": (level(r), Pairs(28, 24, 10, 9, "fixed")),
         },
         "ceiling": Ceiling(0.81, 0.5, 0.9, 0.9),
         "influence": {},
@@ -35,7 +35,7 @@ def frame(r, **changed):
     return Frame(**{**found, **changed})
 
 
-def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9), influence=None):
+def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9, "fixed"), influence=None):
     return Evidence(
         level(r, null95),
         Pairs(*pairs),
@@ -74,7 +74,12 @@ def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_riv
     assert found["chance"] == {"null95": 0.5, "passed": above_chance}
     assert found["baseline"] == {"name": "number_of_turns", "r": rival, "passed": above_rival}
     assert found["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
-    assert found["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1)}
+    assert found["pairs"] == {
+        "resolvable": 10,
+        "ordered": 9,
+        "alpha": pytest.approx(0.1),
+        "test": "fixed",
+    }
     assert found["ceiling"] == {"best_r": 0.9}
     assert ("wrong_order" in found) == (r < 0)
     assert said.selfplay is None

@@ -31,7 +31,7 @@ from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import conversations_counted, study_whole
 from webapp.reading.totals import totals
 from webapp.runs.models import HybridFit
-from webapp.runs.selectors.fits import fit_is_behind, fit_leading, fits_of
+from webapp.runs.selectors.fits import fit_is_behind, fit_leading, fit_rule_has_changed, fits_of
 from webapp.runs.services.fits import fit_create
 from webapp.runs.services.jobs import jobs_settle
 
@@ -103,6 +103,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         fit=done,
         view=view,
         behind=done is not None and fit_is_behind(done),
+        rule_has_changed=done is not None and fit_rule_has_changed(done),
         form=form,
         form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
         running=job_context(newest, "hybrid") if newest and not newest.is_over else None,

@@ -39,6 +39,7 @@ from webapp.dashboard.wording.hybrid_tables import (
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable, listed
+from webapp.dashboard.wording.verdicts import test_named
 from webapp.ratings.bots import BotInfo
 
 MANY_BOTS = 30
@@ -351,13 +352,13 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
     )
 
 
-def _pairs(pairs: Mapping[str, int]) -> str:
+def _pairs(pairs: Mapping[str, Any]) -> str:
     if not pairs.get("all"):
         return ""
     words = (
         _(
             "{ordered} of {pairs} of bots put in the order people gave; of the {resolvable} that people can tell "
-            "apart (Holm, p < {alpha}), {resolvable_ordered}."
+            "apart ({test}), {resolvable_ordered}."
         )
         if pairs.get("resolvable")
         else _("{ordered} of {pairs} of bots put in the order people gave.")
@@ -367,5 +368,5 @@ def _pairs(pairs: Mapping[str, int]) -> str:
         pairs=counts.pairs(pairs["all"]),
         resolvable=counts.pairs(pairs.get("resolvable", 0)),
         resolvable_ordered=pairs.get("resolvable_ordered"),
-        alpha=share(ORDER_ALPHA),
+        test=test_named(pairs.get("test"), ORDER_ALPHA),
     )

@@ -13,6 +13,7 @@ from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
+from webapp.dashboard.wording.verdicts import test_named
 from webapp.runs.selectors.languages import language_name
 
 Found = Mapping[str, Any]
@@ -189,11 +190,10 @@ def _sentence(found: Found, r: float) -> str:
         ).format(rival=rival, r=share(found["r"]))
     if code == "pairs":
         return _(
-            "Of {pairs} of bots that people can tell apart (p < {alpha} by Holm’s correction), {ordered} are in the "
-            "order people gave."
+            "Of {pairs} of bots that people can tell apart ({test}), {ordered} are in the order people gave."
         ).format(
             pairs=counts.pairs(found["resolvable"]),
-            alpha=share(found["alpha"]),
+            test=test_named(found.get("test"), found["alpha"]),
             ordered=found["ordered"],
         )
     if code == "influential_bot":

@@ -94,10 +94,16 @@ def _need(found: Comparison, compared: Comparisons) -> str:
 
 def test_said(compared: Comparisons) -> str:
     """Name the test by which bots are told apart: one for looks at any time while a study collects."""
-    words = _("fixed-sample test, Holm, p < {alpha}")
-    if compared.test == "always":
-        words = _("always valid while the study collects, Holm, p < {alpha}")
-    return words.format(alpha=share(compared.alpha))
+    return test_named(compared.test, compared.alpha)
+
+
+def test_named(test: str | None, alpha: float) -> str:
+    """Name a test by which bots are told apart; what was stored by earlier versions does not say which it was."""
+    words = {
+        "fixed": _("fixed-sample test, Holm, p < {alpha}"),
+        "always": _("always valid while the study collects, Holm, p < {alpha}"),
+    }
+    return words.get(str(test), _("Holm, p < {alpha}")).format(alpha=share(alpha))
 
 
 def deciding_sentences(compared: Comparisons) -> list[str]:

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from webapp.ratings.models import Rating
 from webapp.runs.models import HybridFit, Job
 from webapp.studies.models import Study
+from webapp.studies.places import is_collecting
 
 
 def fit_encodes_texts(fit: HybridFit) -> bool:
@@ -45,6 +46,15 @@ def _done(study: Study, without: Sequence[str]) -> QuerySet[HybridFit]:
 def fit_by_id(pk: int) -> HybridFit | None:
     """Return a fit, if it is still there."""
     return HybridFit.objects.defer("kept", "predictions").filter(pk=pk).first()
+
+
+def fit_rule_has_changed(fit: HybridFit) -> bool:
+    """Tell whether bots are told apart by another test than when the fit counted its pairs, as its study has moved on.
+
+    Fits of versions that did not store the test are not known to be behind.
+    """
+    test = ((fit.result or {}).get("pairs") or {}).get("test")
+    return test is not None and test != ("always" if is_collecting(fit.study) else "fixed")
 
 
 def fit_is_behind(fit: HybridFit) -> bool:

@@ -21,7 +21,7 @@ from django.urls import reverse
 
 import confab
 from evaluation.analysis.comparisons import compare
-from evaluation.hybrid.noise import told_apart
+from evaluation.hybrid.apart import told_apart
 from evaluation.hybrid.summary import summary_of
 from evaluation.printing import figure, percent, probability, share, span
 from tests.webapp.dashboard.analysis.conftest import section_of
@@ -199,8 +199,14 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert said in told
     assert f"(fixed-sample test, Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
     for page in (hybrid, told):
-        assert f"of the {apart} pairs that people can tell apart (Holm, p < .10)" in page
-        assert f"Of {apart} pairs of bots that people can tell apart (p < .10 by Holm" in page
+        assert (
+            f"of the {apart} pairs that people can tell apart (fixed-sample test, Holm, p < .10)"
+            in page
+        )
+        assert (
+            f"Of {apart} pairs of bots that people can tell apart (fixed-sample test, Holm, p < .10)"
+            in page
+        )
     assert "pairs can be put in order" not in models + told
 
     # Each difference by least squares with its interval, on the page, in the report and in its tables to paste.
@@ -379,6 +385,37 @@ def test_a_fit_that_is_behind_the_ratings_says_so(staff: Client, study: Study) -
     assert "Ratings have come since this fit." in read(staff, "study_hybrid")
 
 
+def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_another_one(
+    staff: Client, study: Study, tmp_path: Path
+) -> None:
+    changed = "Another test tells bots apart since this fit."
+    for rating in Rating.objects.filter(conversation__bot__bot_id__in=[BOTS[0], BOTS[-1]]):
+        good = rating.conversation.bot.bot_id == BOTS[-1]
+        rating.answers = {**rating.answers, "quality": 7 if good else 1}
+        rating.save()
+    closed = fit()
+    assert closed["pairs"]["test"] == "fixed"
+    assert changed not in read(staff, "study_hybrid")
+    Study.objects.filter(pk=study.pk).update(state=Study.State.COLLECTING)
+    assert changed in read(staff, "study_hybrid"), "other pages now tell pairs apart by the other"
+
+    collecting = fit()
+    page, told = read(staff, "study_hybrid"), report(tmp_path)
+    summary = bot_summary(Study.objects.get(pk=study.pk))
+    assert summary.compared is not None
+    assert collecting["pairs"]["test"] == summary.compared.test == "always"
+    assert collecting["pairs"]["resolvable"] == summary.compared.n_told_apart
+    assert 0 < collecting["pairs"]["resolvable"] < closed["pairs"]["resolvable"]
+    assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {
+        "always"
+    }
+    said = "people can tell apart (always valid while the study collects, Holm, p < .10)"
+    assert changed not in page
+    assert said in page
+    assert said in told
+    assert "test always" in summary_of(collecting)
+
+
 def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
     staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
 ) -> None:
@@ -443,7 +480,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     assert data is not None
     notebook = compare(data.ratings, plans=False)
     assert notebook == summary.compared
-    assert set(told_apart(data.per_conversation, ["quality"], data.ratings)) == notebook.told_apart
+    assert told_apart(data.per_conversation, ["quality"], data.ratings).pairs == notebook.told_apart
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
     pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]

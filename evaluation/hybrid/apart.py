@@ -1,0 +1,43 @@
+"""Which bots people can tell apart, and by which test: what a fit's pairs are counted against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evaluation.analysis.comparisons import Test, compare
+from evaluation.ratings import Ratings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class ToldApart:
+    """Pairs of bots whose ratings differ beyond chance, as `evaluation.analysis.comparisons.compare` says.
+
+    Attributes:
+        pairs: each sorted by name.
+        test: which told them apart: the fixed-sample one, or while the study collects the always-valid one; None where
+            nothing was rated.
+    """
+
+    pairs: frozenset[tuple[str, str]] = frozenset()
+    test: Test | None = None
+
+
+def told_apart(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> ToldApart:
+    """Find the pairs of bots that people can tell apart.
+
+    Args:
+        human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
+        targets: dimensions whose mean is compared.
+        ratings: every single rating.
+    """
+    if ratings is None or set(targets) - set(ratings.answers):
+        table = human.drop(columns="rater", errors="ignore")
+        table = table.rename(columns={"participant": "rater"})
+        ratings = Ratings.from_frame(table, list(targets))
+    found = compare(ratings, targets, plans=False)
+    return ToldApart(found.told_apart, found.test)
