@@ -78,6 +78,7 @@ class RaterPlan:
         detectable: the smallest difference that so many show, of the pair that spreads most.
         reach: of the scale, in points.
         units: what is planned: raters, conversations where nobody is named, or both.
+        worth: what predictions of further bots save; None where no fit says.
     """
 
     rows: tuple[Planned, ...]
@@ -91,10 +92,16 @@ class RaterPlan:
     reach: float
     pairs: tuple[PairSpread, ...] = ()
     units: Units = "raters"
+    worth: PredictionWorth | None = None
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
         """Return a plan for other differences, by the spread that is known."""
         return _planned(replace(self, power=power), differences)
+
+    def for_study(self, n_bots: int, n: int, differences: Sequence[float] = ()) -> RaterPlan:
+        """Return a plan by the same spread for a study of so many bots with n raters each."""
+        other = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
+        return _planned(other, differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null."""
@@ -107,6 +114,9 @@ class RaterPlan:
             "n_fewest": self.n_fewest,
             "units": self.units,
             "detectable": self.detectable,
+            "prediction_worth": None
+            if self.worth is None
+            else {"ratings": self.worth.ratings, "bots": list(self.worth.bots)},
             "pairs": [
                 {"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation}
                 for one in self.pairs
@@ -119,9 +129,23 @@ class RaterPlan:
                     "paired": _need_json(row.paired),
                     "independent_least": _need_json(row.independent_least),
                     "paired_least": _need_json(row.paired_least),
+                    **self._with_prediction(row),
                 }
                 for row in self.rows
             ],
+        }
+
+    def _with_prediction(self, row: Planned) -> dict[str, Any]:
+        """Return the numbers of a further bot whose prediction counts too; none where no fit says."""
+        if self.worth is None:
+            return {}
+        both = {
+            "independent_with_prediction": row.independent,
+            "independent_least_with_prediction": row.independent_least,
+        }
+        return {
+            name: None if need is None or need.n is None else self.worth.left(need.n)
+            for name, need in both.items()
         }
 
     def summary(self) -> str:
@@ -131,6 +155,11 @@ class RaterPlan:
                 figure(row.difference),
                 f"{row.share:.1%}",
                 _shown(row.independent_least, row.independent),
+                *(
+                    []
+                    if self.worth is None
+                    else [_shown(row.independent_least, row.independent, self.worth)]
+                ),
                 _shown(row.paired_least, row.paired),
             ]
             for row in self.rows
@@ -138,10 +167,17 @@ class RaterPlan:
         what = self.units.replace("_and_", " or ").capitalize()
         title = f"{what} per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
         headers = ["difference", "of the scale", "own", "of both"]
+        if self.worth is not None:
+            headers.insert(3, "own, with the prediction")
         foot = f"sd {figure(self.sd)}"
         if self.pairs:
             most, least = self.pairs[0], self.pairs[-1]
             foot += f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} ({figure(most.sd)})"
+        if self.worth is not None:
+            foot += (
+                f"; a prediction is worth {self.worth.ratings:.0f} ratings of a further bot like {', '.join(self.worth.bots)}, "
+                'and never stands alone behind "A is better than B"'
+            )
         return text_table(title, headers, rows, foot)
 
 
@@ -149,19 +185,27 @@ def _need_json(need: Need | None) -> dict[str, Any] | None:
     return None if need is None else {"n": need.n, **number_or_reason(need.reason)}
 
 
-def _shown(least: Need | None, most: Need | None) -> str:
-    ends = ["–" if need is None or need.n is None else f"{need.n:,}" for need in (least, most)]
+def _shown(least: Need | None, most: Need | None, worth: PredictionWorth | None = None) -> str:
+    ends = [
+        "–" if need is None or need.n is None else f"{worth.left(need.n) if worth else need.n:,}"
+        for need in (least, most)
+    ]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def plan_raters(
-    ratings: Ratings, differences: Sequence[float] = (), *, power: float = POWER
+    ratings: Ratings,
+    differences: Sequence[float] = (),
+    *,
+    power: float = POWER,
+    fit: Mapping[str, Any] | None = None,
 ) -> RaterPlan:
     """Plan for what bots are ranked by.
 
     Args:
         differences: in points of the scale; by default `SHARES` of it.
         power: chance to show them.
+        fit: the JSON document of a hybrid fit to the same ratings, to count what its predictions save, too.
     """
     leading = ratings.leading
     if leading is None:
@@ -183,8 +227,30 @@ def plan_raters(
             reach=leading.high - leading.low,
             units=units_of(known),
             pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
+            worth=None
+            if fit is None
+            else prediction_worth(fit, ratings.headline or (leading.key,)),
         ),
         differences,
+    )
+
+
+def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
+    """Plan without ratings, as if those of every bot spread by `sd` points on a scale of `reach` points."""
+    return _planned(
+        RaterPlan(
+            rows=(),
+            power=power,
+            alpha=ORDER_ALPHA,
+            n_comparisons=1,
+            sd=sd,
+            rater_share=0.0,
+            n_fewest=0,
+            detectable=None,
+            reach=reach,
+            pairs=(PairSpread("", "", sd, 0.0),),
+        ),
+        (),
     )
 
 

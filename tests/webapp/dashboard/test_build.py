@@ -13,6 +13,9 @@ from django.urls import reverse
 from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
+from evaluation.analysis.planning import plan_raters
+from evaluation.stats.compare import ORDER_ALPHA
+from evaluation.stats.sample_size import raters_needed
 from tests.builders import (
     force_bots,
     make_annotated,
@@ -33,7 +36,8 @@ from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.power import reach_of, spread_for
 from webapp.dashboard.build.registry import STEPS
 from webapp.ratings.bots import study_bots
-from webapp.runs.models import Job
+from webapp.ratings.selectors import study_ratings
+from webapp.runs.models import HybridFit, Job
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.money import amount
 from webapp.studies.protocols.base import protocols
@@ -367,10 +371,13 @@ def test_cost_and_what_the_plan_can_show() -> None:
     # By another program: the power of the t-test with n ratings a bot.
     test = TTestIndPower()
     assert reach.difference is not None
-    reached = test.power(reach.difference / reach.spread.sd, 40, 0.05)
+    assert reach.alpha == ORDER_ALPHA, "as pairs are told apart, so they are planned for"
+    reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
     assert reached == pytest.approx(0.8, abs=1e-4)
     assert reach.for_half is not None
-    enough = [test.power(0.5 / reach.spread.sd, reach.for_half + less, 0.05) for less in (0, -1)]
+    enough = [
+        test.power(0.5 / reach.spread.sd, reach.for_half + less, ORDER_ALPHA) for less in (0, -1)
+    ]
     assert enough[0] >= 0.8 > enough[1]
     told = leads(study)
     assert "80 are wanted in all" in told
@@ -379,13 +386,62 @@ def test_cost_and_what_the_plan_can_show() -> None:
     assert leads(few)["£3.75 an hour is little."] == "warn"
 
 
+def rated_study() -> Study:
+    """Make a study of which two bots that are no controls are rated."""
+    study = make_study("rated")
+    rate_some(study, 24)
+    chats = Conversation.objects.filter(study=study)
+    eliza = next(chat.bot for chat in chats if chat.bot.bot_id == "eliza")
+    chats.update(bot=eliza)
+    eliza.pk, eliza.bot_id, eliza.key = None, "ada", "ada"
+    eliza.save()
+    chats.filter(turns__vote=1).update(bot=eliza)
+    return study
+
+
 def test_the_spread_is_that_of_ratings_here() -> None:
-    rated = make_study("rated")
-    rate_some(rated, 24)
+    rated_study()
     spread = spread_for(draft(), 6)
     assert spread.study == "rated"
-    # quality is 1 to 7 in turn, over two bots.
+    # quality is 1 to 7 in turn; the plan is the one of the page of comparisons.
     assert 1.5 < spread.sd < 2.5
+    ratings = study_ratings(Study.objects.get(key="rated"))
+    assert spread.plan == plan_raters(ratings)
+    three = draft("three", max_per_bot=60)
+    force_bots(three, ["ada", "eliza", "eva"])
+    reach, page = reach_of(three, 6), plan_raters(ratings, [0.5])
+    assert reach is not None
+    assert (reach.n_pairs, page.n_comparisons) == (3, 1)
+    wanted = raters_needed(0.5, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
+    assert (reach.for_half, reach.with_prediction) == (wanted.n, None)
+
+
+def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> None:
+    rated = rated_study()
+    fit = {
+        "target": "quality",
+        "q2": {"value": 0.7, "null95": 0.4},
+        "ratings_worth": {"stated": 21.0, "by_error": 30.0},
+        "bots": {"ada": {}, "eliza": {}},
+    }
+    HybridFit.objects.create(
+        study=rated, state=Job.State.DONE, result=fit, request={"targets": ["quality"]}
+    )
+    reach = reach_of(rated, 6)
+    assert reach is not None
+    assert reach.for_half is not None
+    assert reach.with_prediction == reach.for_half - 21
+    half = next(one.hint for one in findings_of(Plan(rated)) if "Half a point" in one.hint)
+    assert f"(of a further bot that the hybrid metric predicts {reach.with_prediction})" in half
+    document = plan_raters(study_ratings(rated), [0.5], fit=fit)
+    (row,) = document.to_json()["plans"]
+    assert row["independent_with_prediction"] == row["independent"]["n"] - 21
+    assert "own, with the prediction" in document.summary()
+    assert "own, with the prediction" not in plan_raters(study_ratings(rated), [0.5]).summary()
+
+
+def test_a_spread_is_taken_from_a_scale_as_wide() -> None:
+    rate_some(make_study("rated"), 24)
     assert spread_for(draft("other"), 4).study == ""
 
 

@@ -289,9 +289,12 @@ def _half(plan: Plan) -> str:
     if reach is None or reach.for_half is None:
         return ""
     half = _("Half a point needs about %(n)d ratings a bot") % {"n": reach.for_half}
+    if reach.with_prediction is not None:
+        told = _(" (of a further bot that the hybrid metric predicts %(n)d)")
+        half += told % {"n": reach.with_prediction}
     sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
     if reach.spread.study:
-        return half + _(", by the spread of the ratings in %(study)s (%(sd)s).") % sd
+        return half + _(", by the two bots whose ratings spread most in %(study)s (%(sd)s).") % sd
     return half + _(", if ratings of one bot spread by %(sd)s points.") % sd
 
 

@@ -1,7 +1,8 @@
 """What a planned number of ratings can show: which difference is told apart, and how many tell half a point.
 
-Power of t-tests for every pair of bots, the level shared among the pairs, as on the page of comparisons. The
-spread is that of the newest ratings here on a scale as wide; without any, a usual one is assumed.
+The plan is the one of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at
+the level that decides who is better, shared among the pairs, for the pair whose ratings spread most. The spread is that of
+the newest ratings here on a scale as wide; without any, a usual one is assumed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from functools import lru_cache
 from django.core.cache import cache
 from django.db.models import QuerySet
 
-from evaluation.analysis.planning import pooled_sd
-from evaluation.stats.sample_size import detectable_difference, n_pairs, raters_needed
+from evaluation.analysis.planning import RaterPlan, plan_assumed, plan_raters, prediction_worth
 from webapp.conversations.models import Conversation
-from webapp.ratings.selectors import study_ratings
+from webapp.ratings.selectors import study_ratings, study_whole
+from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.models import Study
 
 HALF = 0.5
-POWER = 0.8
 _USUAL_SHARE = 0.23
 """Of a scale's width: 1.4 points from 1 to 7."""
 _NEWEST = 300
@@ -28,15 +28,20 @@ _KEPT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The standard deviation of ratings of one bot.
+    """How much ratings of one bot spread.
 
     Attributes:
-        sd: in points.
+        plan: by that spread, for whatever number of bots was rated there.
         study: key of the study it was measured in; empty if it is assumed.
     """
 
-    sd: float
+    plan: RaterPlan
     study: str = ""
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of the pair of bots that spreads most, in points."""
+        return round(self.plan.pairs[0].sd, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +52,19 @@ class Reach:
         n: ratings a bot that are planned; 0 without a plan.
         difference: the smallest that n show in 8 studies out of 10; None without a plan.
         for_half: ratings a bot that tell half a point apart; None where no number does.
+        with_prediction: how many of these a further bot takes that this study's hybrid fit predicts; None where no fit says.
         n_bots, n_pairs: how many are compared.
+        alpha: chance of any wrong order among all pairs.
     """
 
     spread: Spread
     n: int
     difference: float | None
     for_half: int | None
+    with_prediction: int | None
     n_bots: int
     n_pairs: int
+    alpha: float
 
 
 def reach_of(study: Study, width: float) -> Reach | None:
@@ -70,25 +79,33 @@ def reach_of(study: Study, width: float) -> Reach | None:
     values = study.values
     n = values.assignment.max_per_bot or values.quotas.n_conversations_wanted // n_bots
     spread = spread_for(study, width)
-    pairs = n_pairs(n_bots)
+    plan = _planned(spread.plan, n_bots, n)
+    need = plan.rows[0].independent
+    for_half = None if need is None else need.n
     return Reach(
         spread=spread,
         n=n,
-        difference=_shown_by(n, spread.sd, pairs) if n >= 2 else None,
-        for_half=_needed(HALF, spread.sd, pairs),
+        difference=plan.detectable,
+        for_half=for_half,
+        with_prediction=None if for_half is None else _with_prediction(study, for_half),
         n_bots=n_bots,
-        n_pairs=pairs,
+        n_pairs=plan.n_comparisons,
+        alpha=plan.alpha,
     )
 
 
 @lru_cache(maxsize=512)
-def _shown_by(n: int, sd: float, pairs: int) -> float:
-    return detectable_difference(n, sd, power=POWER, n_comparisons=pairs)
+def _planned(plan: RaterPlan, n_bots: int, n: int) -> RaterPlan:
+    return plan.for_study(n_bots, n, [HALF])
 
 
-@lru_cache(maxsize=512)
-def _needed(difference: float, sd: float, pairs: int) -> int | None:
-    return raters_needed(difference, sd, power=POWER, n_comparisons=pairs).n
+def _with_prediction(study: Study, n: int) -> int | None:
+    """Return how many ratings a further bot takes; a fit of another study predicts no values here, so it does not count."""
+    fit = fit_leading(study)
+    if fit is None or not fit.result:
+        return None
+    worth = prediction_worth(fit.result, study_whole(study))
+    return None if worth is None else worth.left(n)
 
 
 def spread_for(study: Study, width: float) -> Spread:
@@ -108,13 +125,13 @@ def _spread(study: Study, width: float) -> Spread:
     newest = rated.exclude(study=study).order_by("-created_at").values_list("study", flat=True)
     for study_id in dict.fromkeys([study.pk, *newest[:1]]):
         other = Study.objects.get(pk=study_id)
-        sd = _measured(other, rated.filter(study=study_id), width)
-        if sd is not None:
-            return Spread(round(sd, 2), other.key)
-    return Spread(round(_USUAL_SHARE * width, 2))
+        plan = _measured(other, rated.filter(study=study_id), width)
+        if plan is not None:
+            return Spread(plan, other.key)
+    return Spread(plan_assumed(_USUAL_SHARE * width, width))
 
 
-def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> float | None:
+def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> RaterPlan | None:
     ids = list(rated.order_by("-created_at").values_list("pk", flat=True)[:_NEWEST])
     if len(ids) < 20:
         return None
@@ -122,5 +139,7 @@ def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> floa
     leading = ratings.leading
     if leading is None or leading.high - leading.low != width:
         return None
-    values = ratings.values()
-    return pooled_sd(ratings.where(values == values))
+    plan = plan_raters(ratings)
+    if plan.pairs or plan.sd is None:
+        return plan if plan.pairs else None
+    return plan_assumed(plan.sd, plan.reach)  # one bot is rated, controls aside
