@@ -160,7 +160,8 @@ class Comparisons:
         test: which test tells two bots apart.
         more: while a study collects, further raters per bot until a pair that is not told apart would be, if its
             difference stayed as it is; None where no number would do.
-        unit: what `more` counts: raters, or what they rate (contexts, items) where there are fewer of these.
+        unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts, items)
+            where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
@@ -272,7 +273,7 @@ class Comparisons:
             "dimension": self.dimension.key,
             "alpha": self.alpha,
             "test": self.test,
-            "unit": self.unit,
+            "unit": self.units if self.unit == RATERS else self.unit,
             "order": list(self.order),
             "means": dict(self.means),
             "ranks": {bot: list(ends) for bot, ends in self.ranks.items()},

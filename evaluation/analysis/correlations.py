@@ -352,7 +352,8 @@ class HybridCorrelations:
 def selfplay_bots(result: Mapping[str, Any]) -> int:
     """Return how many rated bots of a fit have self-play."""
     return sum(
-        bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
+        bot["human_mean"] is not None
+        and (bot["predicted_selfplay"] is not None or bot.get("rank_selfplay") is not None)
         for bot in result["bots"].values()
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.analysis.comparisons import Test, compare
+from evaluation.analysis.comparisons import Test, Units, compare
 from evaluation.ratings import Ratings
 
 if TYPE_CHECKING:
@@ -21,10 +21,12 @@ class ToldApart:
         pairs: each sorted by name.
         test: which told them apart: the fixed-sample one, or while the study collects the always-valid one; None where
             nothing was rated.
+        units: whose ratings were not taken as independent: raters, conversations where nobody is named, or both.
     """
 
     pairs: frozenset[tuple[str, str]] = frozenset()
     test: Test | None = None
+    units: Units = "raters"
 
 
 def told_apart(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> ToldApart:
@@ -40,4 +42,4 @@ def told_apart(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | N
         table = table.rename(columns={"participant": "rater"})
         ratings = Ratings.from_frame(table, list(targets))
     found = compare(ratings, targets, plans=False)
-    return ToldApart(found.told_apart, found.test)
+    return ToldApart(found.told_apart, found.test, found.units)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.analysis.comparisons import Test
+from evaluation.analysis.comparisons import Test, Units
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 
@@ -59,6 +59,7 @@ class Pairs:
     Attributes:
         test: which test that is: the fixed-sample one, or the always-valid one of a study that collects; None where
             nothing was rated.
+        units: whose ratings it does not take as independent.
     """
 
     all: int
@@ -66,6 +67,7 @@ class Pairs:
     resolvable: int
     resolvable_ordered: int
     test: Test | None = None
+    units: Units = "raters"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +76,7 @@ class Pairs:
             "resolvable": self.resolvable,
             "resolvable_ordered": self.resolvable_ordered,
             "test": self.test,
+            "clusters": self.units,
         }
 
 

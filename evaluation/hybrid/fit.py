@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluation.analysis.findings import finding
 from evaluation.hybrid.apart import ToldApart, told_apart
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
@@ -145,8 +146,9 @@ def apply_fit(
         selfplay: as of `fit_hybrid`.
         targets: rating dimensions of `human` to compare with, if not those of the fit.
         ratings: as of `fit_hybrid`.
-        study: key of the study applied to. Where it is another one than that of the fit, only the order of the
-            predictions counts: there are no intervals and no agreement of values, and a caution says so.
+        study: key of the study applied to. Where it is not known to be that of the fit, only the order of the
+            predictions counts: bots have ranks, and no values, intervals or agreement of values, and a caution says so.
+            Self-play alone, of no study, has the values of the fit's own.
 
     Raises:
         HybridError: if neither table is given, a feature is missing, or the ratings are on another scale.
@@ -155,6 +157,12 @@ def apply_fit(
         raise HybridError("nothing to apply the fit to: give a study or a self-play run")
     wanted = fit.targets if targets is None else tuple(targets)
     scale = None if human is None else _scale(ratings, wanted)
+    is_rated = human is not None and all(target in human.columns for target in wanted)
+    unknown = []
+    if is_rated and (scale is None or fit.scale_range is None):
+        unknown.append(
+            finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None)
+        )
     if scale is not None and fit.scale_range is not None and scale != fit.scale_range:
         raise HybridError(
             f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
@@ -163,14 +171,17 @@ def apply_fit(
     apart = ToldApart()
     if human is None:
         design = None
-    elif all(target in human.columns for target in wanted):
+    elif is_rated:
         design = design_of(human, fit.features, wanted)
         apart = told_apart(human, wanted, ratings)
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features)
-    elsewhere = bool(fit.study and study and fit.study != study)
-    return assess(fit, design, played, seed=seed, null=None, told_apart=apart, elsewhere=elsewhere)
+    elsewhere = not fit.study or fit.study != study
+    if human is None and not study:
+        elsewhere = False
+    found = assess(fit, design, played, seed=seed, null=None, told_apart=apart, elsewhere=elsewhere)
+    return replace(found, cautions=(*found.cautions, *unknown))
 
 
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:

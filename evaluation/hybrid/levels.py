@@ -120,7 +120,7 @@ def pairs_of(
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return Pairs(**counts, test=told_apart.test)
+    return Pairs(**counts, test=told_apart.test, units=told_apart.units)
 
 
 def coefficients_of(

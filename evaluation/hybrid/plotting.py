@@ -14,6 +14,8 @@ from evaluation.wording import counted
 
 SOURCES = {"conversations": "predicted", "selfplay": "predicted_selfplay"}
 """What the bots can be predicted from, and the key of that prediction."""
+RANKS = {"predicted": "rank", "predicted_selfplay": "rank_selfplay"}
+"""Where a bot has its place by each of these, if a fit of another study gives no values."""
 LEVEL_OF = {"conversations": "bot_level", "selfplay": "bot_level_selfplay"}
 """Where the document keeps the correlation over bots of each source."""
 
@@ -25,6 +27,8 @@ def points_of(result: Mapping[str, Any], source: str) -> list[Point]:
         result: the document of a fit.
         source: `predicted` or `predicted_selfplay`.
     """
+    if ranks_only(result):
+        return _points_of_ranks(result, source)
     points = []
     for slot, (bot, found) in enumerate(result["bots"].items(), start=1):
         if found[source] is None:
@@ -37,7 +41,7 @@ def points_of(result: Mapping[str, Any], source: str) -> list[Point]:
                 human=human_mean(found),
                 human_span=_human_span(found),
                 predicted=found[source],
-                predicted_span=_pair(found.get(f"{source}_ci90")),
+                predicted_span=_predicted_span(found, source),
                 n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
                 says=f"{bot}\nhuman mean {figure(human_mean(found))}\npredicted {figure(found[source])}",
             )
@@ -45,10 +49,57 @@ def points_of(result: Mapping[str, Any], source: str) -> list[Point]:
     return sorted(points, key=lambda point: (point.human is None, -(point.human or 0)))
 
 
+def ranks_only(result: Mapping[str, Any]) -> bool:
+    """Tell whether the bots have ranks and no values, for the fit is of another study."""
+    return any("rank" in found for found in result["bots"].values())
+
+
+def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[Point]:
+    """Return the rated bots by their places among each other: by people, and by the predictions. 1 is best."""
+    key = RANKS[source]
+    rated = {
+        bot: (mean, found[key])
+        for bot, found in result["bots"].items()
+        if found.get(key) is not None and (mean := human_mean(found)) is not None
+    }
+    slots = {bot: slot for slot, bot in enumerate(result["bots"], start=1)}
+    points = []
+    for bot, (mean, rank) in rated.items():
+        by_people = 1 + sum(other > mean for other, _ in rated.values())
+        predicted = 1 + sum(other < rank for _, other in rated.values())
+        found = result["bots"][bot]
+        points.append(
+            Point(
+                title=bot,
+                slot=slots[bot],
+                is_control=False,
+                human=by_people,
+                human_span=None,
+                predicted=predicted,
+                predicted_span=None,
+                n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
+                says=f"{bot}\nby people {by_people}\npredicted {predicted}",
+            )
+        )
+    return sorted(points, key=lambda point: point.human or 0)
+
+
 def human_mean(found: Mapping[str, Any]) -> float | None:
     """Return the mean that a bot's prediction is compared with: less the habits of its raters where the fit knows them."""
     adjusted: float | None = found.get("adjusted_mean", found["human_mean"])
     return adjusted
+
+
+def _predicted_span(found: Mapping[str, Any], source: str) -> tuple[float, float] | None:
+    """Return the 90 % interval of the bot's true mean about a prediction; None of a fit that states none.
+
+    Those fits state one of the mean prediction itself, which would look like it: of a bot without ratings alone it is
+    shown, and named.
+    """
+    expected = found if source == "predicted" else found.get("selfplay") or {}
+    if human_mean(found) is not None and not expected.get("interval95"):
+        return None
+    return _pair(found.get(f"{source}_ci90"))
 
 
 def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -88,15 +139,18 @@ def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -
     if not points:
         raise ValueError(f"no rated bot is predicted from {source}, so there is nothing to draw")
     r = ((result.get(LEVEL_OF[source]) or {}).get("pearson") or {}).get("r")
+    x_title, y_title = f"human mean of {result['target']}", "predicted, bot left out"
+    if source == "selfplay":
+        y_title = "predicted from self-play"
+    if ranks_only(result):
+        x_title, y_title = f"rank by people, 1 is best, {result['target']}", "rank predicted"
     return Plot.of(
         scatter_drawing(
             points,
             515,
             390,
-            x_title=f"human mean of {result['target']}",
-            y_title="predicted, bot left out"
-            if source == "conversations"
-            else "predicted from self-play",
+            x_title=x_title,
+            y_title=y_title,
             name=f"Predicted against human means of {counted(len(points), 'bot')}, r = {share(r)}",
         )
     )

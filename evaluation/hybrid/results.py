@@ -80,13 +80,17 @@ class BotResult:
         predicted_selfplay: the same of its conversations with itself.
         n: rated conversations.
         n_selfplay: self-play conversations predicted.
-        *_interval: 90 %, resampling participants or conversations; for a bot without ratings the bots of
-            the fit too.
+        human_interval: 90 % of the human mean, participants or conversations resampled.
+        predicted_interval, selfplay_interval: 90 %. Of a fit with blocks (`strong`), of the bot's true mean. Of another
+            one, of the mean prediction itself, were other conversations drawn, for a bot without ratings other bots
+            too: it does not say how far people's mean is from it. `expected` does.
         reasons: why some of it is missing.
         adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that.
         expected: where its mean is expected, by the fold's own intercept, and expected_selfplay from self-play;
-            where the fit knows.
+            where the fit knows. A fit without blocks knows it by the errors of the other bots, of rated bots.
         combined: its ratings and its prediction together, where the fit knows where its mean is expected.
+        rank, rank_selfplay: its place by the predictions among all bots predicted, 1 is best, of a fit to another
+            study, whose values are withheld.
     """
 
     human_mean: float | None
@@ -102,6 +106,8 @@ class BotResult:
     expected: Interval95 | None = None
     expected_selfplay: Interval95 | None = None
     combined: Combined | None = None
+    rank: int | None = None
+    rank_selfplay: int | None = None
 
     @property
     def target(self) -> float | None:
@@ -119,6 +125,8 @@ class BotResult:
             "predicted_ci90": _list(self.predicted_interval),
             "predicted_selfplay_ci90": _list(self.selfplay_interval),
         }
+        if self.rank is not None or self.rank_selfplay is not None:
+            found |= {"rank": self.rank, "rank_selfplay": self.rank_selfplay}
         if self.adjusted_mean is not None:
             found["adjusted_mean"] = self.adjusted_mean
         if self.expected is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.analysis.findings import findings_printed
 from evaluation.hybrid.bot_level import INTERCEPT_NAMES
-from evaluation.hybrid.plotting import human_mean
+from evaluation.hybrid.plotting import RANKS, human_mean
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import figure, percent, share, span
 from evaluation.wording import counted
@@ -127,16 +127,15 @@ def _ends(ends: list[float] | None) -> str:
 def _bots(bots: Mapping[str, Any]) -> list[str]:
     lines = []
     for bot, found in bots.items():
-        means = [human_mean(found), found["predicted"], found["predicted_selfplay"]]
-        cells = " ".join(
-            f"{figure(mean):>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True)
-        )
+        means = [figure(human_mean(found)), *(_predicted(found, source) for source in RANKS)]
+        cells = " ".join(f"{mean:>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True))
         ends = found.get("predicted_selfplay_ci90")
         beside = f" {span(*ends)}" if ends else ""
-        if found.get("interval95"):
+        if found.get("interval95_new"):
             beside += f"  by its fold's intercept {figure(found.get('predicted_fold'))}, 95 % "
-            beside += f"{span(*found['interval95'])}, of {found['n_new']} further ratings "
-            beside += span(*found["interval95_new"])
+            if found["interval95"]:
+                beside += f"{span(*found['interval95'])}, "
+            beside += f"of {found['n_new']} further ratings {span(*found['interval95_new'])}"
         for reason in found.get("reasons", []):
             if reason["code"] == "selfplay_beyond":
                 beside += f"  no interval: beyond the rated bots in {', '.join(reason['blocks'])}"
@@ -144,6 +143,12 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
             beside += _combined(found["combined"])
         lines.append(f"  {bot:24} {cells}{beside}")
     return lines
+
+
+def _predicted(found: Mapping[str, Any], source: str) -> str:
+    """Return a predicted value, or the place by it where a fit of another study gives no values."""
+    rank = found.get(RANKS[source])
+    return figure(found[source]) if rank is None else f"rank {rank}"
 
 
 def _selfplay(result: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,8 @@ from evaluation.stats.correlation import Correlation, null_point
 FEWEST_BOTS = 3
 FEWEST_BOTS_PARTIAL = 6
 """An interval of r given two variables needs as many."""
+FEWEST_BOTS_ERRORS = 5
+"""An interval by the errors of the other bots needs as many."""
 FEWEST_BOTS_SLOPE = 8
 NO_GAIN = Reason(
     "no_gain_no_slope",
@@ -34,19 +36,19 @@ class Interval95:
 
     Attributes:
         predicted: by the fold's own intercept; what the intervals are about.
-        true_mean: of the bot's true mean.
+        true_mean: of the bot's true mean; None for a fit that knows only how far it is off from human means.
         new: of the mean of `n_new` further ratings.
     """
 
     predicted: float
-    true_mean: tuple[float, float]
+    true_mean: tuple[float, float] | None
     new: tuple[float, float]
     n_new: int
 
     def to_json(self) -> dict[str, Any]:
         return {
             "predicted_fold": self.predicted,
-            "interval95": list(self.true_mean),
+            "interval95": None if self.true_mean is None else list(self.true_mean),
             "interval95_new": list(self.new),
             "n_new": self.n_new,
         }
@@ -191,6 +193,35 @@ def calibration(
     line = stats.linregress(predicted, human)
     half = float(stats.t.ppf(0.975, len(predicted) - 2) * line.stderr)
     return float(line.slope), (float(line.slope) - half, float(line.slope) + half)
+
+
+def intervals_by_errors(
+    predicted: Mapping[str, float], human: Mapping[str, float], n_ratings: Mapping[str, int]
+) -> dict[str, Interval95]:
+    """Return where each bot's human mean is expected by how far the predictions of the other bots are off.
+
+    The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1 bots;
+    each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots such intervals
+    hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_values.py`). None for fewer than five bots.
+
+    Args:
+        predicted: by the fold's own intercept, each without the bot's ratings.
+        n_ratings: by bot, conversations that its human mean is of.
+    """
+    from scipy import stats
+
+    bots = [bot for bot in predicted if bot in human]
+    if len(bots) < FEWEST_BOTS_ERRORS:
+        return {}
+    squares = np.array([(human[bot] - predicted[bot]) ** 2 for bot in bots])
+    t = float(stats.t.ppf(0.975, len(bots) - 2))
+    halves = t * np.sqrt((squares.sum() - squares) / (len(bots) - 1))
+    return {
+        bot: Interval95(
+            predicted[bot], None, (predicted[bot] - half, predicted[bot] + half), n_ratings[bot]
+        )
+        for bot, half in zip(bots, halves.tolist(), strict=True)
+    }
 
 
 def interval_score(ends: tuple[float, float], value: float, alpha: float = 0.05) -> float:

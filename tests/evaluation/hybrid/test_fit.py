@@ -10,7 +10,9 @@ from scipy import stats
 from evaluation.analysis.findings import finding
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
+from evaluation.hybrid.plotting import predictions_plot
 from evaluation.hybrid.results import KeptFit
+from evaluation.printing import figure
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import pairwise
 
@@ -135,7 +137,14 @@ def test_the_document_is_that_of_the_interfaces():
     for method in ("pearson", "spearman", "kendall"):
         assert set(document["conversation_level"][method]) == {"r", "p", "ci95"}
         assert set(document["bot_level"][method]) == {"r", "p", "ci95", "null95"}
-    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered", "test"}
+    assert set(document["pairs"]) == {
+        "all",
+        "ordered",
+        "resolvable",
+        "resolvable_ordered",
+        "test",
+        "clusters",
+    }
     assert {"bot", "n", "condition"} <= set(document["folds"][0])
     assert set(document["baselines"]) == {
         "mean_of_the_other_bots",
@@ -423,11 +432,11 @@ def test_fewer_than_three_bots_are_refused():
 @pytest.mark.parametrize("intercept", ["fold", "common"])
 def test_a_kept_fit_applies_without_its_data(tmp_path, intercept):
     human, played = study(), selfplay()
-    found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
+    found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played, study="here")
     found.fit.save(tmp_path / "fit.json")
     kept = KeptFit.load(tmp_path / "fit.json")
     assert kept.identity.key == found.fit.identity.key
-    again = apply_fit(kept, human=human, selfplay=played)
+    again = apply_fit(kept, human=human, selfplay=played, study="here")
     assert again.bots == found.bots
     assert again.folds == found.folds
     assert again.coefficients == found.coefficients
@@ -437,20 +446,37 @@ def test_a_kept_fit_applies_without_its_data(tmp_path, intercept):
     json.dumps(alone.to_json(), allow_nan=False)
 
 
-def test_a_fit_on_one_study_predicts_another():
+@pytest.mark.parametrize("origin", ["here", ""])
+def test_a_fit_of_another_study_or_of_an_unknown_one_gives_ranks_and_no_values(origin):
     train, other = study(), study(seed=9)
     other["bot"] = "new " + other["bot"]
-    found = apply_fit(fit_hybrid(train, features=FEATURES).fit, human=other)
+    kept = fit_hybrid(train, features=FEATURES, study=origin).fit
+    found = apply_fit(kept, human=other, selfplay=selfplay(), study="there")
     x = np.column_stack([np.ones(len(train)), train[FEATURES]])
     weights = np.linalg.lstsq(x, train["quality"], rcond=None)[0]
-    expected = (weights[0] + other[FEATURES].to_numpy() @ weights[1:])[:20].mean()
-    assert found.bots["new bot0"].predicted == pytest.approx(expected)
-    assert found.bot_level["pearson"].correlation.r is not None
-    unrated = apply_fit(
-        fit_hybrid(train, features=FEATURES).fit, human=other.drop(columns=["quality"])
+    scores = (weights[0] + other[FEATURES] @ weights[1:]).groupby(other["bot"]).mean()
+    ranks = scores.rank(ascending=False)
+    assert {bot: one.rank for bot, one in found.bots.items() if one.rank} == ranks.to_dict()
+    assert found.bot_level["pearson"].correlation.r == pytest.approx(
+        np.corrcoef(scores, other.groupby("bot")["quality"].mean())[0, 1]
     )
-    assert unrated.bots["new bot0"].predicted == pytest.approx(expected)
+    document = found.to_json()
+    told = [document["bots"], found.summary(), predictions_plot(document).svg]
+    numbers = [figure(value) for value in scores]
+    assert not any(f"{value:.6f}"[:6] in str(told[0]) for value in scores)
+    assert all(one["predicted"] is None for one in document["bots"].values())
+    assert all(one["predicted_selfplay"] is None for one in document["bots"].values())
+    best = ranks.idxmin()
+    assert next(line for line in told[1].splitlines() if best in line).split()[3:5] == ["rank", "1"]
+    assert not found.predictions
+    assert "rank by people" in told[2]
+    assert not any(f"predicted {number}" in told[2] for number in numbers)
+    assert finding("other_study", study=origin) in found.cautions
+    assert finding("scale_unknown", of_fit=True, of_ratings=True) in found.cautions
+    unrated = apply_fit(kept, human=other.drop(columns=["quality"]), study="there")
+    assert unrated.bots["new bot0"].rank == ranks["new bot0"]
     assert unrated.bots["new bot0"].human_mean is None
+    assert not [one for one in unrated.cautions if one.code == "scale_unknown"]
 
 
 @pytest.mark.parametrize(
@@ -474,7 +500,12 @@ def with_embedding(table, seed=3, size=5):
 def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_interval():
     human, played = with_embedding(study(n_bots=3, n=8)), with_embedding(selfplay(n_bots=4))
     found = fit_hybrid(
-        human, features=FEATURES, preset="strong@2", intercept="common", selfplay=played
+        human,
+        features=FEATURES,
+        preset="strong@2",
+        intercept="common",
+        selfplay=played,
+        study="here",
     )
     document = found.to_json()
     json.dumps(document, allow_nan=False)
@@ -487,7 +518,7 @@ def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_inter
     low, high = found.bots["bot3"].selfplay_interval
     assert low < found.bots["bot3"].predicted_selfplay < high
     kept = KeptFit.from_json(json.loads(json.dumps(found.fit.to_json())))
-    again = apply_fit(kept, human=human, selfplay=played)
+    again = apply_fit(kept, human=human, selfplay=played, study="here")
     assert again.bots == found.bots
     assert again.folds == found.folds
 

@@ -155,7 +155,7 @@ def runs_table(
             bot
             for fit in told
             for bot, one in (fit.result or {})["bots"].items()
-            if one.get("predicted_selfplay") is not None
+            if one.get("predicted_selfplay") is not None or one.get("rank_selfplay") is not None
         )
     )
     names.sort(key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1)
@@ -184,8 +184,8 @@ def runs_table(
         _("What self-play predicts, run by run"),
         Table(headers, rows),
         method=_(
-            "The rating that the newest fit of each run predicts from the bot’s conversations with itself, with its 90 % "
-            "interval; bots that were rated are predicted without their ratings."
+            "The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the "
+            "90 % interval named on the fit’s page; bots that were rated are predicted without their ratings."
         ),
     )
     runs = {fit.run_id: fit.run for fit in told if fit.run is not None}
@@ -194,6 +194,10 @@ def runs_table(
 
 def _played(found: Mapping[str, Any]) -> Cell:
     value, ends = found.get("predicted_selfplay"), found.get("predicted_selfplay_ci90")
+    rank = found.get("rank_selfplay")
+    if rank is not None:
+        why_rank = _("the fit is of another study: it gives ranks and no values")
+        return Cell(_("rank {n}").format(n=rank), why=why_rank, raw=(rank,))
     if value is None:
         return Cell("–", why=_("no self-play of this bot in the run"))
     return Cell(

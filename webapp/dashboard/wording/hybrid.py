@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.correlations import selfplay_bots
-from evaluation.hybrid.plotting import human_mean, points_of, weights_of
+from evaluation.hybrid.plotting import human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.scatter import Point
@@ -22,7 +22,13 @@ from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import CROWDED, Ends, scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
-from webapp.dashboard.wording.hybrid_bots import carrying_table, expected_table, selfplay_table
+from webapp.dashboard.wording.hybrid_bots import (
+    carrying_table,
+    expected_table,
+    ranks_table,
+    raters_in_words,
+    selfplay_table,
+)
 from webapp.dashboard.wording.hybrid_tables import (
     METHODS,
     Check,
@@ -91,6 +97,8 @@ def hybrid_view(
     titles = dimensions or {}
     target = target_in_words(result["target"], titles)
     x_title = _("Human mean of {target}").format(target=target)
+    if ranks_only(result):
+        x_title = _("Rank by people, {target}").format(target=target)
     enough = n_bots >= FEW_BOTS
     pearson = result["bot_level"].get("pearson", {})
     predictors = predictors_of(result) if enough else []
@@ -105,11 +113,9 @@ def hybrid_view(
             _points(result, bots, link, "predicted"),
             id="scatter",
             title=_("Does it predict what people said?"),
-            method=_(
-                "Each bot predicted by a fit that never saw it, {intercept}. Lines: 90 % intervals."
-            ).format(intercept=intercept_in_words(result)),
+            method=_scatter_method(result),
             x_title=x_title,
-            y_title=_("Predicted, bot left out"),
+            y_title=_("Rank predicted") if ranks_only(result) else _("Predicted, bot left out"),
             note=_scatter_note(result),
             scale=_scale(result),
         ),
@@ -148,6 +154,7 @@ def _tables(
 ) -> list[NamedTable]:
     """Return the tables of a fit, bot by bot, block by block and dimension by dimension; those it has."""
     tables = (
+        ranks_table(result, bots),
         expected_table(result, bots, _scale(result)),
         combined_table(result, bots),
         carrying_table(result, bots),
@@ -271,7 +278,9 @@ def _selfplay(
         title=_("And from self-play?"),
         method=_("The same fits applied to conversations of each bot with itself."),
         x_title=x_title,
-        y_title=_("Predicted from self-play"),
+        y_title=_("Rank predicted from self-play")
+        if ranks_only(result)
+        else _("Predicted from self-play"),
         note=_("A point on the dashed line is predicted as people rated it."),
         scale=_scale(result),
     )
@@ -298,17 +307,38 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
     )
 
 
+def _scatter_method(result: Mapping[str, Any]) -> str:
+    """Say how bots were predicted, and what the lines are intervals of."""
+    told = _("Each bot predicted by a fit that never saw it, {intercept}.").format(
+        intercept=intercept_in_words(result)
+    )
+    if ranks_only(result):
+        lines = _("Places among the rated bots, 1 is best.")
+    elif any(bot.get("interval95") for bot in result["bots"].values()):
+        lines = _(
+            "Lines: 90 % intervals, across of people’s mean, upright of where its true value is expected."
+        )
+    else:
+        lines = _("Lines: 90 % intervals of people’s means.")
+    return f"{told} {lines}"
+
+
 def _scatter_note(result: Mapping[str, Any]) -> str:
     """Say what the dashed line is, and what human means are less, where the fit takes raters' habits out."""
     told = _("A point on the dashed line is predicted as people rated it.")
-    if not any("adjusted_mean" in bot for bot in result["bots"].values()):
-        return told
-    return f"{told} " + _("Human means less the habits of their raters.")
+    return f"{told} {raters_in_words(result)}".strip()
 
 
 def _unrated_method(result: Mapping[str, Any]) -> str:
     """Say how bots without ratings are predicted, and that some have no interval where a fit refuses it."""
-    told = _("Predicted from self-play by the fit on all rated bots, with 90 % intervals.")
+    told = _(
+        "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
+    )
+    if not any(bot.get("selfplay") for bot in result["bots"].values()):
+        told = _(
+            "Predicted from self-play by the fit on all rated bots. 90 % intervals of the prediction itself, were other "
+            "conversations and bots drawn: people’s mean can lie far outside."
+        )
     refused = any(
         isinstance(reason, Mapping) and reason["code"] == "selfplay_beyond"
         for bot in result["bots"].values()

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from evaluation.hybrid.plotting import ranks_only
 from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
@@ -32,7 +33,7 @@ def expected_table(
     rows, notes = [], []
     for bot, one in result["bots"].items():
         human = one.get("adjusted_mean", one["human_mean"])
-        sources = [(_("people"), one)] if one.get("interval95") else []
+        sources = [(_("people"), one)] if one.get("interval95_new") else []
         refused = [
             reason
             for reason in one.get("reasons", [])
@@ -43,6 +44,7 @@ def expected_table(
         notes += [f"{_bot_cell(bot, bots).text}: {said(reason)}." for reason in refused]
         for source, found in sources:
             why = "" if found else said(refused[0])
+            unstated = _("this preset states none")
             rows.append(
                 [
                     _bot_cell(bot, bots),
@@ -53,8 +55,8 @@ def expected_table(
                         why=why or beyond_words(found.get("predicted_fold"), scale),
                         raw=(found.get("predicted_fold"),),
                     ),
-                    span_cell(*found.get("interval95", (None, None)), why=why),
-                    span_cell(*found.get("interval95_new", (None, None)), why=why),
+                    span_cell(*(found.get("interval95") or (None, None)), why=why or unstated),
+                    span_cell(*(found.get("interval95_new") or (None, None)), why=why),
                     Cell(str(found.get("n_new", "–"))),
                 ]
             )
@@ -73,11 +75,79 @@ def expected_table(
         "hybrid-expected",
         _("Where each bot’s mean is expected"),
         Table(headers, rows),
-        method=_(
-            "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
-            "second of the mean of so many further ratings. Human means less the habits of their raters."
-        ),
+        method=_expected_method(result),
         note=" ".join(notes),
+    )
+
+
+def _expected_method(result: Mapping[str, Any]) -> str:
+    """Say what the intervals are of, and what human means are less where the fit takes raters' habits out."""
+    found = result["bots"].values()
+    if any(one.get("interval95") or one.get("selfplay") for one in found):
+        told = _(
+            "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
+            "second of the mean of so many further ratings."
+        )
+    else:
+        told = _(
+            "Each bot without its own ratings, by the intercept of its fold. The interval is of the mean of as many ratings as the "
+            "bot has, by how far the predictions of the other bots are off."
+        )
+    habits = raters_in_words(result)
+    return f"{told} {habits}" if habits else told
+
+
+def raters_in_words(result: Mapping[str, Any]) -> str:
+    """Say that human means are less the habits of their raters; empty where they are not, or nobody is named."""
+    if not any("adjusted_mean" in bot for bot in result["bots"].values()):
+        return ""
+    if (result.get("pairs") or {}).get("clusters") == "conversations":
+        return ""
+    return _("Human means less the habits of their raters.")
+
+
+def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
+    """Tabulate the places of the bots by the predictions of a fit of another study; None for a fit that gives values."""
+    if not ranks_only(result):
+        return None
+    played = any(one.get("rank_selfplay") is not None for one in result["bots"].values())
+    keys = ["rank", *(["rank_selfplay"] if played else [])]
+    last = len(result["bots"]) + 1
+    rows = []
+    for bot, one in sorted(
+        result["bots"].items(), key=lambda pair: [pair[1].get(key) or last for key in keys]
+    ):
+        human = one["human_mean"]
+        rows.append(
+            [
+                _bot_cell(bot, bots),
+                Cell(
+                    figure(human), why=_("nobody rated it") if human is None else "", raw=(human,)
+                ),
+                *(
+                    Cell(
+                        "–" if one.get(key) is None else str(one[key]),
+                        why=_("it could not be predicted") if one.get(key) is None else "",
+                        raw=(one.get(key),),
+                    )
+                    for key in keys
+                ),
+            ]
+        )
+    headers = [
+        Header(_("Bot")),
+        Header(_("Human mean"), numeric=True),
+        Header(_("Rank, from people’s chats"), numeric=True),
+        *([Header(_("Rank, from self-play"), numeric=True)] if played else []),
+    ]
+    return NamedTable(
+        "hybrid-ranks",
+        _("The order of the predictions"),
+        Table(headers, rows),
+        method=_(
+            "Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean nothing here "
+            "and are not shown."
+        ),
     )
 
 

@@ -312,10 +312,32 @@ def caution_sentences(cautions: Sequence[Found | str]) -> list[str]:
 def _caution(found: Found) -> str:
     code = found["code"]
     if code == "other_study":
+        words = (
+            _(
+                "Fitted to another study, {study}: only the order of the predictions counts, not their values, for what "
+                "ratings mean differs between studies. Bots have ranks here and no values."
+            )
+            if found["study"]
+            else _(
+                "Nobody knows to which study this was fitted: only the order of the predictions counts, not their values, "
+                "for what ratings mean differs between studies. Bots have ranks here and no values."
+            )
+        )
+        return words.format(study=found["study"])
+    if code == "scale_unknown":
+        if found["of_fit"] and found["of_ratings"]:
+            return _(
+                "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so nothing says "
+                "whether they are the same."
+            )
+        if found["of_fit"]:
+            return _(
+                "On which scale the fit’s ratings were given is not known, so nothing says whether it is the one of the "
+                "ratings here."
+            )
         return _(
-            "Fitted to another study, {study}: only the order of the predictions counts, not their values, for what "
-            "ratings mean differs between studies."
-        ).format(study=found["study"])
+            "On which scale the ratings here were given is not known, so nothing says whether it is the one of the fit."
+        )
     if code == "selfplay_shift":
         return _(
             "In {block}, self-play lies {shift} standard deviations from conversations with people, and no rated bot "
