@@ -222,7 +222,7 @@ def assess(
         values=values,
         verdict=verdict_of(
             frame,
-            Evidence(bot_level["pearson"], pairs, baselines or {}, frame.influence),
+            Evidence(bot_level["pearson"], pairs, baselines or {}, frame.influence, values),
             len(human),
             intercept=fit.intercept,
             selfplay=None
@@ -232,10 +232,9 @@ def assess(
                 selfplay.pairs,
                 selfplay.baselines,
                 selfplay.influence,
+                selfplay.values,
             ),
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
-            values=values,
-            values_selfplay=None if selfplay is None else selfplay.values,
         ),
         predictions={} if elsewhere else predictions,
     )

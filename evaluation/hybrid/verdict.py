@@ -21,8 +21,9 @@ Standing = Literal["undefined", "few_bots", "chance", "baseline", "ranking"]
 """What a correlation over bots is good for.
 
 - `undefined`: there is none; `few_bots`: too few points for one to mean anything.
-- `chance`: it is not above what chance passes once in twenty: no ground for using the prediction.
-- `baseline`: above chance, but a trivial predictor does as well.
+- `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using the
+  prediction.
+- `baseline`: above chance, but a trivial predictor does as well, or nothing is left of r given the lengths of conversations.
 - `ranking`: further bots of the same kind can be ranked by it, with the same task and sort of participants; not
   single conversations, other kinds of bots, or bots trained to please the metric.
 """
@@ -36,12 +37,14 @@ class Evidence:
         level: Pearson's r over bots.
         baselines: trivial predictors by name and method, fitted and applied alike.
         influence: by bot, r over the other bots minus r over all.
+        values: how well values are predicted, by the fold's own intercept; None where that is not known.
     """
 
     level: BotLevel
     pairs: Pairs
     baselines: Mapping[str, Mapping[str, BotLevel]]
     influence: Mapping[str, float | None]
+    values: Values | None = None
 
     @property
     def r(self) -> float | None:
@@ -50,9 +53,12 @@ class Evidence:
 
     @property
     def beats_chance(self) -> bool:
-        """Whether r is above 0 and above what chance passes once in twenty."""
+        """Whether r, and Q² where it is known, is above 0 and above what chance passes once in twenty."""
         null95 = self.level.null95
-        return self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
+        passed = self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
+        return passed and (
+            self.values is None or self.values.q2 is None or values_count(self.values)
+        )
 
     @property
     def rival(self) -> tuple[str, float] | None:
@@ -67,8 +73,12 @@ class Evidence:
 
     @property
     def beats_rivals(self) -> bool:
-        """Whether r is above that of every trivial predictor."""
-        return self.rival is None or (self.r is not None and self.r > self.rival[1])
+        """Whether r is above that of every trivial predictor, and some is left of it given the lengths where that is known."""
+        above = self.rival is None or (self.r is not None and self.r > self.rival[1])
+        partial = (
+            None if self.values is None or self.values.partial is None else self.values.partial.r
+        )
+        return above and (partial is None or partial > 0)
 
     def standing(self, n_bots: int) -> Standing:
         """Return what r over so many bots is good for."""
@@ -118,8 +128,6 @@ def verdict_of(
     intercept: Intercept,
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
-    values: Values | None = None,
-    values_selfplay: Values | None = None,
 ) -> Verdict:
     """Judge a fit by what stands beside its correlation over bots.
 
@@ -128,7 +136,6 @@ def verdict_of(
         n_bots: rated bots.
         selfplay: the same bots predicted from their conversations with themselves.
         n_selfplay: rated bots that have some.
-        values: how well values are predicted, by the fold's own intercept; values_selfplay: the same from self-play.
     """
     standing = left_out.standing(n_bots)
     if standing in ("undefined", "few_bots"):
@@ -137,7 +144,7 @@ def verdict_of(
     common = frame.intercepts["common"][0]
     if intercept == "fold" and common.correlation.r is not None:
         found.append(finding("common_intercept", r=common.correlation.r, null95=common.null95))
-    found += _values(values)
+    found += _values(left_out.values)
     found += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
         return Verdict(intercept, standing, tuple(found))
@@ -145,7 +152,7 @@ def verdict_of(
     played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
     told = _told(selfplay, n_selfplay)
     if played != "few_bots":
-        told = (*told, *_values(values_selfplay))
+        told = (*told, *_values(selfplay.values))
     return Verdict(intercept, standing, tuple(found), played, told)
 
 
@@ -192,22 +199,41 @@ def _told(
 
 
 def _values(values: Values | None) -> list[Finding]:
-    """Return a finding on whether more than the order is predicted: Q² above 0 and above what chance passes."""
+    """Return findings on whether more than the order is predicted, and on what is left of it given the lengths."""
     if values is None or values.q2 is None:
         return []
     ends = values.slope_interval
+    partial = values.partial
+    given = (
+        []
+        if partial is None or partial.r is None
+        else [
+            finding(
+                "given_lengths",
+                r=partial.r,
+                ci95=None if partial.low is None else [partial.low, partial.high],
+                passed=partial.r > 0,
+            )
+        ]
+    )
     return [
         finding(
             "values",
             q2=values.q2,
             null95=values.q2_null95,
-            passed=values.q2 > max(0.0, values.q2_null95 or 0.0),
+            passed=values_count(values),
             slope=values.slope,
             slope_ci95=None if ends is None else list(ends),
             inside=values.inside,
             of=values.of,
-        )
+        ),
+        *given,
     ]
+
+
+def values_count(values: Values) -> bool:
+    """Tell whether values are predicted, and not only their order: Q² is above 0 and above what chance passes."""
+    return values.q2 is not None and values.q2 > max(0.0, values.q2_null95 or 0.0)
 
 
 def _limits(frame: Frame, r: float) -> list[Finding]:

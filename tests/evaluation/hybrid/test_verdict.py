@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -161,11 +163,38 @@ def test_few_bots_and_no_correlation_end_it():
 def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, passed):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     values = values_of({bot: mean + shift for bot, mean in human.items()}, human, {})
-    found = codes(verdict(evidence(0.9), values=values).findings)["values"]
+    said = verdict(replace(evidence(0.9), values=values))
+    found = codes(said.findings)["values"]
+    assert said.standing == ("ranking" if passed else "chance"), "r alone is one look of two"
     # The mean of the other bots misses by 6 / 5 of the distance to the mean of all: 25.2 in squares.
     assert found["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
     assert (found["passed"], found["slope"]) == (passed, pytest.approx(1.0))
     assert "values" not in codes(verdict(evidence(0.9)).findings)
+
+
+@pytest.mark.parametrize(
+    ("q2", "null95", "partial", "standing"),
+    [
+        (0.5, 0.3, 0.4, "ranking"),
+        (0.2, 0.3, 0.4, "chance"),
+        (0.5, 0.3, -0.1, "baseline"),
+        (0.5, 0.3, None, "ranking"),
+        (None, None, None, "ranking"),
+    ],
+)
+def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(
+    q2, null95, partial, standing
+):
+    human = {bot: float(place) for place, bot in enumerate("abcdef")}
+    given = Correlation(partial, 0.5, None, None, 6)
+    known = values_of(human, human, {})
+    values = replace(known, q2=q2, q2_null95=null95, partial=given)
+    said = verdict(replace(evidence(0.9), values=values))
+    assert said.standing == standing
+    found = codes(said.findings)
+    assert ("given_lengths" in found) == (partial is not None and q2 is not None)
+    if standing == "baseline":
+        assert found["given_lengths"] == {"r": partial, "ci95": None, "passed": False}
 
 
 def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:

@@ -206,6 +206,16 @@ def _sentence(found: Found, r: float) -> str:
         )
     if code == "values":
         return _values(found)
+    if code == "given_lengths":
+        if not found["passed"]:
+            return _(
+                "Nothing is left of it when the lengths of conversations are taken into account (r given turns and words {r})."
+            ).format(r=share(found["r"]))
+        if not found["ci95"]:
+            return _("Given the lengths of conversations r is {r}.").format(r=share(found["r"]))
+        return _(
+            "Given the lengths of conversations r is {r} (95 % interval {low} to {high})."
+        ).format(r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1]))
     if code == "ceiling":
         return _(
             "The human means themselves are so reliable that a perfect prediction would reach about {r}."
@@ -231,7 +241,7 @@ def _values(found: Found) -> str:
     if not found["passed"]:
         return _(
             "As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² {q2}): "
-            "only their order counts."
+            "so their order could be chance, too."
         ).format(q2=q2)
     sentences = [
         _(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from evaluation.analysis.findings import finding
+from evaluation.hybrid.values import values_of
+from evaluation.stats.correlation import Correlation
 from tests.evaluation.hybrid.test_verdict import evidence, verdict
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 
@@ -22,7 +25,7 @@ def test_the_paragraph_names_every_number_and_by_which_intercept() -> None:
         "Over 8 bots, each predicted without its own ratings and with one intercept for all folds, r is .90 "
         "(95 % interval over bots .70 to .95, over conversations .80 to .92). Ratings dealt out to the bots at random "
         "pass .50 once in twenty times, so this is more than chance. Predicting from the number of turns alone gives "
-        ".40, which is less. Of 10 pairs of bots that people can tell apart (p < .10 by Holm’s correction), 9 are in "
+        ".40, which is less. Of 10 pairs of bots that people can tell apart (fixed-sample test, Holm, p < .10), 9 are in "
         "the order people gave. Much hangs on one bot: without a, r is .60. "
     )
     assert "self-play" not in said
@@ -77,3 +80,25 @@ def test_cautions_are_sentences() -> None:
     assert "eliza is an extrapolation: its mean words_user is more than 3" in said[7]
     assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
     assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]
+
+
+@pytest.mark.parametrize(
+    ("q2", "partial", "expected"),
+    [
+        (
+            0.2,
+            0.4,
+            "so their order could be chance, too. Given the lengths of conversations r is .40.",
+        ),
+        (
+            0.5,
+            -0.1,
+            "Nothing is left of it when the lengths of conversations are taken into account",
+        ),
+    ],
+)
+def test_what_keeps_a_fit_from_ranking_is_said(q2: float, partial: float, expected: str) -> None:
+    human = {bot: float(place) for place, bot in enumerate("abcdef")}
+    given = Correlation(partial, 0.5, None, None, 6)
+    values = replace(values_of(human, human, {}), q2=q2, q2_null95=0.3, partial=given)
+    assert expected in told(replace(evidence(0.9), values=values))
