@@ -127,13 +127,24 @@ def cohen_kappa(
     def kappa(times: np.ndarray) -> np.ndarray:
         return _kappas(times, codes, distance)
 
-    value = float(kappa(np.ones((1, n)))[0])
-    if not np.isfinite(value):
+    value = _kappa_of(codes, distance)
+    if value is None:
         only = categories[codes[0, 0]]
         why = f"both raters gave only {only!r}: agreement is certain"
         return undefined(n, 2 * n, Reason("both_gave_one", why, answer=only))
     n_given = np.bincount(codes.ravel())
     return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories))
+
+
+def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
+    """Return kappa of two raters' codes (n, 2) by statsmodels; None where agreement by chance is certain."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    table = np.zeros(distance.shape)
+    np.add.at(table, (codes[:, 0], codes[:, 1]), 1.0)
+    if (table.sum(axis=1) @ distance @ table.sum(axis=0)) <= 0:
+        return None
+    return float(cohens_kappa(table, weights=distance, return_results=False))
 
 
 def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:

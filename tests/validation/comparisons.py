@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluation.analysis.comparisons import compare
-from evaluation.analysis.powered import PoweredMeans, powered_means
+from evaluation.analysis.powered import powered_by
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.compare import ORDER_ALPHA, holm
 
@@ -123,21 +123,34 @@ def saved(ratings: Ratings) -> Saved:
     )
 
 
-def powered_by_words(path: Path, ratings: Ratings, seed: int = 0) -> PoweredMeans:
-    """Return means of half the conversations' ratings, helped by how much people wrote in the other half."""
-    names, bots, words = [], [], []
+DRAWS = 10
+
+
+def powered_by_counts(path: Path, ratings: Ratings, draws: int = DRAWS) -> dict[str, list[float]]:
+    """Return what share of the bots' variances predictions save, by predictor, at each draw of a half that is unrated.
+
+    What predicts are counts of a conversation that cost nothing: how much people wrote, how often, and how much they asked.
+    """
+    names, bots = [], []
+    counted: dict[str, list[float]] = {"words (log)": [], "turns (log)": [], "questions": []}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             one = json.loads(line)
             if one["bot"] in ratings.bots:
-                said = [t["text"].split() for t in one["turns"] if t["speaker"] == "human"]
+                said = [t["text"] for t in one["turns"] if t["speaker"] == "human"]
                 names.append(one["dialogue_id"])
                 bots.append(one["bot"])
-                words.append(float(np.log1p(sum(map(len, said)))))
-    rng = np.random.default_rng(seed)
-    kept = dict(zip(names, (rng.random(len(names)) < 0.5).tolist(), strict=True))
-    half = ratings.where(np.array([kept[name] for name in ratings.conversation]))
-    return powered_means(half, names, bots, words, by="the people's words (log)")
+                counted["words (log)"].append(float(np.log1p(sum(len(t.split()) for t in said))))
+                counted["turns (log)"].append(float(np.log1p(len(said))))
+                counted["questions"].append(sum("?" in t for t in said) / max(len(said), 1))
+    saved: dict[str, list[float]] = {by: [] for by in counted}
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        kept = dict(zip(names, (rng.random(len(names)) < 0.5).tolist(), strict=True))
+        half = ratings.where(np.array([kept[name] for name in ratings.conversation]))
+        for by, found in powered_by(half, names, bots, counted).items():
+            saved[by].append(0.0 if found.saved is None else found.saved)
+    return saved
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -153,9 +166,11 @@ def main(arguments: list[str] | None = None) -> int:
             f"{found.less:.1%} less ({found.least:.1%} to {found.most:.1%} over {found.n_pairs} pairs); "
             f"told apart {found.apart}, by the bootstrap of plain means {found.apart_before}"
         )
-        print(
-            f"  half of it unrated: {powered_by_words(options.data / f'{name}.jsonl.gz', ratings).sentence}"
-        )
+        for by, found_by in powered_by_counts(options.data / f"{name}.jsonl.gz", ratings).items():
+            print(
+                f"  half of it unrated, {len(found_by)} draws: by {by} the bots' variances are {np.mean(found_by):.1%} smaller "
+                f"({min(found_by):.1%} to {max(found_by):.1%})"
+            )
     return 0
 
 

@@ -54,6 +54,21 @@ def test_cohens_kappa_is_scikit_learns(weights):
     assert found.low < found.value < found.high
 
 
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_kappas_of_one_pair_and_of_all_pairs_are_statsmodels(weights):
+    """The value of one pair is made by statsmodels; those of many pairs and of the jackknife by a matrix product."""
+    first, second = np.random.default_rng(5).integers(1, 6, size=(2, 40))
+    second[:15] = first[:15]
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (first - 1, second - 1), 1)
+    expected = inter_rater.cohens_kappa(counts, wt=weights, return_results=False)
+    assert cohen_kappa(first, second, weights).value == pytest.approx(expected, abs=1e-12)
+    ((_i, _j, many),) = pairwise_kappa(
+        np.column_stack([first, second]).astype(float), weights=weights
+    ).kappas
+    assert many == pytest.approx(expected, abs=1e-12)
+
+
 def test_weights_keep_the_place_of_points_nobody_used():
     first, second = [1, 2, 7, 7, 1, 2], [1, 7, 7, 2, 2, 1]
     expected = cohen_kappa_score(first, second, weights="linear", labels=list(range(1, 8)))
