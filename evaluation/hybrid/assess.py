@@ -316,7 +316,6 @@ def _values(
             human,
             {bot: fit.means.new_ratings(bot) for bot in human},
             {bot: found.combined.worth for bot, found in bots.items() if found.combined},
-            seed,
         ),
     )
 

@@ -3,7 +3,7 @@
     python -m tests.validation.coverage --size quick|full
 
 Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, strengths of bots,
-preferences, weights of options, choices beside people's, the slope of the hybrid metric, prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
+preferences, weights of options, choices beside people's, the slope of the hybrid metric and what stands beside its r, prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
 what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
 
@@ -20,8 +20,10 @@ from scipy.special import softmax
 from evaluation.analysis.approval import approval
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
+from evaluation.hybrid.frame import interval_over_conversations
 from evaluation.hybrid.levels import bot_levels
-from evaluation.hybrid.values import values_of
+from evaluation.hybrid.values import intervals_by_errors, values_of
+from evaluation.hybrid.worth import worth_of
 from evaluation.stats.agreement import (
     Agreement,
     cohen_kappa,
@@ -31,6 +33,7 @@ from evaluation.stats.agreement import (
 )
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.compare import preferences_fixed
+from evaluation.stats.correlation import within_groups
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.ppi import powered_mean
 from tests.evaluation.stats import simulated_means, test_gls, test_sequential
@@ -285,6 +288,93 @@ def slopes(n: int) -> list[str]:
     return lines
 
 
+def beside_fits(n: int) -> list[str]:
+    """Return how often the intervals beside a hybrid fit's r held, by number of bots."""
+    lines = []
+    for n_bots in (6, 8, 12):
+        names = [f"b{k}" for k in range(n_bots)]
+        rng = np.random.default_rng(21)
+        held, width = dict.fromkeys(_BESIDE, 0), dict.fromkeys(_BESIDE, 0.0)
+        for _ in range(n):
+            for what, (truth, low, high) in _beside_a_fit(rng, names).items():
+                held[what] += low <= truth <= high
+                width[what] += (min(high, 1e3) - max(low, -1e3)) / n
+        lines += [
+            told(f"{what}, {n_bots} bots", held[what], n, width[what], 0.95) for what in _BESIDE
+        ]
+    return lines
+
+
+_BESIDE = (
+    "what a prediction is worth",
+    "the same of the mean of the others",
+    "by the errors of the other bots",
+    "r of other conversations of the bots",
+    "r given the lengths",
+    "r within bots",
+)
+
+
+def _beside_a_fit(
+    rng: np.random.Generator, names: list[str]
+) -> dict[str, tuple[float, float, float]]:
+    """Draw a study and return for each of `_BESIDE` the truth and the ends of its interval."""
+    k, n_each = len(names), 40
+
+    def by_bot(values: np.ndarray) -> dict[str, float]:
+        return dict(zip(names, values.tolist(), strict=True))
+
+    found = {}
+    true = rng.normal(size=k) * 0.5
+    human = true + rng.normal(size=k) / np.sqrt(n_each)
+    noise = dict.fromkeys(names, (n_each, 1 / n_each))
+    others = (human.sum() - human) / (k - 1)
+    apart = true + rng.normal(size=k) * 0.2
+    of_others = 0.25 + (0.25 + 1 / n_each) / (k - 1)
+    for what, predicted, variance in zip(
+        _BESIDE[:2], (apart, others), (0.04, of_others), strict=True
+    ):
+        worth = worth_of(by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0))
+        assert worth is not None
+        low, high = worth.interval
+        found[what] = (1 / variance, low or np.inf, high or np.inf)
+    ends = intervals_by_errors(by_bot(others), by_bot(human), dict.fromkeys(names, n_each))
+    found[_BESIDE[2]] = (float(human[0]), *ends[names[0]].new)
+
+    score = 0.8 * true + 0.15 * rng.normal(size=k)
+    predicted, given = (
+        values[:, None] + spread * rng.normal(size=(k, n_each))
+        for values, spread in ((score, 0.3), (true, 1.0))
+    )
+    over = interval_over_conversations(list(zip(predicted, given, strict=True)), 0)
+    assert over is not None
+    again = score + 0.3 * rng.normal(size=k) / np.sqrt(n_each)
+    rated_again = true + rng.normal(size=k) / np.sqrt(n_each)
+    found[_BESIDE[3]] = (float(np.corrcoef(again, rated_again)[0, 1]), *over)
+
+    lengths = rng.normal(size=(k, 2))
+    x, y = rng.normal(size=(2, k))
+    y = 0.6 * x + 0.8 * y
+    told_of = values_of(
+        by_bot(x + lengths @ [0.5, 0.3]),
+        by_bot(y + lengths @ [0.4, -0.2]),
+        {},
+        lengths=dict(zip(names, lengths, strict=True)),
+    ).partial
+    assert told_of is not None
+    assert told_of.low is not None
+    assert told_of.high is not None
+    found[_BESIDE[4]] = (0.6, told_of.low, told_of.high)
+
+    x, y = rng.normal(size=(2, k, n_each))
+    y = 0.2 * x + np.sqrt(1 - 0.04) * y + rng.normal(size=(k, 1))
+    within = within_groups(x.ravel(), y.ravel(), np.repeat(names, n_each).tolist())
+    assert within.low is not None
+    assert within.high is not None
+    found[_BESIDE[5]] = (0.2, within.low, within.high)
+    return found
+
+
 def choices(n: int) -> list[str]:
     """Return how often intervals of a chooser's agreement with people held, by raters, pairs of replies and answers to each."""
     many = [_beside(np.random.default_rng((15, k)), 200, 100, 20) for k in range(60)]
@@ -455,7 +545,7 @@ def main() -> int:
     )
     for part in parts:
         print("\n".join(part(n)), flush=True)
-    for part in (choices, medians, slopes, strengths):
+    for part in (beside_fits, choices, medians, slopes, strengths):
         print("\n".join(part(n // 3)), flush=True)
     return 0
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evaluation.hybrid.features import design_of
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
@@ -116,10 +117,12 @@ def test_a_prediction_is_worth_as_many_ratings_as_err_as_much() -> None:
     noise = dict.fromkeys(bots, (40, 0.1))
     stated = {"a": 3.0, "b": 5.0, "c": 40.0}
     human = dict(zip(bots, [1.0, 2.0, 3.0], strict=True))
-    found = worth_of({bot: value + 1 for bot, value in human.items()}, human, noise, stated, 0)
+    found = worth_of({bot: value + 1 for bot, value in human.items()}, human, noise, stated)
     assert found.stated == 5
     assert found.by_error == pytest.approx(4 / 0.9)
-    assert found.interval == pytest.approx((4 / 0.9, 4 / 0.9))
-    close = worth_of(dict(human), human, noise, stated, 0)
+    # The sum of squares over what two degrees of freedom of χ² leave below and above.
+    low, high = (2 * 1.0 / stats.chi2.ppf(end, 2) - 0.1 for end in (0.025, 0.975))
+    assert found.interval == pytest.approx((4 / low, 4 / high))
+    close = worth_of(dict(human), human, noise, stated)
     assert (close.by_error, close.interval) == (None, (None, None))
-    assert worth_of({"a": 1.0}, human, noise, stated, 0) is None
+    assert worth_of({"a": 1.0}, human, noise, stated) is None
