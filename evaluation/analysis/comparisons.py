@@ -23,7 +23,7 @@ from evaluation.plots.plot import Plot
 from evaluation.printing import digits_for, figure, probability, span
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise, rank_ranges
-from evaluation.stats.gls import codes
+from evaluation.stats.gls import codes, fit_gls
 from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import (
@@ -34,6 +34,7 @@ from evaluation.stats.sequential import (
     more_raters,
     pairwise_always,
 )
+from evaluation.stats.zscores import rater_codes
 from evaluation.storing import BY_TUPLE
 from evaluation.wording import counted
 
@@ -416,6 +417,18 @@ def compare(
         power=power,
     )
     return with_plans(found, ratings) if plans else found
+
+
+def means_compared(ratings: Ratings) -> dict[str, float]:
+    """Return by bot with a rating the mean that comparisons order bots by: its mean for the average rater."""
+    values = ratings.values()
+    known = ratings.where(np.isfinite(values))
+    if not len(known):
+        return {}
+    fit = fit_gls(
+        known.values(), codes(known.bot.astype(str)), codes(rater_codes(known.unit.tolist()))
+    )
+    return dict(zip(np.unique(known.bot.astype(str)).tolist(), fit.means.tolist(), strict=True))
 
 
 def units_of(ratings: Ratings) -> Units:

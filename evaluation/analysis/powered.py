@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.analysis.comparisons import Units, units_of
 from evaluation.analysis.tables import number_or_reason, text_table
 from evaluation.printing import figure, span
 from evaluation.ratings import Ratings
@@ -28,12 +29,14 @@ class PoweredMeans:
         dimension: what was rated.
         by: what predicts, by name.
         bots: by name.
+        units: whose ratings are not taken as independent: raters, conversations where nobody is named, or both.
     """
 
     dimension: str
     by: str
     level: float
     bots: Mapping[str, Powered]
+    units: Units = "raters"
 
     @property
     def saved(self) -> float | None:
@@ -99,6 +102,7 @@ class PoweredMeans:
             "dimension": self.dimension,
             "by": self.by,
             "level": self.level,
+            "clusters": self.units,
             "saved": self.saved,
             "gains": self.gains,
             "unlike": self.unlike,
@@ -185,6 +189,7 @@ def powered_by(
     rows = {bot: ratings.bot == bot for bot in sorted(ratings.bots)}
     more = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
     units = {bot: ratings.unit[mine].tolist() for bot, mine in rows.items()}
+    of_whom = units_of(ratings.where(np.isfinite(values)))
     found = {}
     for by, numbers in predicted.items():
         known = np.append(np.asarray(numbers, dtype=float), np.nan)
@@ -194,5 +199,5 @@ def powered_by(
             )
             for bot, mine in rows.items()
         }
-        found[by] = PoweredMeans(leading.key, by, level, means)
+        found[by] = PoweredMeans(leading.key, by, level, means, of_whom)
     return found

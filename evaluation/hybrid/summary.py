@@ -44,6 +44,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
         "",
         f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}",
         *_bots(result["bots"]),
+        *_combined_note(result["bots"]),
         *_selfplay(result),
         *_carrying(result.get("carrying")),
     ]
@@ -189,6 +190,15 @@ def _carrying(found: Mapping[str, Any] | None) -> list[str]:
 def _combined(found: Mapping[str, Any]) -> str:
     told = f"; with its ratings {figure(found['mean'])} {span(*found['ci95'])}"
     return told + (" (they contradict each other)" if found["conflict"] else "")
+
+
+def _combined_note(bots: Mapping[str, Any]) -> list[str]:
+    """Say what means by ratings and prediction together may not be used for, where there are some."""
+    if not any(found.get("combined") for found in bots.values()):
+        return []
+    return [
+        '  a mean with its ratings (empirical Bayes) never stands alone behind "A is better than B": that needs the ratings of both'
+    ]
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -94,7 +94,7 @@ def _leading(frame: StudyFrame, ranked: list[Place], by: str) -> Known:
     return Known(
         "info",
         _("Nobody leads alone."),
-        _("By {by} {bot} has the highest mean, {mean}; {names} may be as good.").format(
+        _("By {by} {bot} is rated best, mean {mean}; {names} may be as good.").format(
             by=by, bot=title, mean=mean, names=names
         ),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.db.models import QuerySet
 
+from evaluation.analysis.comparisons import means_compared
 from evaluation.ratings import Dimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
@@ -167,14 +168,9 @@ class StudyData:
 
     @cached_property
     def rated_bots(self) -> list[str]:
-        """Ids of bots with a rating of the headline, best mean first."""
-        means = {}
-        for bot in self.bots:
-            mine = self.values[self.bot == bot]
-            mine = mine[np.isfinite(mine)]
-            if len(mine):
-                means[bot] = float(mine.mean())
-        return sorted(means, key=lambda bot: (-means[bot], bot))
+        """Ids of bots with a rating of the headline, best first in the order of all comparisons."""
+        means = means_compared(self.ratings)
+        return sorted(means.keys() & self.bots.keys(), key=lambda bot: (-means[bot], bot))
 
     @cached_property
     def per_conversation(self) -> pd.DataFrame:

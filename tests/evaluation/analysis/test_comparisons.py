@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.comparisons import Comparisons, bot_means, compare, verdict
+from evaluation.analysis.comparisons import (
+    Comparisons,
+    bot_means,
+    compare,
+    means_compared,
+    verdict,
+)
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
@@ -105,6 +111,29 @@ def test_means_are_those_of_the_values() -> None:
     assert found.n_ratings["x"] == 1
     json.dumps(found.to_json(), allow_nan=False)
     assert "quality" in found.summary()
+
+
+def test_there_is_one_order_whichever_test_decides() -> None:
+    """A lenient rater who rated one bot only lifts its plain mean, and not its place."""
+    table = pd.DataFrame(
+        [
+            (bot, rater, 3 + (bot == "b") * 0.5 + kind + number % 2)
+            for bot in "ab"
+            for rater, kind in (("r", 0), ("s", 0), ("t", 1), ("u", 0))
+            for number in range(3)
+        ]
+        + [("a", "kind", 7), ("a", "kind", 6)] * 6,
+        columns=["bot", "rater", "quality"],
+    ).assign(conversation=lambda rows: np.arange(len(rows)))
+    read = Ratings.from_frame(table, ["quality"], scale=(1, 7))
+    plain = table.groupby("bot")["quality"].mean()
+    assert plain["a"] > plain["b"]
+    for ratings_ in (read, replace(read, is_collecting=True)):
+        found = compare(ratings_, plans=False)
+        assert found.order == ("b", "a")
+        assert found.means == pytest.approx(means_compared(ratings_))
+    unnamed = replace(read, rater=np.full(len(read), None, dtype=object))
+    assert compare(unnamed).to_json()["unit"] == "conversations"
 
 
 def test_a_plan_holds_for_the_pair_that_spreads_most() -> None:

@@ -28,6 +28,7 @@ from webapp.dashboard.wording.sections import (
 from webapp.dashboard.wording.verdicts import (
     by_units,
     deciding_sentences,
+    one_look,
     overall_verdict,
     pair_verdict,
     ranking_verdicts,
@@ -35,6 +36,7 @@ from webapp.dashboard.wording.verdicts import (
 )
 from webapp.ratings.summary import StudySummary
 from webapp.results.study_data import StudyFrame
+from webapp.studies.places import is_collecting
 
 
 def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
@@ -51,6 +53,7 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
             answers_figure(answers, frame.headline, frame.bots),
         ],
         tables=[] if summary.means is None else [_distributions(frame, summary.means)],
+        how=[one_look()] if is_collecting(frame.study) else [],
     )
 
 
@@ -203,7 +206,15 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         note=_(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
             "smallest difference that would matter to you."
-        ),
+        )
+        + (f" {_plans_one_look()}" if compared.test == "always" else ""),
+    )
+
+
+def _plans_one_look() -> str:
+    """Say of plans beside a growing study which test they are for."""
+    return _(
+        "Plans are for one look by the fixed-sample test, when the study has all its ratings: who looks on the way needs more."
     )
 
 
@@ -247,6 +258,8 @@ def planning_table(
         )
     if worth is not None:
         note = f"{note} {_prediction(frame, worth)}".strip()
+    if is_collecting(frame.study):
+        note = f"{note} {_plans_one_look()}".strip()
     return NamedTable(
         "planning",
         _("How many raters for a difference that matters?")
@@ -333,18 +346,18 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     of_all = frame.headline.key == MEAN_KEY
     if found.low is None:
         words = (
-            _("{name} has the highest mean of all dimensions: {mean} of {most} ({why}).")
+            _("{name} is rated best, with a mean of all dimensions of {mean} of {most} ({why}).")
             if of_all
-            else _("{name} has the highest mean {what}: {mean} of {most} ({why}).")
+            else _("{name} is rated best, with a mean {what} of {mean} of {most} ({why}).")
         )
     else:
         words = (
             _(
-                "{name} has the highest mean of all dimensions: {mean} of {most}, {level} interval {low} to {high}."
+                "{name} is rated best, with a mean of all dimensions of {mean} of {most}, {level} interval {low} to {high}."
             )
             if of_all
             else _(
-                "{name} has the highest mean {what}: {mean} of {most}, {level} interval {low} to {high}."
+                "{name} is rated best, with a mean {what} of {mean} of {most}, {level} interval {low} to {high}."
             )
         )
     return words.format(

@@ -190,8 +190,19 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         )
     partial = result["partial_r"] or {}
     if partial.get("r") is not None:
-        why = _("What is left when turns and words, as logarithms, are taken into account.")
+        why = _with_ends(
+            _("What is left when turns and words, as logarithms, are taken into account."), partial
+        )
         rows.append(Check(_("r given the length of conversations"), share(partial["r"]), why))
+    within = result["within_bots"] or {}
+    if within.get("r") is not None:
+        why = _with_ends(
+            _("Of single conversations with {target}, less their bots’ means.").format(
+                target=result["target"].replace(",", ", ").replace("_", " ")
+            ),
+            within,
+        )
+        rows.append(Check(_("r of conversations within bots"), share(within["r"]), why))
     worth = worth_in_words(result.get("ratings_worth"))
     if worth is not None:
         rows.append(Check(_("What a prediction is worth, median over bots"), *worth))
@@ -201,6 +212,17 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         told = why.format(share=percent(found["share_flat_prior"]))
         rows.append(Check(title.format(name=name), percent(found["share"]), told))
     return rows
+
+
+def _with_ends(why: str, found: Mapping[str, Any]) -> str:
+    """Return the words with the interval of a correlation before them, or why it has none."""
+    if found.get("ci95"):
+        ends = _("95 %: {ends}.").format(ends=span(*found["ci95"], shares=True))
+    elif found.get("reason"):
+        ends = _("No interval: {why}.").format(why=said(found["reason"]))
+    else:
+        return why
+    return f"{ends} {why}"
 
 
 def _r(levels: Mapping[str, Any] | None) -> float | None:

@@ -23,6 +23,7 @@ from webapp.dashboard.wording.sections import (
     share_cell,
     span_cell,
 )
+from webapp.dashboard.wording.verdicts import one_look
 from webapp.ratings.bots import BotInfo
 
 Bots = Mapping[str, BotInfo]
@@ -72,7 +73,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         [(titles[one.question], _("Single replies"), one) for one in found.kappas],
         found.level,
     )
-    section.tables.append(_noted(kappas, _one_look()) if found.is_collecting else kappas)
+    section.tables.append(_noted(kappas, one_look()) if found.is_collecting else kappas)
     return section
 
 
@@ -251,7 +252,7 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         "leave open."
     ).format(level=level)
     if found.is_collecting:
-        method = f"{method} {_one_look()}"
+        method = f"{method} {one_look()}"
     return NamedTable(
         "strengths",
         _("Strength of the bots by {name}").format(name=title.lower()),
@@ -259,11 +260,6 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         method=method,
         note=_held_note(held, level) if held else "",
     )
-
-
-def _one_look() -> str:
-    """Say of intervals beside always-valid ones that they are none."""
-    return _("The intervals hold for one look, when the study has all its ratings.")
 
 
 def _rank_cell(best: int, worst: int) -> Cell:

@@ -18,9 +18,11 @@ from webapp.dashboard.wording.sections import (
     share_cell,
     span_cell,
 )
+from webapp.dashboard.wording.verdicts import one_look
 from webapp.results.powered import HYBRID, StudyPowered
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.metrics import metric_titles
+from webapp.studies.places import is_collecting
 
 
 def predictor_title(name: str) -> str:
@@ -82,6 +84,16 @@ def _gained(means: PoweredMeans) -> str:
 def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     ends = percent(means.level)
+    alone = {
+        "raters": _("one rater only"),
+        "conversations": _("one conversation only"),
+        "raters_and_conversations": _("one rater or unnamed conversation only"),
+    }[means.units]
+    clusters = {
+        "raters": _("clustered by rater"),
+        "conversations": _("clustered by conversation, for raters are not named"),
+        "raters_and_conversations": _("clustered by rater, or conversation where nobody is named"),
+    }[means.units]
     headers = [Header(_("Bot"))]
     headers += [
         Header(text, numeric=True)
@@ -102,7 +114,7 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
                 count_cell(one.n),
                 count_cell(one.n_unrated),
                 number_cell(one.ratings, digits),
-                span_cell(one.ratings_low, one.ratings_high, digits, why=_("one rater only")),
+                span_cell(one.ratings_low, one.ratings_high, digits, why=alone),
                 number_cell(one.mean, digits, why),
                 span_cell(one.low, one.high, digits, why=why),
                 share_cell(one.saved, why=why or _("the ratings do not vary")),
@@ -116,11 +128,12 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         Table(headers, rows),
         method=_(
             "Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {by}, weighted anew for each bot. Both "
-            "intervals by Student’s t, clustered by rater. Ratings saved: the share of the ratings that the same precision "
+            "intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings that the same precision "
             "would do without; below 0 where predictions cost precision."
-        ).format(by=_named(means.by)),
+        ).format(by=_named(means.by), clusters=clusters),
         note=_(
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the best of "
             "many looks better than it is."
-        ),
+        )
+        + (f" {one_look()}" if is_collecting(frame.study) else ""),
     )

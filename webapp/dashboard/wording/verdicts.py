@@ -92,6 +92,11 @@ def _need(found: Comparison, compared: Comparisons) -> str:
     return _("How many would do is unknown.")
 
 
+def one_look() -> str:
+    """Say of intervals beside a growing study that the always-valid ones are others."""
+    return _("The intervals hold for one look, when the study has all its ratings.")
+
+
 def test_said(compared: Comparisons) -> str:
     """Name the test by which bots are told apart: one for looks at any time while a study collects."""
     return test_named(compared.test, compared.alpha)

@@ -185,7 +185,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     best = next(bot for bot in summary.bots if bot.bot.bot_id == data.rated_bots[0])
     found = best.intervals["quality"]
     assert (
-        f"{best.bot.title} has the highest mean quality: {figure(found.mean)} of 7, 90 % interval "
+        f"{best.bot.title} is rated best, with a mean quality of {figure(found.mean)} of 7, 90 % interval "
         f"{figure(found.low)} to {figure(found.high)}." in told
     )
 
@@ -480,6 +480,7 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     assert data is not None
     notebook = compare(data.ratings, plans=False)
     assert notebook == summary.compared
+    assert tuple(data.rated_bots) == notebook.order
     assert told_apart(data.per_conversation, ["quality"], data.ratings).pairs == notebook.told_apart
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS

@@ -63,8 +63,15 @@ def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
 
 def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     view = hybrid_view(result, {}, lambda bot: "")
-    # This version says nothing of where a mean is expected.
-    assert not {"hybrid-combined", "hybrid-expected"} & {table.id for table in view.tables}
+    # This version states nothing of a true mean: where a mean is expected is known by the errors of the others.
+    assert "hybrid-combined" not in {table.id for table in view.tables}
+    expected = next(table for table in view.tables if table.id == "hybrid-expected")
+    assert "by how far the predictions of the other bots are off" in expected.method
+    for row in expected.table.rows:
+        assert row[4].text == "–"
+        assert row[5].text.startswith("[")
+    assert view.scatter.method.endswith("Lines: 90 % intervals of people’s means.")
+    assert {row[5].text for row in view.scatter.table.rows} == {"–"}
     assert view.verdict == verdict_text(result["verdict"])
     assert "more than chance" in view.verdict
     rows = {row.title: row for row in view.checks}
@@ -121,8 +128,8 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     assert view.unrated is not None
     assert "only the order counts" in view.unrated.method
     (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
-    (row,) = table.table.rows
-    assert (row[0].text, row[3].text) == ("<new>", "–")
+    (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
+    assert row[3].text == "–"
     assert table.note == (
         "<new>: self-play lies beyond the rated bots in paper, and only 2 bots have ratings and self-play to check it "
         "by; 4 others are needed."
