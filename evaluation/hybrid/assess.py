@@ -42,9 +42,10 @@ from evaluation.hybrid.levels import (
     unseen_interval,
 )
 from evaluation.hybrid.mixture import Mixture
+from evaluation.hybrid.restated import ranked, with_errors
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
 from evaluation.hybrid.selfplay_values import FromSelfPlay, from_selfplay
-from evaluation.hybrid.values import Interval95, Values, intervals_by_errors, values_of
+from evaluation.hybrid.values import Interval95, Values, values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.hybrid.worth import worth_of
 from evaluation.reasons import Reason
@@ -94,7 +95,7 @@ def assess(
     )
     bots = _bot_results(fit, design, played, from_played, seed, elsewhere=elsewhere)
     if fit.means is None and not elsewhere:
-        bots = _with_errors(bots, _bot_scores(replace(fit, intercept="fold"), design))
+        bots = with_errors(bots, _bot_scores(replace(fit, intercept="fold"), design))
     rated = None if design is None else design.rows(np.isfinite(design.y))
     if rated is None or not len(rated.y):
         why = Reason("no_rated_conversation", "no conversation has a rating")
@@ -190,7 +191,7 @@ def assess(
         n_conversations=0 if rated is None else len(rated.y),
         n_bots=0 if rated is None else len(set(rated.bots)),
         coefficients=coefficients_of(fit.features, list(fit.folds.values()), fit.scale),
-        bots=_ranked(bots) if elsewhere else bots,
+        bots=ranked(bots) if elsewhere else bots,
         conversation_level=conversation_level,
         bot_level=bot_level,
         selfplay=selfplay,
@@ -238,44 +239,6 @@ def assess(
         ),
         predictions={} if elsewhere else predictions,
     )
-
-
-def _with_errors(
-    bots: Mapping[str, BotResult], predicted: Mapping[str, float]
-) -> dict[str, BotResult]:
-    """Return the bots with intervals by the errors of the others, for a fit that states none of its own.
-
-    Args:
-        predicted: by the fold's own intercept.
-    """
-    human = {bot: one.human_mean for bot, one in bots.items() if one.human_mean is not None}
-    found = intervals_by_errors(predicted, human, {bot: one.n for bot, one in bots.items()})
-    return {bot: replace(one, expected=found.get(bot)) for bot, one in bots.items()}
-
-
-def _ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
-    """Return the bots with their places by the predictions, and without the values predicted."""
-    ranks = [
-        _ranks({bot: value for bot, one in bots.items() if (value := read(one)) is not None})
-        for read in (lambda one: one.predicted, lambda one: one.predicted_selfplay)
-    ]
-    return {
-        bot: replace(
-            one,
-            predicted=None,
-            predicted_selfplay=None,
-            rank=ranks[0].get(bot),
-            rank_selfplay=ranks[1].get(bot),
-        )
-        for bot, one in bots.items()
-    }
-
-
-def _ranks(values: Mapping[str, float]) -> dict[str, int]:
-    """Return places, 1 for the highest; equals share the better place."""
-    return {
-        bot: 1 + sum(other > value for other in values.values()) for bot, value in values.items()
-    }
 
 
 def _values(
