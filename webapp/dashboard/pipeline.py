@@ -1,33 +1,41 @@
 """The line on a study's overview: collect, metrics, self-play, fit, report; each with its state, and what is best done next.
 
-States are read off the newest job of each kind and off what has come since, in a few queries that read no answers.
+States are read off the jobs and off what has come since, in a few queries that read no answers. A fit is behind where
+every other page says so, and a report is current where its own page does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.hybrid.baselines import MIN_BOTS
-from webapp.bots.selectors import bot_available_ids
+from webapp.bots.selectors import bot_available_ids, bot_find, bot_name
 from webapp.conversations.models import Conversation
+from webapp.dashboard.report_files import report_newest, report_state
 from webapp.dashboard.selectors import BotProgress, StudyCards, study_runs
 from webapp.dashboard.templatetags.dashboard import in_words
 from webapp.dashboard.wording.hybrid_verdict import verdict_in_brief
 from webapp.ratings.models import Rating
-from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
+from webapp.runs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun, State
+from webapp.runs.selectors.fits import fit_is_behind, fit_leading
 from webapp.runs.selectors.jobs import job_progress
 from webapp.runs.selectors.metrics import metrics_find
 from webapp.studies.models import Study
 
 SELFPLAY_EACH = 100
 """Conversations of each bot with itself that the overview's button asks for, as the paper had."""
+
+_LOOKED_AT = 20
+"""So many of the newest jobs are looked at for one that tells how long the next will take."""
 
 _PAGES = {"selfplay": "study_selfplay", "metrics": "study_metrics", "hybrid": "study_hybrid"}
 """Of a study, where the jobs of a kind are asked for with other settings."""
@@ -42,12 +50,14 @@ class Stage:
     Attributes:
         tone: done; now: the one that is next; running; bad: its job failed; later.
         words: its state.
+        when: what stands was done; None where nothing does.
     """
 
     title: str
     href: str
     tone: Tone
     words: str
+    when: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,38 +96,63 @@ class _Found:
     n_wanted: int
     rated_bots: int
     playable: tuple[str, ...]
-    measured: MetricRun | None
-    n_metrics: tuple[int, int]
-    n_unmeasured: int
+    collected_at: datetime | None
+    measured: _Measured
     played: SelfPlayRun | None
+    replaced: tuple[str, ...]
     fit: HybridFit | None
+    asked_fit: HybridFit | None
+    is_behind: bool
     n_unfitted: int
+    report: Job | None
+    report_is_current: bool
 
     @property
     def failed(self) -> JobBase | None:
-        """A job that failed or was stopped, unless a fit has come through since."""
-        fitted_at = self.fit.created_at if self.fit and self.fit.state == State.DONE else None
-        for job in (self.played, self.measured, self.fit):
-            if job is not None and job.can_go_on and not (fitted_at and job.created_at < fitted_at):
-                return job
+        """A job that failed or was stopped and without which something is missing or old."""
+        played, measured, fit = self.played, self.measured.job, self.asked_fit
+        is_past = played and self.fit and played.created_at < self.fit.created_at
+        if played is not None and played.can_go_on and not is_past:
+            return played
+        if measured is not None and measured.can_go_on and not self.is_measured:
+            return measured
+        if fit is not None and fit.can_go_on and not self.is_fitted:
+            return fit
         return None
 
     @property
     def running(self) -> JobBase | None:
         """A job that is under way."""
-        jobs = (self.played, self.measured, self.fit)
+        jobs = (self.played, self.measured.job, self.asked_fit)
         return next((job for job in jobs if job is not None and not job.is_over), None)
 
     @property
     def is_measured(self) -> bool:
         """Whether every finished conversation has every usual metric."""
-        done, wanted = self.n_metrics
-        return bool(self.n_chats) and done == wanted and not self.n_unmeasured
+        measured = self.measured
+        return bool(self.n_chats) and measured.n_done == measured.n_usual and not measured.n_since
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the newest fit is of all ratings."""
-        return self.fit is not None and self.fit.state == State.DONE and not self.n_unfitted
+        """Whether the leading fit is of the ratings as they are."""
+        return self.fit is not None and not self.is_behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """How the usual metrics stand.
+
+    Attributes:
+        job: the newest that was asked for any of them.
+        n_done: of the usual ones, those that a job has computed.
+        n_since: finished conversations that are newer than the job of one of these.
+    """
+
+    job: MetricRun | None
+    n_done: int
+    n_usual: int
+    n_since: int
+    done_at: datetime | None
 
 
 def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Pipeline:
@@ -137,35 +172,80 @@ def selfplay_bots(study: Study) -> list[str]:
 
 
 def _found(study: Study, cards: StudyCards, progress: list[BotProgress]) -> _Found:
-    measured = MetricRun.objects.filter(study=study).first()
-    finished = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
-    usual = {metric.name for metric in metrics_find()}
-    n_done = len(usual & set(measured.metrics)) if measured and measured.state == State.DONE else 0
-    later = Q(ended_at__gt=measured.created_at) if measured else Q()
-    if measured:  # imported conversations have no end of their own
-        later |= Q(created_at__gt=measured.created_at)
-    fit = HybridFit.objects.filter(study=study).defer("result", "kept", "predictions").first()
-    ratings = Rating.objects.filter(conversation__study=study, conversation__is_synthetic=False)
+    chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
+    newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at")))["at"]
+    fit = fit_leading(study)
+    asked = HybridFit.objects.filter(study=study).exclude(request__has_key="without")
+    since = Rating.objects.none()
+    if fit is not None:
+        since = Rating.objects.filter(
+            conversation__study=fit.train_study or study,
+            conversation__is_synthetic=False,
+            # None was changed before it came, and that is in an index.
+            updated_at__gt=fit.created_at,
+            created_at__gt=fit.created_at,
+        )
     playable = tuple(selfplay_bots(study))
     runs = [run for run in study_runs(study) if set(playable) & set(run.plan.get("bots", []))]
+    report = report_newest(study)
     return _Found(
         study=study,
         n_chats=cards.n_completed,
         n_wanted=cards.n_wanted,
         rated_bots=sum(1 for bot in progress if bot.n_completed),
         playable=playable,
-        measured=measured,
-        n_metrics=(n_done, len(usual)),
-        n_unmeasured=finished.filter(later).count(),
+        collected_at=newest,
+        measured=_measured_now(study),
         played=runs[0] if runs else None,
+        replaced=_replaced(runs[0], playable) if runs else (),
         fit=fit,
-        n_unfitted=_since(ratings, fit.created_at) if fit else 0,
+        asked_fit=asked.defer("result", "kept", "predictions").first(),
+        is_behind=fit is not None and fit_is_behind(fit),
+        n_unfitted=since.count(),
+        report=report,
+        report_is_current=report is not None
+        and report.key.endswith(f":{report_state(study).digest}"),
     )
 
 
-def _since(ratings: QuerySet[Rating], when: datetime) -> int:
-    """Count the ratings that have come since; none was changed before it came, and that is in an index."""
-    return ratings.filter(updated_at__gt=when, created_at__gt=when).count()
+def _measured_now(study: Study) -> _Measured:
+    """Return how the usual metrics stand: each by the newest job that computed it; jobs of others decide nothing."""
+    usual = {metric.name for metric in metrics_find()}
+    asked = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
+    by_metric: dict[str, MetricRun] = {}
+    for run in asked:
+        if run.state == State.DONE:
+            for name in usual & set(run.metrics):
+                by_metric.setdefault(name, run)
+    n_since = 0
+    if by_metric:
+        oldest = min(run.created_at for run in by_metric.values())
+        # Imported conversations have no end of their own.
+        later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
+        n_since = Conversation.objects.filter(
+            later, study=study, state=Conversation.State.COMPLETED
+        ).count()
+    return _Measured(
+        job=asked[0] if asked else None,
+        n_done=len(by_metric),
+        n_usual=len(usual),
+        n_since=n_since,
+        done_at=max((_done_at(run) for run in by_metric.values()), default=None),
+    )
+
+
+def _done_at(job: JobBase) -> datetime:
+    return job.ended_at or job.created_at
+
+
+def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
+    """Return those bots of a run that have another version now."""
+    planned = run.plan.get("identities", {})
+    return tuple(
+        bot_id
+        for bot_id in playable
+        if bot_id in planned and planned[bot_id]["key"] != bot_find(bot_id).identity.key
+    )
 
 
 def _stages(found: _Found, coming: Next) -> list[Stage]:
@@ -182,11 +262,29 @@ def _stages(found: _Found, coming: Next) -> list[Stage]:
         ("fit", _("Fit"), reverse("dashboard:study_hybrid", args=key), _fitted(found)),
         ("report", _("Report"), reverse("dashboard:study_report", args=key), _reported(found)),
     ]
-    now = _stage_of(coming, found)
+    now, when = _stage_of(coming, found), _when(found)
     return [
-        Stage(title, href, "now" if name == now and tone == "later" else tone, words)
+        Stage(
+            title,
+            href,
+            "now" if name == now and tone == "later" else tone,
+            words,
+            when[name] if tone not in ("running", "bad") or name == "collect" else None,
+        )
         for name, title, href, (tone, words) in told
     ]
+
+
+def _when(found: _Found) -> dict[str, datetime | None]:
+    """Return by stage when what stands of it was done."""
+    played = found.played
+    return {
+        "collect": found.collected_at,
+        "metrics": found.measured.done_at,
+        "selfplay": _done_at(played) if played is not None and played.state == State.DONE else None,
+        "fit": _done_at(found.fit) if found.fit is not None else None,
+        "report": _done_at(found.report) if found.report is not None else None,
+    }
 
 
 def _stage_of(coming: Next, found: _Found) -> str:
@@ -211,15 +309,16 @@ def _collected(found: _Found) -> tuple[Tone, str]:
 
 
 def _measured(found: _Found) -> tuple[Tone, str]:
-    job, (n_done, n_usual) = found.measured, found.n_metrics
+    measured = found.measured
+    job = measured.job
     if job is None or not found.n_chats:
         return "later", _("none yet")
-    if job.state != State.DONE:
+    words = _("%(n)d of %(all)d") % {"n": measured.n_done, "all": measured.n_usual}
+    if not job.is_over or (job.can_go_on and not found.is_measured):
         return _at_work(job)
-    words = _("%(n)d of %(all)d") % {"n": n_done, "all": n_usual}
     if found.is_measured:
         return "done", _("%(words)s, all current") % {"words": words}
-    return "later", _older(words, found.n_unmeasured)
+    return "later", _older(words, measured.n_since)
 
 
 def _played(found: _Found) -> tuple[Tone, str]:
@@ -228,6 +327,13 @@ def _played(found: _Found) -> tuple[Tone, str]:
         if job.state != State.DONE:
             return _at_work(job)
         n = job.n_done
+        if found.replaced:
+            words = ngettext(
+                "%(n)d conversation, before a newer version of %(bots)s",
+                "%(n)d conversations, before a newer version of %(bots)s",
+                n,
+            )
+            return "later", words % {"n": n, "bots": ", ".join(map(bot_name, found.replaced))}
         return "done", ngettext("%(n)d conversation", "%(n)d conversations", n) % {"n": n}
     if not found.playable:
         return "later", _("its bots do not run here")
@@ -239,22 +345,29 @@ def _played(found: _Found) -> tuple[Tone, str]:
 
 
 def _fitted(found: _Found) -> tuple[Tone, str]:
-    job = found.fit
-    if job is None:
+    asked, fit = found.asked_fit, found.fit
+    if asked is not None and (not asked.is_over or (asked.can_go_on and not found.is_fitted)):
+        return _at_work(asked)
+    if fit is None:
         if found.rated_bots < MIN_BOTS:
             return "later", _("needs %(n)d rated bots") % {"n": MIN_BOTS}
         return "later", _("none yet")
-    if job.state != State.DONE:
-        return _at_work(job)
+    preset = str(fit.request.get("preset", ""))
+    if not found.is_behind:
+        return "done", _("%(preset)s, current") % {"preset": preset}
     if found.n_unfitted:
-        return "later", _older(str(job.request.get("preset", "")), found.n_unfitted)
-    return "done", _("%(preset)s, current") % {"preset": job.request.get("preset", "")}
+        return "later", _older(preset, found.n_unfitted)
+    return "later", _("%(preset)s, before ratings were changed") % {"preset": preset}
 
 
 def _reported(found: _Found) -> tuple[Tone, str]:
     if not found.n_chats:
         return "later", _("nothing to tell yet")
-    return ("done", _("with the fit")) if found.is_fitted else ("later", _("draft without a fit"))
+    if found.report is None:
+        return "later", _("none yet") if found.is_fitted else _("draft without a fit")
+    if found.report_is_current:
+        return "done", _("current")
+    return "later", _("before the data changed")
 
 
 def _older(words: str, n: int) -> str:
@@ -304,7 +417,7 @@ def _next(found: _Found) -> Next:
         n_all = len(found.playable) * SELFPLAY_EACH
         words = _("%(n)d short conversations%(time)s. Then metrics and fit run by themselves.") % {
             "n": n_all,
-            "time": _taking(found, n_all),
+            "time": _taking(_played_s(n_all)),
         }
         return Next(
             _("Let the bots talk to themselves"),
@@ -316,7 +429,10 @@ def _next(found: _Found) -> Next:
     if can_fit and not (found.is_measured and found.is_fitted):
         return Next(
             _("Compute metrics and fit the hybrid metric"),
-            _("Then this page says how well it predicts what people said of a bot."),
+            _(
+                "%(chats)s%(time)s. Then this page says how well it predicts what people said of a bot."
+            )
+            % {"chats": _collected(found)[1], "time": _taking(_analysed_s(found))},
             _("Compute metrics and fit"),
             "analyse",
             settings_href=reverse("dashboard:study_hybrid", args=key),
@@ -338,21 +454,57 @@ def _next(found: _Found) -> Next:
         words = _("The results are of all conversations that are here.")
         href = reverse("dashboard:study_bots", args=key)
         return Next(_("Everything is current"), words, _("Compare the bots"), href=href)
-    result = HybridFit.objects.values_list("result", flat=True).get(pk=found.fit.pk) or {}
+    result = found.fit.result or {}
+    is_told = found.report_is_current
     return Next(
-        _("Everything is current"),
+        _("Everything is current") if is_told else _("Make the report"),
         verdict_in_brief(result.get("verdict")),
-        _("Read the report"),
+        _("Read the report") if is_told else _("Go to the report"),
         href=reverse("dashboard:study_report", args=key),
         settings_href=reverse("dashboard:study_hybrid", args=key),
     )
 
 
-def _taking(found: _Found, n_conversations: int) -> str:
-    """Return about how long so many conversations take, by the newest run of any bots; empty where none tells."""
-    runs = SelfPlayRun.objects.filter(state=State.DONE, n_done__gt=0, started_at__isnull=False)
-    newest = runs.first()
-    if newest is None or newest.ended_at is None or newest.started_at is None:
-        return ""
-    each_s = (newest.ended_at - newest.started_at).total_seconds() / newest.n_done
-    return _(", about %(time)s") % {"time": in_words(each_s * n_conversations)}
+def _taking(seconds: float | None) -> str:
+    """Return about how long something takes, to stand within a sentence; empty where nothing tells."""
+    return "" if seconds is None else _(", about %(time)s") % {"time": in_words(seconds)}
+
+
+def _lasted_s(job: JobBase | None) -> float | None:
+    """Return how long a job took, without its wait for a worker."""
+    if job is None or job.started_at is None or job.ended_at is None:
+        return None
+    return (job.ended_at - job.started_at).total_seconds()
+
+
+def _played_s(n_conversations: int) -> float | None:
+    """Return the seconds of so many conversations, by the newest run of any bots."""
+    run = SelfPlayRun.objects.filter(state=State.DONE, n_done__gt=0).first()
+    lasted = _lasted_s(run)
+    return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
+
+
+def _analysed_s(found: _Found) -> float | None:
+    """Return the seconds of what is missing of metrics and fit, by the newest jobs of any study that did such work.
+
+    None where no earlier job tells one of them: half of the time would mislead.
+    """
+    parts: list[float | None] = []
+    if not found.is_measured:
+        parts.append(_measured_s(found))
+    if found.rated_bots >= MIN_BOTS:
+        done = HybridFit.objects.filter(state=State.DONE, request__applies_kept_fit=False)
+        parts.append(_lasted_s(done.defer("result", "kept", "predictions").first()))
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def _measured_s(found: _Found) -> float | None:
+    """Return the seconds of the usual metrics of the conversations that lack some, by a job of at least as many metrics."""
+    measured = found.measured
+    n = found.n_chats if measured.n_done < measured.n_usual else measured.n_since
+    done = MetricRun.objects.filter(state=State.DONE, n_done__gt=0)[:_LOOKED_AT]
+    for run in done:
+        lasted = _lasted_s(run)
+        if len(run.metrics) >= measured.n_usual and lasted is not None:
+            return lasted / run.n_done * n
+    return None

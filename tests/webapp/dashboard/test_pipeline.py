@@ -15,10 +15,14 @@ from django.utils import timezone
 
 from evaluation.metrics.registry import metric_defaults
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
+from webapp.dashboard.report_files import report_ask, report_path
+from webapp.ratings.models import Rating
 from webapp.runs.engine import job_do
-from webapp.runs.models import HybridFit, MetricRun, SelfPlayRun, State
+from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun, State
 from webapp.runs.services.jobs import job_fail
+from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
@@ -129,11 +133,25 @@ def test_results_that_newer_chats_overtook_say_so(staff: Client) -> None:
     study = imported("a", "b", "c")
     usual = [metric.name for metric in metric_defaults()]
     MetricRun.objects.create(study=study, metrics=usual, state=State.DONE)
-    HybridFit.objects.create(study=study, request={"preset": "paper"}, state=State.DONE)
+    HybridFit.objects.create(study=study, request={"preset": "paper"}, state=State.DONE, result={})
     stages, box = line(staff)
     assert stages[1] == ("done", f"{len(usual)} of {len(usual)}, all current")
     assert stages[3] == ("done", "paper, current")
+    assert stages[4] == ("now", "none yet")
+    assert "Make the report" in box
+    job = report_ask(study=study)
+    report_path(job).parent.mkdir(parents=True, exist_ok=True)
+    report_path(job).write_bytes(b"")
+    Job.objects.update(state=State.DONE)
+    stages, box = line(staff)
+    assert stages[4] == ("done", "current")
     assert "Everything is current" in box
+    rating = Rating.objects.first()
+    assert rating is not None
+    rating.save()
+    stages, box = line(staff)
+    assert stages[3][1] == "paper, before ratings were changed"
+    assert stages[4] == ("later", "before the data changed")
     MetricRun.objects.update(metrics=usual[:2])
     assert line(staff)[0][1] == ("now", f"2 of {len(usual)}")
     MetricRun.objects.update(metrics=usual)
@@ -144,6 +162,65 @@ def test_results_that_newer_chats_overtook_say_so(staff: Client) -> None:
     assert stages[1][1].endswith("before 3 newer chats")
     assert stages[3][1] == "paper, before 3 newer chats"
     assert "Compute metrics and fit" in box
+
+
+@pytest.mark.parametrize("state", [State.DONE, State.FAILED])
+def test_another_metric_changes_nothing(staff: Client, state: str) -> None:
+    study = imported("a", "b", "c")
+    usual = [metric.name for metric in metric_defaults()]
+    MetricRun.objects.create(study=study, metrics=usual[:3], state=State.DONE)
+    MetricRun.objects.create(study=study, metrics=usual[3:], state=State.DONE)
+    HybridFit.objects.create(study=study, request={"preset": "paper"}, state=State.DONE, result={})
+    before = line(staff)
+    assert before[0][1] == ("done", f"{len(usual)} of {len(usual)}, all current")
+    assert "vader" not in usual
+    MetricRun.objects.create(study=study, metrics=["vader"], state=state)
+    assert line(staff) == before
+    MetricRun.objects.create(study=study, metrics=usual[:1], state=State.FAILED)
+    HybridFit.objects.create(study=study, request={"preset": "strong"}, state=State.FAILED)
+    assert line(staff) == before, "what failed had been done before"
+
+
+def test_a_fit_without_some_people_is_not_the_leading_one(staff: Client) -> None:
+    study = imported("a", "b", "c")
+    for request in ({"preset": "paper"}, {"preset": "strong", "without": ["fast"]}):
+        HybridFit.objects.create(study=study, request=request, state=State.DONE, result={})
+    assert line(staff)[0][3] == ("done", "paper, current")
+
+
+def test_self_play_of_another_version_says_so(staff: Client) -> None:
+    study = make_study("s", bots=["eliza", "parrot"])
+    rated(study, "eliza")
+    run = run_create(bots=["eliza", "parrot"], n_conversations=1, enqueue=False)
+    SelfPlayRun.objects.update(state=State.DONE, n_done=2)
+    assert line(staff)[0][2] == ("done", "2 conversations")
+    run.plan["identities"]["parrot"]["key"] = "of before"
+    run.save(update_fields=["plan"])
+    assert line(staff)[0][2] == (
+        "later",
+        f"2 conversations, before a newer version of {bot_name('parrot')}",
+    )
+
+
+def test_times_are_told_by_earlier_jobs(staff: Client) -> None:
+    study, now = imported("a", "b", "c"), timezone.now()
+    assert "about" not in line(staff)[1]
+    usual = [metric.name for metric in metric_defaults()]
+    lasting: dict[str, Any] = {"state": State.DONE, "started_at": now, "n_done": 10}
+    other = make_study("t")
+    MetricRun.objects.create(
+        study=other, metrics=usual, ended_at=now + timedelta(seconds=100), **lasting
+    )
+    assert "about" not in line(staff)[1], "nobody knows how long a fit takes"
+    asked = {"preset": "strong", "applies_kept_fit": False}
+    fit: dict[str, Any] = {"study": other, "request": asked}
+    HybridFit.objects.create(**fit, ended_at=now + timedelta(seconds=210), **lasting)
+    assert "3 conversations, about 4 minutes." in line(staff)[1]  # 3 x 10 s and 210 s
+    MetricRun.objects.create(
+        study=study, metrics=usual, state=State.DONE, ended_at=now - timedelta(hours=2)
+    )
+    html = staff.get("/dashboard/studies/s/").content.decode()
+    assert "2\xa0hours ago</time>" in html
 
 
 def test_from_an_uploaded_file_to_the_verdict_in_two_clicks(staff: Client) -> None:
