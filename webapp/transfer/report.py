@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from evaluation.formats.base import Skipped
 
@@ -28,6 +29,16 @@ class ImportReport:
         if self.n_skipped <= MAX_REPORTED:
             self.skipped.append(skipped)
 
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> ImportReport:
+        """Return the report that `as_dict` wrote."""
+        return cls(
+            conversations=stored["conversations"],
+            ratings=stored["ratings"],
+            skipped=[Skipped(item["line"], item["reason"]) for item in stored["skipped"]],
+            n_skipped=stored.get("n_skipped", len(stored["skipped"])),
+        )
+
     def as_dict(self) -> dict[str, object]:
         """Return the JSON of `import_conversations`."""
         listed = sorted(self.skipped, key=lambda item: item.line)
@@ -37,5 +48,6 @@ class ImportReport:
         return {
             "conversations": self.conversations,
             "ratings": self.ratings,
+            **({"n_skipped": self.n_skipped} if rest else {}),
             "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
         }

@@ -20,6 +20,7 @@ from webapp.runs import engine
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.runs.services.jobs import job_create
+from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +54,15 @@ def test_a_large_upload_is_a_job(
     assert Rating.objects.get().answers == {"quality": 4}
     assert Conversation.objects.get().language == "de"
     assert list((tmp_path / "imports").iterdir()) == []
-    assertContains(staff.get(page), "&quot;conversations&quot;: 1")
+    html = staff.get(page).content.decode()
+    assert "1 record was left out" in html
+    assert 'action="/dashboard/studies/imp/analyse/"' in html
+    assert 'href="/dashboard/studies/imp/">Open the study' in html
+    assert "&quot;conversations&quot;" not in html
+    Study.objects.all().delete()
+    html = staff.get(page).content.decode()
+    assert "1 record was left out" in html
+    assert "/dashboard/studies/imp/" not in html
 
 
 def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report(

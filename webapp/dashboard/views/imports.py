@@ -32,7 +32,6 @@ WAITED_FOR_BYTES = 5_000_000
 def imports(request: HttpRequest) -> HttpResponse:
     """Show the form, and after a POST what was stored and what was left out, line by line."""
     form = ImportForm(request.POST or None, request.FILES or None)
-    report: ImportReport | None = None
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         if form.cleaned_data["file"].size > WAITED_FOR_BYTES:
@@ -49,20 +48,32 @@ def imports(request: HttpRequest) -> HttpResponse:
         except (Refused, OSError, ValueError, EOFError) as error:
             form.add_error("file", _("It could not be imported: {why}").format(why=error))
         else:
-            context = {"study_key": form.cleaned_data["study"], "shown": report.skipped[:_SHOWN]}
+            context = imported_context(report, form.cleaned_data["study"])
     return page(
         request,
         "imports.html",
         "imports",
         form=form,
-        report=report,
-        n_more=max(report.n_skipped - _SHOWN, 0) if report else 0,
         limit_mb=UPLOAD_LIMIT_MB,
         formats=list(formats),
         studies=imported_studies(),
         status=400 if form.errors else 200,
         **context,
     )
+
+
+def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
+    """Return what `_imported.html` needs to say what was stored and what was left out.
+
+    Args:
+        study_key: of the study that it went into; empty where that is gone, and then nothing leads there.
+    """
+    return {
+        "report": report,
+        "study_key": study_key,
+        "shown": report.skipped[:_SHOWN],
+        "n_more": max(report.n_skipped - _SHOWN, 0),
+    }
 
 
 def _load(form: ImportForm) -> ImportReport:

@@ -26,6 +26,7 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
 from webapp.dashboard.selectors import studies_talking
+from webapp.dashboard.views.imports import imported_context
 from webapp.results import stored as results
 from webapp.runs.kinds.base import kinds
 from webapp.runs.models import (
@@ -45,7 +46,9 @@ from webapp.runs.selectors.selfplay import (
 )
 from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
 from webapp.runs.services.selfplay import run_create
+from webapp.studies.models import Study
 from webapp.transfer.exporters.base import run_exporters
+from webapp.transfer.report import ImportReport
 
 _LISTED = 100
 _FAILED_LISTED = 5
@@ -234,6 +237,12 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     found = _job(kind, pk)
     section, above = _above(found)
     result = getattr(found, "result", None)
+    context: dict[str, Any] = {}
+    if isinstance(found, Job) and found.kind == "import" and result:
+        key = found.payload["study"]
+        is_there = Study.objects.filter(key=key).exists()
+        context = imported_context(ImportReport.read(result), key if is_there else "")
+        result = None
     return page(
         request,
         "job.html",
@@ -243,6 +252,7 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         over=found.is_over,
         back=request.path,
         result=json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result else "",
+        **context,
     )
 
 
