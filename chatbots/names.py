@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from rapidfuzz import process
 
 
-def nearest_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
-    """Return the names most like `name`, best first; those that differ in case alone before all others."""
+def nearest_names(
+    name: str, names: Iterable[str], limit: int = 3, *, least: float = 50
+) -> list[str]:
+    """Return the names most like `name`, best first; those that differ in case alone before all others.
+
+    Args:
+        least: how like it they must be, from 0 to 100.
+    """
     names = list(names)
     same = [each for each in names if each.lower() == name.lower()]
-    found = process.extract(name, names, limit=limit, score_cutoff=50)
+    found = process.extract(name, names, limit=limit, score_cutoff=least)
     return same or [match for match, _, _ in found]
 
 

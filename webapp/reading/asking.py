@@ -49,6 +49,11 @@ _IS: dict[str, Callable[[], Q]] = {
     "noted": lambda: _noted(kind=Note.Kind.NOTE),
 }
 CHOICES = ("bot", "state", "source", "rater", "flag", "tag", "is", "first", "id")
+MOST = 10_000
+"""The largest `limit:` and `sample:`: their conversations are named one by one in the query that reads them."""
+_NEAR = 70
+_FEW = 12
+"""Names up to so many are all listed to whoever asks by one that does not exist."""
 ORDERS = ("sort", "limit", "sample", "seed")
 
 
@@ -265,7 +270,8 @@ class _Reader:
         # Only numbers are sorted by or compared with one.
         takes_words = term.sign == ":" and term.field not in ORDERS
         others = (*CHOICES, *ORDERS) if takes_words else ()
-        near = nearest_names(name, [*others, *self.numbers.names()])
+        names = [*others, *self.numbers.names()]
+        near = nearest_names(name, [one for one in names if _is_like(name, one)], least=_NEAR)
         why = _("There is no field “{name}” here.").format(name=name)
         if near:
             why += " " + _("Did you mean {names}?").format(names=_listed(near))
@@ -332,6 +338,11 @@ class _Reader:
             raise Unreadable(
                 _("“{term}” would show nothing.").format(term=term), f"{term.field}:20"
             )
+        if term.field != "seed" and int(term.value) > MOST:
+            raise Unreadable(
+                _("“{term}”: {most} is the most.").format(term=term, most=MOST),
+                f"{term.field}:{MOST}",
+            )
         self.orders[term.field] = int(term.value)
 
 
@@ -375,9 +386,21 @@ def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
     names = list(names)
     if name in names:
         return name
-    near = nearest_names(name, names) or sorted(names)
-    told = why.format(name=name) + " " + _("There is: {names}.").format(names=_listed(near[:12]))
-    raise Unreadable(told, example.format(near[0]) if near else EXAMPLE)
+    near = nearest_names(name, names, least=_NEAR)
+    first = (near or sorted(names))[:1]
+    told = why.format(name=name)
+    if len(names) <= _FEW or not near:
+        listed = sorted(names)[:_FEW]
+        told += " " + _("There is: {names}.").format(names=_listed(listed))
+    else:
+        told += " " + _("Did you mean {names}?").format(names=_listed(near))
+    raise Unreadable(told, example.format(first[0]) if first else EXAMPLE)
+
+
+def _is_like(name: str, other: str) -> bool:
+    """Tell whether two names are of one length, roughly: a short one stands within many long ones by chance."""
+    own = other.rpartition(".")[2]
+    return len(own) <= 2 * len(name) + 2 or name.lower() in own.lower()
 
 
 def _listed(names: Sequence[str]) -> str:
