@@ -46,7 +46,7 @@ from webapp.runs.selectors.selfplay import (
 )
 from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
 from webapp.runs.services.selfplay import run_create
-from webapp.studies.models import Study
+from webapp.studies.selectors import study_found
 from webapp.transfer.exporters.base import run_exporters
 from webapp.transfer.report import ImportReport
 
@@ -240,7 +240,7 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     context: dict[str, Any] = {}
     if isinstance(found, Job) and found.kind == "import" and result:
         key = found.payload["study"]
-        is_there = Study.objects.filter(key=key).exists()
+        is_there = study_found(key) is not None
         context = imported_context(ImportReport.read(result), key if is_there else "")
         result = None
     return page(
