@@ -12,7 +12,8 @@ from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
 from evaluation.columns import Level
 from evaluation.items import ChatPair, Item, ReplyInContext
-from evaluation.judgements import NO_VALUE, OF_CHATS
+from evaluation.judged_cells import NO_VALUE
+from evaluation.judgements import OF_CHATS
 from evaluation.judging import PairJudged, context_name
 from evaluation.judging_files import JudgedRead
 from evaluation.metrics.base import Metric

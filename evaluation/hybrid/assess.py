@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from evaluation.hybrid.cautions import (
     unused,
 )
 from evaluation.hybrid.combined import Combined, combine
+from evaluation.hybrid.dimensions import dimensions_of, dimensions_of_conversations, units_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.frame import (
     Frame,
@@ -53,7 +53,6 @@ from evaluation.stats.correlation import (
     METHODS,
     Correlation,
     Method,
-    correlate,
     correlate_all,
     within_groups,
 )
@@ -105,7 +104,7 @@ def assess(
         predictions: dict[str, np.ndarray] = {}
     else:
         predicted = _predict(fit, rated)
-        conversation_level = correlate_all(predicted, rated.y, units=_units(rated), seed=seed)
+        conversation_level = correlate_all(predicted, rated.y, units=units_of(rated), seed=seed)
         predictions = {"bot": rated.bots, "target": rated.y, "predicted": predicted}
 
     human = {b: r.target for b, r in bots.items() if r.target is not None}
@@ -201,13 +200,13 @@ def assess(
             for bot, line in fit.folds.items()
         ),
         baselines=dict(baselines or {}),
-        dimensions=_dimensions(
+        dimensions=dimensions_of(
             design,
             scores,
             {name: human if fit.targets == (name,) else None for name in dimensions},
             seed,
         ),
-        dimensions_conversation_level=_dimensions_of_conversations(
+        dimensions_conversation_level=dimensions_of_conversations(
             rated, predictions, dimensions, seed
         ),
         n_dropped=0 if design is None else design.n_dropped,
@@ -302,13 +301,6 @@ def _values_selfplay(
         permuted=permuted,
         lengths=lengths_by_bot(played),
     )
-
-
-def _units(design: Design) -> list[Any] | None:
-    """Return the unit of resampling of each conversation, its participant; None where no participant is known."""
-    if not any(person is not None for person in design.people):
-        return None
-    return [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(design.people)]
 
 
 def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
@@ -451,49 +443,3 @@ def _score(
     else:
         ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
     return float(values.mean()), ends, len(values)
-
-
-def _dimensions(
-    design: Design | None,
-    scores: Mapping[str, Mapping[str, float]],
-    dimensions: Mapping[str, Mapping[str, float] | None],
-    seed: int,
-) -> dict[str, dict[str, dict[str, Correlation]]]:
-    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
-
-    Args:
-        dimensions: name to the means; None: those of the ratings as they were given.
-    """
-    if design is None:
-        return {}
-    found: dict[str, dict[str, dict[str, Correlation]]] = {}
-    for name, given in dimensions.items():
-        means = design.means[name] if given is None else given
-        found[name] = {}
-        for source, predicted in scores.items():
-            both = [bot for bot in predicted if bot in means]
-            if both:
-                found[name][source] = correlate_all(
-                    [predicted[b] for b in both], [means[b] for b in both], seed=seed
-                )
-    return found
-
-
-def _dimensions_of_conversations(
-    rated: Design | None,
-    predictions: Mapping[str, np.ndarray],
-    names: Sequence[str],
-    seed: int,
-) -> dict[str, dict[str, Correlation]]:
-    """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
-    if rated is None or not predictions:
-        return {}
-    predicted, units = predictions["predicted"], _units(rated)
-    found: dict[str, dict[str, Correlation]] = {}
-    for name in names:
-        values = rated.ratings[name]
-        found[name] = {
-            "spearman": correlate(predicted, values, "spearman", units=units, seed=seed),
-            "within_bots": within_groups(predicted, values, [str(bot) for bot in rated.bots]),
-        }
-    return found

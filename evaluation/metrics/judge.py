@@ -208,7 +208,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             prompts = [self._prompt(reply, key) for reply in asked for key in keys]
             numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
             chances = self.chances(prompts, numbers)
-            is_weighted = self._weighted.reshape(len(asked), len(keys)).all(axis=1)
+            is_weighted = np.atleast_1d(self._weighted.reshape(len(asked), -1).all(axis=1))
             points = chances @ np.arange(self.options.low, self.options.high + 1)
             found[: len(asked)] = points.reshape(len(asked), len(keys))
             unread = np.isnan(found[: len(asked)]).all(axis=1)

@@ -14,7 +14,7 @@ from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import NOBODY_SAID, NOT_CHOSEN, Chosen, choices_beside
 from evaluation.choosing import choices_printed, choose, judge_chosen, length_beside
 from evaluation.items import ChatPair, Item
-from evaluation.judgements import NO_VALUE
+from evaluation.judged_cells import NO_VALUE
 from evaluation.judging import PairJudged
 from evaluation.stats.intervals import SHARE, mean_interval
 

@@ -11,10 +11,9 @@ from chatbots.registry import UnknownName
 from evaluation.columns import per_turn
 from evaluation.formats.base import Skipped
 from evaluation.items import ReplyInContext, judged_read
+from evaluation.judged_cells import BEYOND_SCALE, NOT_JUDGED
 from evaluation.judgements import (
-    BEYOND_SCALE,
     DUPLICATE_ID,
-    NOT_JUDGED,
     PARTLY_BEYOND,
     UNREADABLE,
     judge,

@@ -1,34 +1,26 @@
 """The line on a study's overview: collect, metrics, self-play, fit, report; each with its state, and what is best done next.
 
-States are read off the jobs and off what has come since, in a few queries that read no answers. A fit is behind where
-every other page says so, and a report is current where its own page does.
+`pipeline_found` reads what it is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from django.db.models import Max, Q
-from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.hybrid.baselines import MIN_BOTS
-from webapp.bots.selectors import bot_available_ids, bot_find, bot_name
-from webapp.conversations.models import Conversation
-from webapp.dashboard.report_files import report_newest, report_state
-from webapp.dashboard.selectors import BotProgress, StudyCards, study_runs
+from webapp.bots.selectors import bot_name
+from webapp.dashboard.pipeline_found import Found, done_at, found_of
+from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.dashboard.templatetags.dashboard import in_words
 from webapp.dashboard.wording.hybrid_verdict import verdict_in_brief
-from webapp.ratings.models import Rating
-from webapp.runs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun, State
-from webapp.runs.selectors.fits import fit_is_behind, fit_leading
+from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.jobs import job_progress
-from webapp.runs.selectors.metrics import metrics_find
 from webapp.studies.models import Study
 
 SELFPLAY_EACH = 100
@@ -87,168 +79,18 @@ class Pipeline:
     next: Next
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What the line is made of."""
-
-    study: Study
-    n_chats: int
-    n_wanted: int
-    rated_bots: int
-    playable: tuple[str, ...]
-    collected_at: datetime | None
-    measured: _Measured
-    played: SelfPlayRun | None
-    replaced: tuple[str, ...]
-    fit: HybridFit | None
-    asked_fit: HybridFit | None
-    is_behind: bool
-    n_unfitted: int
-    report: Job | None
-    report_is_current: bool
-
-    @property
-    def failed(self) -> JobBase | None:
-        """A job that failed or was stopped and without which something is missing or old."""
-        played, measured, fit = self.played, self.measured.job, self.asked_fit
-        is_past = played and self.fit and played.created_at < self.fit.created_at
-        if played is not None and played.can_go_on and not is_past:
-            return played
-        if measured is not None and measured.can_go_on and not self.is_measured:
-            return measured
-        if fit is not None and fit.can_go_on and not self.is_fitted:
-            return fit
-        return None
-
-    @property
-    def running(self) -> JobBase | None:
-        """A job that is under way."""
-        jobs = (self.played, self.measured.job, self.asked_fit)
-        return next((job for job in jobs if job is not None and not job.is_over), None)
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether every finished conversation has every usual metric."""
-        measured = self.measured
-        return bool(self.n_chats) and measured.n_done == measured.n_usual and not measured.n_since
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the leading fit is of the ratings as they are."""
-        return self.fit is not None and not self.is_behind
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """How the usual metrics stand.
-
-    Attributes:
-        job: the newest that was asked for any of them.
-        n_done: of the usual ones, those that a job has computed.
-        n_since: finished conversations that are newer than the job of one of these.
-    """
-
-    job: MetricRun | None
-    n_done: int
-    n_usual: int
-    n_since: int
-    done_at: datetime | None
-
-
 def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Pipeline:
     """Return the line of a study whose conversations are rated.
 
     Args:
         cards, progress: as the overview shows them.
     """
-    found = _found(study, cards, progress)
+    found = found_of(study, cards, progress)
     coming = _next(found)
     return Pipeline(tuple(_stages(found, coming)), coming)
 
 
-def selfplay_bots(study: Study) -> list[str]:
-    """Return those of the study's bots that can converse here now."""
-    return [] if study.is_imported else bot_available_ids(list(study.bots))
-
-
-def _found(study: Study, cards: StudyCards, progress: list[BotProgress]) -> _Found:
-    chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
-    newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at")))["at"]
-    fit = fit_leading(study)
-    asked = HybridFit.objects.filter(study=study).exclude(request__has_key="without")
-    since = Rating.objects.none()
-    if fit is not None:
-        since = Rating.objects.filter(
-            conversation__study=fit.train_study or study,
-            conversation__is_synthetic=False,
-            # None was changed before it came, and that is in an index.
-            updated_at__gt=fit.created_at,
-            created_at__gt=fit.created_at,
-        )
-    playable = tuple(selfplay_bots(study))
-    runs = [run for run in study_runs(study) if set(playable) & set(run.plan.get("bots", []))]
-    report = report_newest(study)
-    return _Found(
-        study=study,
-        n_chats=cards.n_completed,
-        n_wanted=cards.n_wanted,
-        rated_bots=sum(1 for bot in progress if bot.n_completed),
-        playable=playable,
-        collected_at=newest,
-        measured=_measured_now(study),
-        played=runs[0] if runs else None,
-        replaced=_replaced(runs[0], playable) if runs else (),
-        fit=fit,
-        asked_fit=asked.defer("result", "kept", "predictions").first(),
-        is_behind=fit is not None and fit_is_behind(fit),
-        n_unfitted=since.count(),
-        report=report,
-        report_is_current=report is not None
-        and report.key.endswith(f":{report_state(study).digest}"),
-    )
-
-
-def _measured_now(study: Study) -> _Measured:
-    """Return how the usual metrics stand: each by the newest job that computed it; jobs of others decide nothing."""
-    usual = {metric.name for metric in metrics_find()}
-    asked = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
-    by_metric: dict[str, MetricRun] = {}
-    for run in asked:
-        if run.state == State.DONE:
-            for name in usual & set(run.metrics):
-                by_metric.setdefault(name, run)
-    n_since = 0
-    if by_metric:
-        oldest = min(run.created_at for run in by_metric.values())
-        # Imported conversations have no end of their own.
-        later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
-        n_since = Conversation.objects.filter(
-            later, study=study, state=Conversation.State.COMPLETED
-        ).count()
-    return _Measured(
-        job=asked[0] if asked else None,
-        n_done=len(by_metric),
-        n_usual=len(usual),
-        n_since=n_since,
-        done_at=max((_done_at(run) for run in by_metric.values()), default=None),
-    )
-
-
-def _done_at(job: JobBase) -> datetime:
-    return job.ended_at or job.created_at
-
-
-def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
-    """Return those bots of a run that have another version now."""
-    planned = run.plan.get("identities", {})
-    return tuple(
-        bot_id
-        for bot_id in playable
-        if bot_id in planned and planned[bot_id]["key"] != bot_find(bot_id).identity.key
-    )
-
-
-def _stages(found: _Found, coming: Next) -> list[Stage]:
+def _stages(found: Found, coming: Next) -> list[Stage]:
     key = [found.study.key]
     told = [
         ("collect", _("Collect"), reverse("dashboard:study_live", args=key), _collected(found)),
@@ -275,19 +117,19 @@ def _stages(found: _Found, coming: Next) -> list[Stage]:
     ]
 
 
-def _when(found: _Found) -> dict[str, datetime | None]:
+def _when(found: Found) -> dict[str, datetime | None]:
     """Return by stage when what stands of it was done."""
     played = found.played
     return {
         "collect": found.collected_at,
         "metrics": found.measured.done_at,
-        "selfplay": _done_at(played) if played is not None and played.state == State.DONE else None,
-        "fit": _done_at(found.fit) if found.fit is not None else None,
-        "report": _done_at(found.report) if found.report is not None else None,
+        "selfplay": done_at(played) if played is not None and played.state == State.DONE else None,
+        "fit": done_at(found.fit) if found.fit is not None else None,
+        "report": done_at(found.report) if found.report is not None else None,
     }
 
 
-def _stage_of(coming: Next, found: _Found) -> str:
+def _stage_of(coming: Next, found: Found) -> str:
     """Return the stage that the next step begins with."""
     if coming.action == "selfplay":
         return "selfplay"
@@ -296,7 +138,7 @@ def _stage_of(coming: Next, found: _Found) -> str:
     return "report" if found.is_fitted else "collect"
 
 
-def _collected(found: _Found) -> tuple[Tone, str]:
+def _collected(found: Found) -> tuple[Tone, str]:
     n, study = found.n_chats, found.study
     if study.is_imported:
         return "done", ngettext("%(n)d conversation", "%(n)d conversations", n) % {"n": n}
@@ -308,7 +150,7 @@ def _collected(found: _Found) -> tuple[Tone, str]:
     return tone, ngettext("%(n)d chat so far", "%(n)d chats so far", n) % {"n": n}
 
 
-def _measured(found: _Found) -> tuple[Tone, str]:
+def _measured(found: Found) -> tuple[Tone, str]:
     measured = found.measured
     job = measured.job
     if job is None or not found.n_chats:
@@ -321,7 +163,7 @@ def _measured(found: _Found) -> tuple[Tone, str]:
     return "later", _older(words, measured.n_since)
 
 
-def _played(found: _Found) -> tuple[Tone, str]:
+def _played(found: Found) -> tuple[Tone, str]:
     job = found.played
     if job is not None:
         if job.state != State.DONE:
@@ -344,7 +186,7 @@ def _played(found: _Found) -> tuple[Tone, str]:
     return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
 
 
-def _fitted(found: _Found) -> tuple[Tone, str]:
+def _fitted(found: Found) -> tuple[Tone, str]:
     asked, fit = found.asked_fit, found.fit
     if asked is not None and (not asked.is_over or (asked.can_go_on and not found.is_fitted)):
         return _at_work(asked)
@@ -360,7 +202,7 @@ def _fitted(found: _Found) -> tuple[Tone, str]:
     return "later", _("%(preset)s, before ratings were changed") % {"preset": preset}
 
 
-def _reported(found: _Found) -> tuple[Tone, str]:
+def _reported(found: Found) -> tuple[Tone, str]:
     if not found.n_chats:
         return "later", _("nothing to tell yet")
     if found.report is None:
@@ -387,7 +229,7 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
     return "running", _("%(n)d of %(all)d") % {"n": job.n_done, "all": job.n_total}
 
 
-def _next(found: _Found) -> Next:
+def _next(found: Found) -> Next:
     study, key = found.study, [found.study.key]
     if (job := found.running) is not None:
         words = _("What comes after it starts by itself.") if getattr(job, "then", None) else ""
@@ -484,7 +326,7 @@ def _played_s(n_conversations: int) -> float | None:
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 
 
-def _analysed_s(found: _Found) -> float | None:
+def _analysed_s(found: Found) -> float | None:
     """Return the seconds of what is missing of metrics and fit, by the newest jobs of any study that did such work.
 
     None where no earlier job tells one of them: half of the time would mislead.
@@ -498,7 +340,7 @@ def _analysed_s(found: _Found) -> float | None:
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
-def _measured_s(found: _Found) -> float | None:
+def _measured_s(found: Found) -> float | None:
     """Return the seconds of the usual metrics of the conversations that lack some, by a job of at least as many metrics."""
     measured = found.measured
     n = found.n_chats if measured.n_done < measured.n_usual else measured.n_since

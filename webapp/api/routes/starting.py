@@ -15,7 +15,8 @@ from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import AskAnalysis, AskItems, AskRehearsal, JobOut
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.pipeline import SELFPLAY_EACH, selfplay_bots
+from webapp.dashboard.pipeline import SELFPLAY_EACH
+from webapp.dashboard.pipeline_found import selfplay_bots
 from webapp.dashboard.selectors import bot_progress
 from webapp.runs.services.chain import analysis_start
 from webapp.runs.services.jobs import job_create

@@ -17,7 +17,8 @@ from webapp.dashboard import selectors
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.fields import title_of_value
 from webapp.dashboard.known import known_so_far
-from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of, selfplay_bots
+from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
+from webapp.dashboard.pipeline_found import selfplay_bots
 from webapp.dashboard.recruiting import participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.dashboard.study_needs import study_needs
