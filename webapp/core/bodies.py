@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextvars import copy_context
+from contextvars import Context
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from typing import Any
@@ -52,8 +52,6 @@ class BodyLimits:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         limit = self.limit
         declared = _declared(scope)
-        # Where the body is being read, the request has no thread yet to ask the database on.
-        outside = copy_context()
         if declared > limit:
             limit = await self._raised(scope)
             if declared > limit:
@@ -67,8 +65,7 @@ class BodyLimits:
             message = await receive()
             n_received += len(message.get("body", b""))
             if n_received > limit and limit == self.limit:
-                asking = asyncio.create_task(self._raised(scope), context=outside)
-                limit = max(limit, await asking)
+                limit = max(limit, await self._raised(scope))
             if n_received > limit:
                 is_refused = True
                 await self._refuse(scope, send, limit)
@@ -86,7 +83,14 @@ class BodyLimits:
         rights = self.rights_to_upload(scope["path"])
         if scope["method"] != "POST" or not rights:
             return self.limit
-        return self.upload_limit if await in_database(_may)(scope, *rights) else self.limit
+
+        async def is_allowed() -> bool:
+            return await in_database(_may)(scope, *rights)
+
+        # In a context of its own: this request has no thread yet, and where the client keeps its connection the
+        # server may begin it in the context of the one before, whose thread is gone.
+        asking = asyncio.create_task(is_allowed(), context=Context())
+        return self.upload_limit if await asking else self.limit
 
     async def _refuse(self, scope: dict[str, Any], send: Send, limit: int) -> None:
         told = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings as django_settings
 from django.test import Client
 
@@ -159,6 +161,24 @@ async def test_programs_send_conversations_by_their_token_and_are_refused_as_pro
     elsewhere = Sender(5)
     assert await elsewhere.post("/api/v1/runs", length(5 * MB), importer) == 413
     assert "token" not in json.loads(elsewhere.sent[1]["body"])["error"]["message"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_sends_is_asked_after_an_earlier_request_of_the_connection() -> None:
+    importer = await cookie_of(Right.READ, Right.RUN)
+    with ThreadPoolExecutor(1) as thread:
+        async with ThreadSensitiveContext(executor=thread):
+            # What begins here keeps this context, as a server's next request on the same connection does.
+            inherited = copy_context()
+
+    async def next_request(*headers: tuple[bytes, bytes]) -> int:
+        return await Sender(5).post(UPLOADS, *headers, importer)
+
+    begun = [
+        asyncio.get_running_loop().create_task(next_request(*headers), context=inherited.copy())
+        for headers in ([length(5 * MB)], [])
+    ]
+    assert [await each for each in begun] == [403, 403], "read, and refused for its form alone"
 
 
 @pytest.mark.django_db(transaction=True)
