@@ -31,13 +31,13 @@ from webapp.conversations.models import Conversation
 from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
+from webapp.reading.bounds import bounds_of, days_of, is_within
 from webapp.reading.fields import Number, Numbers
 from webapp.reading.models import Figure, Note, Series
 from webapp.reading.syntax import EXAMPLE, TELLING, Term, Unreadable, terms_of
 from webapp.reading.words import Words, words_within
 from webapp.studies.models import Study
 
-_LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
     "commented": lambda: Q(
@@ -283,11 +283,16 @@ class _Reader:
         name = term.field.removeprefix("any.")
         written = f"{term.sign}{term.value}"
         number = self._named(term, name, "{}" + written)
-        bounds = _bounds(term)
+        computed = number.computed
+        if computed is not None and computed.is_time and not term.field.startswith("any."):
+            return is_within(computed.value(), days_of(term))
+        bounds = bounds_of(term)
         if term.field.startswith("any."):
             return self._any(term, number, bounds)
         if number.column:
             return Q(**{f"{number.column}__{sign}": value for sign, value in bounds.items()})
+        if computed is not None:
+            return is_within(computed.value(), bounds)
         return self._in_index(number, bounds)
 
     def _in_index(self, number: Number | None, bounds: dict[str, float]) -> Q:
@@ -346,42 +351,6 @@ class _Reader:
         self.orders[term.field] = int(term.value)
 
 
-def _bounds(term: Term) -> dict[str, float]:
-    """Return the lookups of a comparison, a range or a value with the numbers they compare with."""
-    example = f"{term.field}:2..4"
-    if term.sign != ":":
-        return {_LOOKUPS[term.sign]: _float(term.value, term, f"{term.field}{term.sign}3")}
-    low, dots, high = term.value.partition("..")
-    if not dots:
-        exact = _float(low, term, example)
-        # Means are sums of fractions: what prints alike is the same.
-        return {"gte": exact - 1e-9, "lte": exact + 1e-9}
-    found = {}
-    if low not in ("", "*"):
-        found["gte"] = _float(low, term, example)
-    if high not in ("", "*"):
-        found["lte"] = _float(high, term, example)
-    if not found:
-        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
-    if len(found) == 2 and found["gte"] > found["lte"]:
-        raise Unreadable(
-            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
-        )
-    return found
-
-
-def _float(text: str, term: Term, example: str) -> float:
-    try:
-        value = float(text.replace("−", "-"))
-    except ValueError:
-        value = float("nan")
-    if value != value or value in (float("inf"), float("-inf")):
-        raise Unreadable(
-            _("“{term}”: “{text}” is no number.").format(term=term, text=text), example
-        )
-    return value
-
-
 def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
     names = list(names)
     if name in names:
@@ -417,6 +386,8 @@ def sorted_rows(
     """
     if number.column:
         return rows.annotate(at=Cast(number.column, FloatField()))
+    if number.computed is not None:
+        return rows.annotate(at=number.computed.value())
     condition = Q(figures__series=number.series or 0)
     if study is not None:
         condition &= Q(figures__study=study)

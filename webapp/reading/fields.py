@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from evaluation.ratings import Dimension
+from webapp.reading.computed import COMPUTED, Computed
 from webapp.reading.models import Series
 from webapp.runs.models import MetricVersion
 from webapp.runs.selectors.metrics import metrics_all
@@ -49,6 +50,16 @@ class Number:
         """The column of the conversation's own row; empty for a number that stands in the index."""
         return IN_ROW.get(self.name, "") if self.kind == Series.Kind.COUNT else ""
 
+    @property
+    def computed(self) -> Computed | None:
+        """How it is computed when it is asked for; None for a number that is stored."""
+        return COMPUTED.get(self.name) if self.kind == Series.Kind.COUNT else None
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are times."""
+        return self.computed is not None and self.computed.is_time
+
 
 class Numbers:
     """Every number of a study's conversations by its names, read in two queries.
@@ -70,6 +81,7 @@ class Numbers:
             Number(name, str(title), "count", series.get(("count", name, 0)))
             for name, title in COUNTS.items()
         ]
+        counts += [Number(name, str(one.title), "count") for name, one in COMPUTED.items()]
         metrics: list[Number] = []
         short: dict[str, Number] = {}
         for metric in metrics_all():
@@ -109,8 +121,13 @@ class Numbers:
         return found
 
     def names(self) -> list[str]:
-        """Return the names of those that some conversation has."""
-        return [name for name, number in self._by_name.items() if _is_there(number)]
+        """Return the names of those that some conversation has; with its kind only where the name alone is another's."""
+        return [
+            name
+            for name, number in self._by_name.items()
+            if _is_there(number)
+            and (name != f"{number.kind}.{number.name}" or self._by_name[number.name] != number)
+        ]
 
     def measured(self) -> list[Number]:
         """Return those that some conversation has, in the order of a list: ratings, counts, metrics."""
@@ -118,4 +135,4 @@ class Numbers:
 
 
 def _is_there(number: Number) -> bool:
-    return number.series is not None or bool(number.column)
+    return number.series is not None or bool(number.column) or number.computed is not None

@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from webapp.conversations.models import Conversation, Turn
@@ -72,12 +73,13 @@ def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
 class Key:
     """The place of a row in a listing."""
 
-    at: float | None
+    at: float | datetime | None
     created_at: datetime
     pk: UUID
 
     def __str__(self) -> str:
-        return f"{'' if self.at is None else repr(self.at)}~{self.created_at.isoformat()}~{self.pk}"
+        at = self.at.isoformat() if isinstance(self.at, datetime) else self.at
+        return f"{'' if at is None else at}~{self.created_at.isoformat()}~{self.pk}"
 
     @classmethod
     def read(cls, text: str) -> Key | None:
@@ -85,8 +87,9 @@ class Key:
         try:
             at, when, pk = text.split("~")
             created_at = parse_datetime(when)
-            value = float(at) if at else None
-            return None if created_at is None else cls(value, created_at, UUID(pk))
+            value = (parse_datetime(at) or float(at)) if at else None
+            is_naive = isinstance(value, datetime) and timezone.is_naive(value)
+            return None if created_at is None or is_naive else cls(value, created_at, UUID(pk))
         except ValueError:
             return None
 
@@ -160,6 +163,9 @@ class Listing:
 
     def _parts(self, key: Key | None, backwards: bool) -> Iterator[QuerySet[Conversation]]:
         """Yield the rows with a value and those without one, in this order or backwards, from the key on."""
+        if key is not None and key.at is not None and self.number is not None:
+            is_of_this_order = isinstance(key.at, datetime) == self.number.is_time
+            key = key if is_of_this_order else None
         newest_first = self._newest_first != backwards
         sign, side = ("-", "lt") if newest_first else ("", "gt")
         by_time = (f"{sign}created_at", f"{sign}pk")
@@ -202,7 +208,7 @@ class Row:
 
     conversation: Conversation
     excerpt: list[Piece]
-    figures: list[tuple[Number, float | None]] = field(default_factory=list)
+    figures: list[tuple[Number, float | datetime | None]] = field(default_factory=list)
     tags: tuple[str, ...] = ()
     is_starred: bool = False
 
@@ -231,7 +237,7 @@ def page_of(
     total: int | None = None,
     size: int = PAGE,
 ) -> Page:
-    """Read the next `size` conversations after a key (empty: from the first one), in seven queries at most.
+    """Read the next `size` conversations after a key (empty: from the first one), in eight queries at most.
 
     Args:
         columns: numbers that each row tells.
@@ -251,9 +257,7 @@ def page_of(
                 [
                     (
                         one,
-                        getattr(row, one.column)
-                        if one.column
-                        else values.get((row.pk, one.series)),
+                        getattr(row, one.column) if one.column else values.get((row.pk, one)),
                     )
                     for one in columns
                 ],
@@ -268,15 +272,25 @@ def page_of(
     )
 
 
-def _values(ids: Sequence[UUID], columns: Sequence[Number]) -> dict[tuple[UUID, int | None], float]:
-    series = [one.series for one in columns if one.series is not None]
-    found = Figure.objects.filter(conversation__in=ids, series__in=series)
-    return {
-        (conversation_id, series_id): value
-        for conversation_id, series_id, value in found.values_list(
+def _values(
+    ids: Sequence[UUID], columns: Sequence[Number]
+) -> dict[tuple[UUID, Number], float | datetime | None]:
+    by_series = {one.series: one for one in columns if one.series is not None}
+    figures = Figure.objects.filter(conversation__in=ids, series__in=list(by_series))
+    found: dict[tuple[UUID, Number], float | datetime | None] = {
+        (conversation_id, by_series[series_id]): value
+        for conversation_id, series_id, value in figures.values_list(
             "conversation_id", "series_id", "value"
         )
     }
+    computed = [one for one in columns if one.computed is not None]
+    if computed:
+        rows = Conversation.objects.filter(pk__in=ids).annotate(
+            **{f"of_{one.name}": one.computed.value() for one in computed if one.computed}
+        )
+        for pk, *values in rows.values_list("pk", *(f"of_{one.name}" for one in computed)):
+            found |= {(pk, one): value for one, value in zip(computed, values, strict=True)}
+    return found
 
 
 def _marks(ids: Sequence[UUID]) -> tuple[dict[UUID, list[str]], set[UUID]]:

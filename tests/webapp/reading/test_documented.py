@@ -10,13 +10,14 @@ from tests.builders import make_conversation, make_rating, make_study
 from tests.documents import ROOT, blocks_tested
 from webapp.ratings.selectors import study_dimensions
 from webapp.reading.asking import CHOICES, ORDERS, Asked, asked_of
+from webapp.reading.computed import COMPUTED
 from webapp.reading.fields import COUNTS, Numbers
 from webapp.reading.syntax import Unreadable
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
 
-TABLES = {"field": (*CHOICES, *COUNTS), "order": ORDERS}
+TABLES = {"field": (*CHOICES, *COUNTS, *COMPUTED), "order": ORDERS}
 """By the word above the first column: what its rows are about. Several tables may have the same one."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -176,7 +177,11 @@ def conversation_page(
             created_at=one.conversation.created_at,
             ended_at=one.conversation.ended_at,
             excerpt="".join(piece.text for piece in one.excerpt),
-            figures={number.name: value for number, value in one.figures},
+            figures={
+                number.name: value
+                for number, value in one.figures
+                if not isinstance(value, datetime)
+            },
             tags=list(one.tags),
             is_starred=one.is_starred,
         )
@@ -213,12 +218,16 @@ def _columns(names: str, numbers: Numbers) -> list[Number]:
     return list(dict.fromkeys(found))
 
 
+def _is_finite(at: float | datetime | None) -> bool:
+    return not isinstance(at, float) or math.isfinite(at)
+
+
 def _after(text: str) -> str:
     """Return the key of a page, once it is known to be one."""
     if text:
         key = Key.read(text)
         is_one = key is not None and not timezone.is_naive(key.created_at)
-        if key is None or not is_one or not math.isfinite(key.at or 0.0):
+        if key is None or not is_one or not _is_finite(key.at):
             raise ValuesError([Mistake("after", f"after is {text!r}, which no page has given")])
     return text
 

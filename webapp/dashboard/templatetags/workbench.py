@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django import template
+from django.utils.formats import date_format
 from markupsafe import Markup
 
 from evaluation.plots.lettering import plain
@@ -31,11 +34,13 @@ def saved_address(bench: Workbench, search: SavedSearch) -> str:
 
 
 @register.simple_tag
-def number_of(one: tuple[Number, float | None]) -> str:
-    """Write a number of a conversation; a dash where it has none."""
+def number_of(one: tuple[Number, float | datetime | None]) -> str:
+    """Write a number of a conversation, or the day of a time; a dash where it has none."""
     number, value = one
     if value is None:
         return "–"
+    if isinstance(value, datetime):
+        return date_format(value, "j M Y")
     if number.kind == "metric":
         return printed(value, number.unit)
     return plain(value) if float(value).is_integer() else figure(value)

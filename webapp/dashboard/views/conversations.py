@@ -266,7 +266,7 @@ def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
 def _spread(request: HttpRequest, bench: Workbench, rows: Any, numbers: Numbers) -> HttpResponse:
     """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
     number = numbers.get(request.GET.get("of", ""))
-    if number is None:
+    if number is None or number.is_time:
         raise Http404(f"no number {request.GET.get('of', '')}")
     asked = Range("", "", "")
     if bench.wrong is None:
