@@ -59,8 +59,14 @@ class TokenVectors(LocalModel):
                 self._loaded = load(encoder_folder(MINILM), kind, device=self.device)
         return super().load(kind)
 
-    def vectors(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return for each text its (n, D) token vectors of length 1, and (n,) whether a token is of the text."""
+    def vectors(
+        self, texts: Sequence[str], *, unit: bool = True
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return for each text its (n, D) token vectors, and (n,) whether a token is of the text.
+
+        Args:
+            unit: the vectors have length 1; else the length that the encoder gives them.
+        """
         import torch
 
         found: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((0, 1)), np.zeros(0, bool))] * len(
@@ -84,7 +90,9 @@ class TokenVectors(LocalModel):
                 with torch.inference_mode():
                     made = loaded.model(**given.to(self.device), output_hidden_states=True)
                     states = made.hidden_states[self.layer or -1].float()
-                    states = torch.nn.functional.normalize(states, dim=-1).cpu().numpy()
+                    if unit:
+                        states = torch.nn.functional.normalize(states, dim=-1)
+                    states = states.cpu().numpy()
                 for row, k in enumerate(part):
                     found[k] = states[row][there[row]], ~marks[row][there[row]]
         return found

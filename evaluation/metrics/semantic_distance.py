@@ -5,7 +5,8 @@ Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue 
     D(r, H) = (1 − cos(v_r, v_H)) · (1 + log10((2 + n) / (2 + m)))
 
 n counts the words of the reply that are neither stop words nor marks, m those of them outside its dull phrases. The paper's
-vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence encoder.
+vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence encoder, or of the
+one that `metrics.yaml` names.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from chatbots.encoders.sentence import MINILM, encoder_get
 from chatbots.outside import Many, Values, values_read
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.content_words import QUESTION_WORDS, STOPWORDS
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
@@ -60,6 +62,11 @@ class SemanticDistanceOptions(Values):
         description="patterns of dull replies in place of our own: lower-case tokens, * for one or more of any",
     )
     window: int = Field(5, ge=1, description="how many earlier utterances it looks back on")
+    encoder: str = Field(
+        MINILM,
+        min_length=1,
+        description="whose vectors: a folder that sentence-transformers reads, or a hub id that was downloaded before",
+    )
 
 
 ONE_UTTERANCE = "a single utterance stands before the reply"
@@ -84,6 +91,9 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
         chosen = self.options or values_read(SemanticDistanceOptions, {})
         self.window = chosen.window
         self._dull = chosen.dull_replies or dull_replies()
+        self._encoder = chosen.encoder
+        if self._encoder != MINILM:
+            self.languages, self.licence = None, CHOSEN_LICENCE
         self.columns = (
             *(
                 column
@@ -110,14 +120,15 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
 
     @property
     def params(self) -> dict[str, Any]:
-        from chatbots.encoders.sentence import sentence_encoder
-
         return {
-            "encoder": sentence_encoder().identity.as_dict(),
+            "encoder": encoder_get(self._encoder).identity.as_dict(),
             "tokenizer": TOKENIZER,
             "dull_replies": list(self._dull),
             "window": self.window,
         }
+
+    def unavailable_reason(self) -> str | None:
+        return encoder_get(self._encoder).unavailable_reason()
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
         reason = super().lacking(reply, column)
@@ -138,7 +149,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
             )
         )
         place = {text: k for k, text in enumerate(texts)}
-        vectors = shared.encode(texts)
+        vectors = shared.encode(texts, encoder_get(self._encoder, shared.device))
         factor = np.array(
             [
                 dull_factor(tokens, self._dull)

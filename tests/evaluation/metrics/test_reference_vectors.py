@@ -5,12 +5,14 @@ import math
 import numpy as np
 import pytest
 
+from chatbots.outside import ValuesError
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.judgements import judge, judgements_of
 from evaluation.metrics.bert_score import BertScore, bert_score
 from evaluation.metrics.reference_vectors import NO_WORD, EmbeddingMatch
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.shared import Shared
+from tests.tiny_models import save_classifier
 
 E1, E2, HALF = [1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]
 
@@ -105,3 +107,47 @@ def test_bert_score_gives_roberta_its_first_word_as_any_other(tmp_path):
     found = metric.scored([ReplyInContext((), "a b", "a b")], Shared())
     assert asked == [[[0, 8, 9, 2]]]
     assert found["bert_score_f"][0] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, layer):
+    """Token vectors by transformers, at their own length; average, extrema and greedy by NumPy."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = save_classifier(tmp_path / "bert")
+    said = ["hello how are you", "tell me more about your day"]
+    metric = EmbeddingMatch("own", encoder=str(folder), layer=layer)
+    assert metric.unavailable_reason() is None
+    found = metric.scored([ReplyInContext((), *said)], Shared())
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        x, y = (
+            model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+            .hidden_states[layer or -1][0]
+            .numpy()
+            for text in said
+        )
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    def extreme(rows):
+        return np.array([max(column, key=abs) for column in rows.T])
+
+    cosines = np.array([[cosine(a, b) for b in y] for a in x])
+    greedy = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
+    wanted = [cosine(x.mean(axis=0), y.mean(axis=0)), cosine(extreme(x), extreme(y)), greedy]
+    names = ["own_average", "own_extrema", "own_greedy"]
+    assert [found[name][0] for name in names] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_embedding_match_names_vectors_or_an_encoder_and_its_identity_holds_which(tmp_path):
+    folder = str(save_classifier(tmp_path / "bert"))
+    first, last = (EmbeddingMatch("own", encoder=folder, layer=layer) for layer in (1, 0))
+    assert len({first.identity.key, last.identity.key, EmbeddingMatch("own").identity.key}) == 3
+    with pytest.raises(ValuesError, match="path or encoder must be named, and not both"):
+        EmbeddingMatch("own", encoder=folder, path="vectors.txt")
+    with pytest.raises(ValuesError, match="path or encoder must be named, and not both"):
+        EmbeddingMatch("own", rows=10)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from chatbots.encoders.sentence import MINILM
 from evaluation.items import ReplyInContext
 from evaluation.metrics.replies import NO_CONTEXT, item_scores
 from evaluation.metrics.semantic_distance import (
@@ -14,6 +15,7 @@ from evaluation.metrics.semantic_distance import (
     words_beside_dull,
 )
 from evaluation.metrics.shared import Shared
+from tests.tiny_models import save_classifier
 
 
 class FakeShared(Shared):
@@ -92,3 +94,29 @@ def test_patterns_and_window_are_options_and_part_of_the_identity():
     assert own.params["dull_replies"] == ["tell me more"]
     assert own.identity.key != SemanticDistance("mine", dull_replies=["tell me more"]).identity.key
     assert own.columns[0].name == "mine_last_bot"
+
+
+def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path):
+    """The vectors are computed again by transformers: means of the last layer over the tokens."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = save_classifier(tmp_path / "bert")
+    metric = SemanticDistance("own", encoder=str(folder))
+    assert metric.unavailable_reason() is None
+    assert metric.licence == "that of the model that is chosen"
+    said = ["hello how are you", "i am fine"]
+    found = item_scores(metric, [ReplyInContext((said[0],), said[1])], Shared())
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        one, other = (
+            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0)
+            for text in said
+        )
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert found["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)
+    usual = SemanticDistance("own")
+    assert metric.identity.key != usual.identity.key
+    assert usual.identity.key == SemanticDistance("own", encoder=MINILM).identity.key
+    assert "no folder" in SemanticDistance(encoder=str(tmp_path / "none")).unavailable_reason()

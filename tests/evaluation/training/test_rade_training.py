@@ -174,8 +174,10 @@ def test_both_stages_of_the_full_network_learn(folder):
         log = (folder / "metrics" / name / "log.jsonl").read_text()
         assert ("mse_h" in log) == ("ranking" in log) == (stage == 2)
         assert "generation" in log
-    told = losses(folder / "metrics" / "first") + losses(folder / "metrics" / "second")
-    assert told[1] < told[0]
+        told = losses(folder / "metrics" / name)
+        half = len(told) // 2
+        assert half
+        assert np.mean(told[-half:]) < 0.95 * np.mean(told[:half]), told
     metric = Rade("full", checkpoint=str(result.checkpoint))
     found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
     assert np.isfinite([*found["full_bot"], *found["full_reference"]]).all()
