@@ -83,7 +83,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
     options_type = SemanticDistanceOptions
     options: SemanticDistanceOptions | None
     needs_context = True
-    languages = ("en",)
+    languages: tuple[str, ...] | None = ("en",)
     licence = "Apache-2.0 (MiniLM)"
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:

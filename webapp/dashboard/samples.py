@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -35,7 +36,7 @@ class Quote:
     pk: UUID
     href: str
     text: str
-    rating: tuple[Number, float | None] | None
+    rating: tuple[Number, float | datetime | None] | None
 
 
 @dataclass(frozen=True, slots=True)
