@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ import numpy as np
 from chatbots import Conversation
 from evaluation.formats.base import Skipped
 from evaluation.items import ChatPair, Item, items_read
-from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, Judge, chat_lines, lines
+from evaluation.metrics.judge import (
+    CHATS_PROMPT,
+    PAIR_PROMPT,
+    PAIRS_WEIGHTED,
+    PAIRS_WRITTEN,
+    Judge,
+    chat_lines,
+    lines,
+)
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.intervals import Interval, mean_interval
 from evaluation.stats.proportion import share_interval
@@ -70,6 +79,8 @@ class PairsJudged:
         n_requests: what they cost in this run.
         refused: pairs that were not asked since the judge's cap was reached.
         unanswered: pairs that were asked without a usable answer, and why the first of them.
+        kinds: how many of the pairs judged in this run have a preference of which kind, by log-probabilities in both
+            orders or as written.
     """
 
     judge: str
@@ -78,6 +89,7 @@ class PairsJudged:
     refused: int
     unanswered: int = 0
     trouble: str = ""
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def position_bias(self) -> Interval:
@@ -123,6 +135,7 @@ class PairsJudged:
             "refused": self.refused,
             "unanswered": self.unanswered,
             "trouble": self.trouble,
+            "kinds": dict(self.kinds),
             "position_bias": {
                 "value": position.mean,
                 "ci95": None if position.low is None else [position.low, position.high],
@@ -152,10 +165,13 @@ def pairs_judged(judge: Judge, items: Sequence[Item | ChatPair]) -> PairsJudged:
     asked = items[:left]
     prompts = [prompt for item in asked for prompt in _both_orders(item, window)]
     before = judge.n_requests
-    found = np.full((0, 2), np.nan)
+    found, weighted = np.full((0, 2), np.nan), np.zeros(0, dtype=bool)
     if prompts:
         whole = any(isinstance(item, ChatPair) for item in asked)
         found = judge.chances(prompts, ("A", "B"), whole=whole)[:, 0].reshape(-1, 2)
+        weighted = judge.weighted.reshape(-1, 2).all(axis=1)
+    answered = np.isfinite(found).all(axis=1)
+    kinds = Counter(PAIRS_WEIGHTED if one else PAIRS_WRITTEN for one in weighted[answered])
     pairs = tuple(
         _pair(item, float(forward), float(swapped))
         for item, (forward, swapped) in zip(asked, found, strict=True)
@@ -169,6 +185,7 @@ def pairs_judged(judge: Judge, items: Sequence[Item | ChatPair]) -> PairsJudged:
         refused=len(items) - len(asked),
         unanswered=unanswered,
         trouble=(judge.trouble or "its answer was neither A nor B") if unanswered else "",
+        kinds=kinds,
     )
 
 
@@ -211,6 +228,7 @@ def in_batches(
     there = {one.item for one in known}
     missing = [item for item in items if item.key not in there]
     pairs, n_requests, n_asked, unanswered, trouble = list(known), 0, 0, 0, ""
+    kinds: Counter[str] = Counter()
     for begin in range(0, len(missing), size):
         batch = missing[begin : begin + size]
         found = pairs_judged(judge, batch)
@@ -220,10 +238,11 @@ def in_batches(
         n_asked += len(batch) - found.refused
         unanswered += found.unanswered
         trouble = trouble or found.trouble
+        kinds.update(found.kinds)
         if found.refused or not found.pairs:
             break
     return PairsJudged(
-        judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble
+        judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble, kinds
     )
 
 

@@ -49,6 +49,10 @@ TOO_LONG = "both conversations together are longer than what the judge's model r
 NO_NUMBER = "the judge's answer holds no number of the scale"
 WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
 WEIGHTED = "the score is the mean of the numbers, weighted by the judge's log-probabilities"
+PAIRS_WRITTEN = "the judge's endpoint gave no log-probabilities of A and B: each order counts wholly for the one it wrote"
+PAIRS_WEIGHTED = (
+    "each order's preference is the probability of A beside B, by the judge's log-probabilities"
+)
 _NOTHING_BEFORE = "(nothing)"
 _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
 
@@ -136,7 +140,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
         self._unread: dict[ReplyInContext, str] = {}
         self._kinds: dict[ReplyInContext, str] = {}
         self.trouble = ""
-        self._weighted = np.ones(0, dtype=bool)
+        self.weighted = np.ones(0, dtype=bool)
         self._model = Continuations(asked.model, asked.device) if asked and asked.model else None
         low, high = (asked.low, asked.high) if asked else (1, 5)
         self.columns = tuple(
@@ -208,7 +212,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             prompts = [self._prompt(reply, key) for reply in asked for key in keys]
             numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
             chances = self.chances(prompts, numbers)
-            is_weighted = np.atleast_1d(self._weighted.reshape(len(asked), -1).all(axis=1))
+            is_weighted = np.atleast_1d(self.weighted.reshape(len(asked), -1).all(axis=1))
             points = chances @ np.arange(self.options.low, self.options.high + 1)
             found[: len(asked)] = points.reshape(len(asked), len(keys))
             unread = np.isnan(found[: len(asked)]).all(axis=1)
@@ -260,7 +264,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             whole: a local model reads a long prompt to its end or not at all; else it reads the end of it.
         """
         self.n_requests += len(prompts)
-        self._weighted = np.ones(len(prompts), dtype=bool)
+        self.weighted = np.ones(len(prompts), dtype=bool)
         if self._model is not None:
             rows: list[tuple[tuple[str, ...], str]] = [
                 ((prompt,), answer) for prompt in prompts for answer in answers
@@ -291,7 +295,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
                 self.trouble = self.trouble or f"the judge did not answer: {said.error}"
                 continue
             chances = _weighted(likely, answers)
-            self._weighted[k] = chances is not None
+            self.weighted[k] = chances is not None
             found[k] = _written(said.text or "", answers) if chances is None else chances
         return found
 

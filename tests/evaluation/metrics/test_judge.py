@@ -22,6 +22,8 @@ from evaluation.metrics.continuations import Continuations
 from evaluation.metrics.judge import (
     CHATS_PROMPT,
     NO_NUMBER,
+    PAIRS_WEIGHTED,
+    PAIRS_WRITTEN,
     TOO_LONG,
     WEIGHTED,
     WRITTEN,
@@ -134,6 +136,7 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     ]
     found = pairs_judged(judge, items)
     assert found.n_requests == 8
+    assert found.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
     swapped = pairs_judged(
         judge,
         [Item(id="x", context=("hi",), response="no", second_response="cats ")],
@@ -153,6 +156,7 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
     assert found.position_bias.mean == 0.5
     assert found.n_changed == 3
     assert found.refused == 1
+    assert found.to_json()["kinds"] == {PAIRS_WRITTEN: 3}
     assert [one.preferred for one in found.pairs] == ["tie"] * 3
     assert found.length_bias.r is None, "it says the same of all"
     assert found.to_json()["changed"] == {

@@ -13,6 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from evaluation.metrics.configured import configured_metrics
+from evaluation.metrics.judge import PAIRS_WEIGHTED
 from tests.builders import exchange, make_arena, make_participant, make_study
 from tests.tiny_models import save_model
 from webapp.conversations.entering import task_chats, task_start
@@ -62,6 +63,7 @@ def test_a_file_is_judged_as_far_as_the_cap_and_gone_on_with(judge: str, tmp_pat
         "it has no second reply to compare with": 1,
         "the line is no item": 1,
     }
+    assert first["kinds"] == {PAIRS_WEIGHTED: 1}
     second = told(*asked)
     assert (second["n"], second["n_requests"], second["refused"]) == (2, 2, 0)
     rows = list(csv.DictReader(output.open()))
@@ -83,6 +85,9 @@ def test_a_study_s_pairs_are_judged_too(judge: str) -> None:
     item_add(study=study, key="b", context=["hi"], responses=two[:1])
     found = told("--study", "pairs", "--judge", judge)
     assert (found["n"], found["n_requests"]) == (1, 2)
+    out = StringIO()
+    call_command("judge_pairs", "--study", "pairs", "--judge", judge, stdout=out, stderr=StringIO())
+    assert f"1 pairs: {PAIRS_WEIGHTED}" in out.getvalue()
 
 
 def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path: Path) -> None:

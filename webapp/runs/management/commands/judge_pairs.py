@@ -1,6 +1,7 @@
 """`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
 
-`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "position_bias", "changed", "length_bias", "left_out", "people"}`;
+`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "kinds", "position_bias", "changed", "length_bias",
+"left_out", "people"}`;
 of a study `people` has by question how its choices agree with people's of the same pairs, and how theirs go with length.
 """
 
@@ -142,6 +143,8 @@ class Command(ConfabCommand):
         write(
             f"{result['judge']}: {result['n']} pairs judged in both orders, {result['n_requests']} requests in this run"
         )
+        for kind, n in result["kinds"].items():
+            write(f"{n} pairs: {kind}")
         write(
             f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}"
         )
