@@ -17,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.items import JudgedItem
+from evaluation.printing import share
+from evaluation.published.rows import published_accuracies
 from evaluation.stats.welch import Welch, welch
 
 LabelRule = Literal["mean_threshold", "majority"]
@@ -139,3 +141,13 @@ def class_report(predicted: np.ndarray, people: HumanClasses) -> ClassReport:
         means={name: share(values) for name, values in scores.items()},
         tests=tests,
     )
+
+
+def accuracies_printed() -> str:
+    """Return a line of the published accuracies, which are of the paper's own sets and never of ours."""
+    told = [
+        f"{one.metric} {share(one.value, 3)} ({one.set.partition('/')[2]}, n {one.n})"
+        for one in published_accuracies()
+    ]
+    [place] = {one.place for one in published_accuracies()}
+    return f"published accuracies, of other sets than these ({place}): {', '.join(told)}"

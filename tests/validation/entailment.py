@@ -16,7 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.entailment_classes import CLASSES, ClassReport, class_report, human_classes
+from evaluation.entailment_classes import (
+    CLASSES,
+    ClassReport,
+    accuracies_printed,
+    class_report,
+    human_classes,
+)
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.judgements import judgements_read
 from evaluation.metrics.entailment import Entailment
@@ -105,6 +111,7 @@ def main() -> int:
     ]
     difference = Entailment("difference", checkpoint=options.checkpoint, value="difference")
     shared = Shared()
+    print(accuracies_printed())
     for name, path in there.items():
         if not path.exists():
             continue
