@@ -165,13 +165,13 @@ def pairs_judged(judge: Judge, items: Sequence[Item | ChatPair]) -> PairsJudged:
     asked = items[:left]
     prompts = [prompt for item in asked for prompt in _both_orders(item, window)]
     before = judge.n_requests
-    found, weighted = np.full((0, 2), np.nan), np.zeros(0, dtype=bool)
+    found, weighted = np.full((0, 2), np.nan), np.zeros((0, 2), dtype=bool)
     if prompts:
         whole = any(isinstance(item, ChatPair) for item in asked)
         found = judge.chances(prompts, ("A", "B"), whole=whole)[:, 0].reshape(-1, 2)
-        weighted = judge.weighted.reshape(-1, 2).all(axis=1)
+        weighted = judge.weighted.reshape(-1, 2)
     answered = np.isfinite(found).all(axis=1)
-    kinds = Counter(PAIRS_WEIGHTED if one else PAIRS_WRITTEN for one in weighted[answered])
+    kinds = Counter(PAIRS_WEIGHTED if all(one) else PAIRS_WRITTEN for one in weighted[answered])
     pairs = tuple(
         _pair(item, float(forward), float(swapped))
         for item, (forward, swapped) in zip(asked, found, strict=True)
