@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.bots.selectors import bot_name
+from webapp.dashboard import counts
 from webapp.dashboard.pipeline_found import Found, done_at, found_of
 from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.dashboard.templatetags.dashboard import in_words
@@ -141,13 +142,13 @@ def _stage_of(coming: Next, found: Found) -> str:
 def _collected(found: Found) -> tuple[Tone, str]:
     n, study = found.n_chats, found.study
     if study.is_imported:
-        return "done", ngettext("%(n)d conversation", "%(n)d conversations", n) % {"n": n}
+        return "done", counts.conversations(n)
     is_over = study.state == Study.State.ENDED or (found.n_wanted and n >= found.n_wanted)
     tone: Tone = "done" if n and is_over else "running" if n else "later"
     if found.n_wanted:
-        words = ngettext("%(n)d of %(all)d chat", "%(n)d of %(all)d chats", found.n_wanted)
-        return tone, words % {"n": n, "all": found.n_wanted}
-    return tone, ngettext("%(n)d chat so far", "%(n)d chats so far", n) % {"n": n}
+        words = ngettext("%(n)s of %(all)s chat", "%(n)s of %(all)s chats", found.n_wanted)
+        return tone, words % {"n": f"{n:,}", "all": f"{found.n_wanted:,}"}
+    return tone, ngettext("%(n)s chat so far", "%(n)s chats so far", n) % {"n": f"{n:,}"}
 
 
 def _measured(found: Found) -> tuple[Tone, str]:
@@ -176,7 +177,7 @@ def _played(found: Found) -> tuple[Tone, str]:
                 n,
             )
             return "later", words % {"n": n, "bots": ", ".join(map(bot_name, found.replaced))}
-        return "done", ngettext("%(n)d conversation", "%(n)d conversations", n) % {"n": n}
+        return "done", counts.conversations(n)
     if not found.playable:
         return "later", _("its bots do not run here")
     n_bots = len(found.playable)
@@ -226,7 +227,7 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
     progress = job_progress(job)
     if progress.waits_for_worker:
         return "running", _("waits for a worker")
-    return "running", _("%(n)d of %(all)d") % {"n": job.n_done, "all": job.n_total}
+    return "running", _("%(n)s of %(all)s") % {"n": f"{job.n_done:,}", "all": f"{job.n_total:,}"}
 
 
 def _next(found: Found) -> Next:
@@ -257,8 +258,8 @@ def _next(found: Found) -> Next:
     can_fit = found.rated_bots >= MIN_BOTS
     if found.playable and found.played is None and can_fit:
         n_all = len(found.playable) * SELFPLAY_EACH
-        words = _("%(n)d short conversations%(time)s. Then metrics and fit run by themselves.") % {
-            "n": n_all,
+        words = _("%(n)s short conversations%(time)s. Then metrics and fit run by themselves.") % {
+            "n": f"{n_all:,}",
             "time": _taking(_played_s(n_all)),
         }
         return Next(

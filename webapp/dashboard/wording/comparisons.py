@@ -214,7 +214,8 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
 def _plans_one_look() -> str:
     """Say of plans beside a growing study which test they are for."""
     return _(
-        "Plans are for one look by the fixed-sample test, when the study has all its ratings: who looks on the way needs more."
+        "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks earlier "
+        "needs more raters."
     )
 
 

@@ -61,7 +61,7 @@ class HybridView:
     caution: str
     notes: list[str]
     intercept: str
-    scatter: Figure
+    scatter: Figure | None
     selfplay: Figure | None
     unrated: Figure | None
     weights: Figure | None
@@ -109,16 +109,7 @@ def hybrid_view(
         caution_lead=lead,
         caution=caution,
         notes=caution_sentences(result.get("cautions", [])),
-        scatter=scatter_figure(
-            _points(result, bots, link, "predicted"),
-            id="scatter",
-            title=_("Does it predict what people said?"),
-            method=_scatter_method(result),
-            x_title=x_title,
-            y_title=_("Rank predicted") if ranks_only(result) else _("Predicted, bot left out"),
-            note=_scatter_note(result),
-            scale=_scale(result),
-        ),
+        scatter=_scatter(result, bots, link, x_title),
         selfplay=_selfplay(result, bots, link, x_title),
         unrated=_unrated(result, bots),
         weights=_weights(result),
@@ -131,6 +122,7 @@ def hybrid_view(
         conversation_level=[
             predictor(METHODS.get(name, name), found, False)
             for name, found in result["conversation_level"].items()
+            if result["n_conversations"]
         ],
         pairs=_pairs(result["pairs"]),
         no_correlation=""
@@ -172,6 +164,10 @@ def _caution(
 ) -> tuple[str, str]:
     """Say what to know before quoting the number: bold first words, and the rest."""
     n_bots = result["n_bots"]
+    if not n_bots:
+        return _("There is no correlation to quote."), _(
+            "No bot here is rated by what the fit predicts: {target}."
+        ).format(target=listed([name.replace("_", " ") for name in result["target"].split(",")]))
     if not enough:
         return _("Do not quote a correlation from this fit."), ngettext(
             "%(n)s bot is rated, and %(few)s are the fewest that say anything.",
@@ -260,6 +256,28 @@ def _points(
             )
         )
     return points
+
+
+def _scatter(
+    result: Mapping[str, Any],
+    bots: Mapping[str, BotInfo],
+    link: Callable[[str], str],
+    x_title: str,
+) -> Figure | None:
+    """Draw the rated bots by what is predicted of them; None where no bot is rated."""
+    points = _points(result, bots, link, "predicted")
+    if not any(point.human is not None for point in points):
+        return None
+    return scatter_figure(
+        points,
+        id="scatter",
+        title=_("Does it predict what people said?"),
+        method=_scatter_method(result),
+        x_title=x_title,
+        y_title=_("Rank predicted") if ranks_only(result) else _("Predicted, bot left out"),
+        note=_scatter_note(result),
+        scale=_scale(result),
+    )
 
 
 def _selfplay(

@@ -124,7 +124,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
         rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
     over = result.get("bot_level_ci95_over_conversations")
     if over:
-        told = _("95 %, over bots: see above.")
+        told = _("95 % interval. The one over other bots stands above.")
         rows.append(
             Check(_("r, other conversations of these bots"), span(*over, shares=True), told)
         )
@@ -197,9 +197,7 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
     within = result["within_bots"] or {}
     if within.get("r") is not None:
         why = _with_ends(
-            _("Of single conversations with {target}, less their bots’ means.").format(
-                target=result["target"].replace(",", ", ").replace("_", " ")
-            ),
+            _("Of single conversations with their ratings, each less its bot’s mean."),
             within,
         )
         rows.append(Check(_("r of conversations within bots"), share(within["r"]), why))

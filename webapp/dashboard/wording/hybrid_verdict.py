@@ -46,6 +46,8 @@ def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
         return ""
     first = verdict["findings"][0]
     if verdict["standing"] == "undefined":
+        if not first["n_bots"]:
+            return _("There is no correlation over bots to judge, for no bot is rated.")
         if not first["reason"]:
             return _("There is no correlation over bots to judge.")
         return _("There is no correlation over bots to judge: {why}.").format(
@@ -130,6 +132,8 @@ def _correlation(found: Found, intercept: str) -> str:
 def _correlation_selfplay(found: Found) -> str:
     """Say the r from self-play, or why there is none."""
     if found["code"] == "no_correlation":
+        if not found["n_bots"]:
+            return _("No rated bot has self-play to judge it by.")
         if found["n_bots"] < FEW_BOTS:
             return ngettext(
                 "{n} rated bot has self-play, too few to judge that by.",
@@ -354,6 +358,8 @@ def _caution(found: Found) -> str:
             "more than {widest} from the others: predictions from self-play are extrapolations."
         ).format(block=found["block"], shift=figure(found["shift"]), widest=figure(found["widest"]))
     if code == "few_bots":
+        if not found["n_bots"]:
+            return _("No bot is rated here: nothing shows whether the order is right.")
         return ngettext(
             "Only {n} bot rated: too few for a correlation over bots to mean much.",
             "Only {n} bots rated: too few for a correlation over bots to mean much.",
