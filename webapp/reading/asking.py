@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import (
+    Case,
     CharField,
     Exists,
     F,
@@ -21,6 +22,7 @@ from django.db.models import (
     Q,
     QuerySet,
     Value,
+    When,
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5, Cast, Concat, Replace
@@ -285,14 +287,14 @@ class _Reader:
         number = self._named(term, name, "{}" + written)
         computed = number.computed
         if computed is not None and computed.is_time and not term.field.startswith("any."):
-            return is_within(computed.value(), days_of(term))
+            return is_within(computed, days_of(term))
         bounds = bounds_of(term)
         if term.field.startswith("any."):
             return self._any(term, number, bounds)
         if number.column:
             return Q(**{f"{number.column}__{sign}": value for sign, value in bounds.items()})
         if computed is not None:
-            return is_within(computed.value(), bounds)
+            return is_within(computed, bounds)
         return self._in_index(number, bounds)
 
     def _in_index(self, number: Number | None, bounds: dict[str, float]) -> Q:
@@ -387,7 +389,7 @@ def sorted_rows(
     if number.column:
         return rows.annotate(at=Cast(number.column, FloatField()))
     if number.computed is not None:
-        return rows.annotate(at=number.computed.value())
+        return rows.annotate(at=Case(When(number.computed.defined, then=number.computed.value())))
     condition = Q(figures__series=number.series or 0)
     if study is not None:
         condition &= Q(figures__study=study)

@@ -10,12 +10,12 @@ from django.db.models import Q
 from django.db.models.lookups import (
     GreaterThan,
     GreaterThanOrEqual,
-    IsNull,
     LessThan,
     LessThanOrEqual,
 )
 from django.utils.translation import gettext as _
 
+from webapp.reading.computed import Computed
 from webapp.reading.syntax import Term, Unreadable
 
 _LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
@@ -27,9 +27,9 @@ _COMPARES: dict[str, Any] = {
 }
 
 
-def is_within(value: Any, bounds: Mapping[str, Any]) -> Q:
-    """Return the condition that an expression is defined and lies within the bounds; its negation holds elsewhere."""
-    condition = Q(IsNull(value, False))
+def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:
+    """Return the condition that a number is defined and lies within the bounds; its negation holds elsewhere."""
+    condition, value = number.defined, number.value()
     for sign, bound in bounds.items():
         condition &= Q(_COMPARES[sign](value, bound))
     return condition

@@ -14,7 +14,7 @@ from django.db.models import (
     FloatField,
     Func,
     OuterRef,
-    QuerySet,
+    Q,
     Subquery,
     Value,
     When,
@@ -22,6 +22,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce, NullIf
 from django.utils.translation import gettext_lazy
 
+from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
 
@@ -46,34 +47,24 @@ def _duration() -> Any:
     return _Minutes(F("ended_at"), F("created_at"))
 
 
-def _counted(rows: QuerySet[Any], of: str, what: Any) -> Subquery:
-    """Return how many different ones the rows hold; null where there are none."""
-    found = rows.order_by().values(of).annotate(n=NullIf(Count(what, distinct=True), Value(0)))
-    return Subquery(found.values("n"))
-
-
 def _raters() -> Any:
-    """Return how many people are named as raters of the whole conversation; null without one."""
+    """Return how many people are named as raters of the whole conversation."""
     name = Coalesce(NullIf("rater", Value("")), Cast("participant", CharField()))
-    given = Rating.objects.filter(conversation=OuterRef("pk"))
-    return Cast(_counted(given, "conversation", name), FloatField())
+    given = Rating.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
+    found = given.annotate(n=Count(name, distinct=True)).values("n")
+    return Cast(Subquery(found), FloatField())
 
 
 def _flags() -> Any:
-    """Return how many kinds of flags the work of its participant has; null for what nobody did here.
+    """Return how many kinds of flags the work of its participant has.
 
-    Most people have none: they are told by one look at all flags, not by one for each conversation.
+    The people of each kind are looked up at once for all conversations: counted one by one it would take much longer.
     """
-    flagged = TaskFlag.objects.values("participant")
-    own = TaskFlag.objects.filter(participant=OuterRef("participant"))
-    return Case(
-        When(participant__isnull=True, then=Value(None)),
-        When(
-            participant__in=flagged, then=Cast(_counted(own, "participant", "name"), FloatField())
-        ),
-        default=Value(0.0),
-        output_field=FloatField(),
-    )
+    found: Any = Value(0.0)
+    for name in flag_kinds.names():
+        people = TaskFlag.objects.filter(name=name).values("participant")
+        found += Case(When(participant__in=people, then=Value(1.0)), default=Value(0.0))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +73,30 @@ class Computed:
 
     Attributes:
         title: for people.
-        value: makes the expression over conversations; null where it is undefined.
+        value: makes the expression over conversations.
+        defined: the condition on conversations that have a value; it costs less than the value.
         is_time: a time, which is asked for by days.
     """
 
     title: Any
     value: Callable[[], Any]
+    defined: Q
     is_time: bool = False
 
 
+_NAMED = Rating.objects.exclude(rater="", participant=None)
 COMPUTED = {
-    "raters": Computed(gettext_lazy("Raters"), _raters),
-    "flags": Computed(gettext_lazy("Flags"), _flags),
-    "duration": Computed(gettext_lazy("Minutes"), _duration),
-    "started": Computed(gettext_lazy("Started"), lambda: F("created_at"), is_time=True),
-    "ended": Computed(gettext_lazy("Ended"), lambda: F("ended_at"), is_time=True),
+    "raters": Computed(
+        gettext_lazy("Raters"),
+        _raters,
+        Q(pk__in=_NAMED.filter(conversation__isnull=False).values("conversation")),
+    ),
+    "flags": Computed(gettext_lazy("Flags"), _flags, Q(participant__isnull=False)),
+    "duration": Computed(gettext_lazy("Minutes"), _duration, Q(ended_at__isnull=False)),
+    "started": Computed(
+        gettext_lazy("Started"), lambda: F("created_at"), Q(created_at__isnull=False), is_time=True
+    ),
+    "ended": Computed(
+        gettext_lazy("Ended"), lambda: F("ended_at"), Q(ended_at__isnull=False), is_time=True
+    ),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, Q, QuerySet, When
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -128,6 +128,11 @@ class Listing:
         walked = self._study if self._study is not None and self.count() >= MANY else None
         return sorted_rows(self._fitting, self.number, walked)
 
+    @property
+    def fitting(self) -> QuerySet[Conversation]:
+        """The conversations, in no order."""
+        return self._fitting.order_by()
+
     def count(self) -> int:
         """Return how many there are; asked of the database once."""
         if self._n is None:
@@ -178,12 +183,14 @@ class Listing:
             yield self._fitting.filter(later).order_by(*by_time)
             return
         falling = self._falling != backwards
-        valued = self.rows.filter(Q(at__isnull=False))
+        computed = self.number.computed
+        has_value = computed.defined if computed is not None else Q(at__isnull=False)
+        valued = self.rows.filter(has_value)
         valued = valued.order_by("-at" if falling else "at", *by_time)
         if key is not None and key.at is not None:
             beyond = Q(**{f"at__{'lt' if falling else 'gt'}": key.at})
             valued = valued.filter(beyond | (Q(at=key.at) & later))
-        without = self.rows.filter(Q(at__isnull=True)).order_by(*by_time)
+        without = self.rows.filter(~has_value).order_by(*by_time)
         if key is not None and key.at is None:
             without = without.filter(later)
         # Those without a value come last: a key without one has all others before it, one with a value none of them.
@@ -286,7 +293,11 @@ def _values(
     computed = [one for one in columns if one.computed is not None]
     if computed:
         rows = Conversation.objects.filter(pk__in=ids).annotate(
-            **{f"of_{one.name}": one.computed.value() for one in computed if one.computed}
+            **{
+                f"of_{one.name}": Case(When(one.computed.defined, then=one.computed.value()))
+                for one in computed
+                if one.computed
+            }
         )
         for pk, *values in rows.values_list("pk", *(f"of_{one.name}" for one in computed)):
             found |= {(pk, one): value for one, value in zip(computed, values, strict=True)}

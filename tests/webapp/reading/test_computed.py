@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation
+from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
@@ -45,7 +46,7 @@ def timed_study(rows_of_file: None) -> Study:
         for k in range(FLAGS[i] or 0):
             assert chat.task is not None
             TaskFlag.objects.create(
-                task=chat.task, participant_id=chat.participant_id, name=f"flag{k}"
+                task=chat.task, participant_id=chat.participant_id, name=flag_kinds.names()[k]
             )
         rows.update(created_at=begun, ended_at=ended)
     return study
