@@ -217,6 +217,7 @@ class ExportForm(forms.Form):
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
     without = FlagsField(required=False)
+    q = forms.CharField(required=False)
 
     def __init__(self, *args: Any, tables: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

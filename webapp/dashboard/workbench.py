@@ -142,6 +142,18 @@ class Workbench:
         return Listing(kept, self.asked, self.study)
 
 
+def export_query(bench: Workbench) -> str:
+    """Return the address part by which the export page takes what the list shows, chats that a bot broke too."""
+    kept = dict(bench.kept)
+    parts = {
+        "q": bench.line,
+        "include_failed": "on",
+        "include_synthetic": "on" if bench.synthetic else "",
+        "without": kept.get("without", ""),
+    }
+    return urlencode({name: value for name, value in parts.items() if value}, safe=",:")
+
+
 def workbench_of(
     query: QueryDict,
     numbers: Numbers,

@@ -171,6 +171,7 @@ def bench_context(
         "order": order,
         "held": held,
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
+        "export_query": workbench.export_query(bench),
         "wider": None if found.total else workbench.wider(bench, rows, numbers),
         "n_all": n_all,
     }

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import asdict
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, StreamingHttpResponse
+from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
@@ -31,6 +31,7 @@ from webapp.transfer.exporters.base import (
     exporter_get,
     exporter_list,
     run_exporters,
+    search_check,
     table_of_run,
 )
 from webapp.transfer.exports import (
@@ -71,7 +72,8 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     asked = request.POST if request.method == "POST" else request.GET
     without = without_now(request, study)
     form = ExportForm(asked if "what" in asked or asked is request.POST else None, tables=choices)
-    if form.is_bound and form.is_valid():
+    search, wrong = " ".join(asked.get("q", "").split()), _wrong(study, asked)
+    if form.is_bound and form.is_valid() and not wrong:
         exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
         if (refused := refusal(request, *export_rights(exporter.name, options))) is not None:
             return refused
@@ -83,10 +85,17 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         return _download(study, exporter, options, file_format)
     files = [job for job in exports_open_to(request, study) if job.payload["what"] != PACKAGE]
     running = next((job for job in files if not job.is_over), None)
+    counted = ExportOptions(
+        include_synthetic=bool(asked.get("include_synthetic")),
+        include_failed=bool(asked.get("include_failed")),
+        without=without,
+        search="" if wrong else search,
+    )
     tables = [
         (exporter, n)
-        for exporter, n in _tables(study, ExportOptions(without=without))
+        for exporter, n in _tables(study, counted if search else ExportOptions(without=without))
         if may(request.user, *export_rights(exporter.name, ExportOptions()))
+        and (not search or hasattr(exporter, "is_searched"))
     ]
     return study_page(
         request,
@@ -97,6 +106,9 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         tables=[(e, n) for e, n in tables if n is not None],
         others=[e for e, n in tables if n is None],
         form=form,
+        search=search,
+        wrong=wrong,
+        ticked=counted,
         judges_items=judges_items(study),
         files=[(job, export_title(job.payload["what"])) for job in files],
         running=job_context(running, "export") if running is not None else None,
@@ -104,8 +116,18 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         large=LARGE,
         command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what ratings --format csv "
         "--output ratings.csv",
-        status=400 if form.is_bound else 200,
+        status=400 if form.is_bound or wrong else 200,
     )
+
+
+def _wrong(study: Study, asked: QueryDict) -> ValueError | None:
+    """Return why the table that is asked for cannot be narrowed by the search; None where it can."""
+    options = ExportOptions(search=" ".join(asked.get("q", "").split()))
+    try:
+        search_check(study, asked.get("what", "conversations"), options)
+    except ValueError as error:
+        return error
+    return None
 
 
 @require_safe
@@ -117,7 +139,14 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     form = ExportForm(request.GET, tables=choices)
     if not form.is_valid():
         raise Http404(_("There is no such table of a self-play run, or no such format."))
-    options = ExportOptions(include_failed=form.cleaned_data["include_failed"])
+    options = ExportOptions(
+        include_failed=form.cleaned_data["include_failed"],
+        search=" ".join(form.cleaned_data["q"].split()),
+    )
+    try:
+        search_check(run, form.cleaned_data["what"], options)
+    except ValueError as error:
+        raise Http404(str(error)) from None
     table = table_of_run(run, form.cleaned_data["what"], options)
     file_format: Format = form.cleaned_data["format"]
     pieces = stream(file_format, table.columns, table.rows)
@@ -160,6 +189,7 @@ def _options(form: ExportForm) -> ExportOptions:
         include_failed=data["include_failed"],
         include_private=data["include_private"],
         without=data["without"],
+        search=" ".join(data["q"].split()),
     )
 
 

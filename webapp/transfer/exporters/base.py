@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from chatbots.registry import C, Registry, UnknownName
 from webapp.conversations.models import Conversation
 from webapp.quality.selectors import left_out
+from webapp.reading.finding import conversations_found
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Slot, Study
 from webapp.studies.selectors import judges_conversations
@@ -78,12 +80,14 @@ class ExportOptions:
         include_failed: chats that ended because the bot failed, and work of people who missed an attention check.
         include_private: ids that recruitment platforms gave to people, and completion codes.
         without: names of flags; what people with one of them did is left out.
+        search: a line as the workbench reads it, which narrows tables of conversations; empty: none.
     """
 
     include_synthetic: bool = False
     include_failed: bool = False
     include_private: bool = False
     without: tuple[str, ...] = ()
+    search: str = ""
 
 
 class Exporter(Protocol):
@@ -92,8 +96,9 @@ class Exporter(Protocol):
     Some things are left out by most tables: `right`, for one that asks for more than the right to read on
     the dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from
     several), for one that stands among the main tables of the export page; `is_small`, for one that does not
-    grow with the study; `packaged`, the name of its file in a data package, for one that belongs into it; and
-    `of_runs`, for one whose `columns` and `rows` take a self-play run in place of a study.
+    grow with the study; `packaged`, the name of its file in a data package, for one that belongs into it;
+    `of_runs`, for one whose `columns` and `rows` take a self-play run in place of a study; and `is_searched`, for one
+    of conversations alone, which `ExportOptions.search` narrows.
     """
 
     name: str
@@ -169,6 +174,24 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
     return Table(found, found.columns(run, options), found.rows(run, options))
 
 
+def search_check(source: Source, name: str, options: ExportOptions) -> None:
+    """Check that a table can be narrowed by the line that is asked for, before any of its rows are read.
+
+    Raises:
+        Unreadable: the line cannot be read; with what is wrong and a line that would work.
+        ValueError: the table is not of conversations alone; the message names those that are.
+    """
+    if not options.search:
+        return
+    conversations_found(source, options.search)
+    narrowed = [one.name for one in exporters if hasattr(one, "is_searched")]
+    if name not in narrowed:
+        told = _(
+            "A search narrows conversations, which “{name}” is not made of alone. It works with: {names}."
+        )
+        raise ValueError(told.format(name=name, names=", ".join(narrowed)))
+
+
 def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
     """Return the number of rows of every main table, by its name."""
     return {
@@ -206,7 +229,20 @@ def included(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     condition &= ~Q(**{f"{prefix}state__in": not_these})
     if not options.include_synthetic:
         condition &= Q(**{f"{prefix}is_synthetic": False})
-    return condition
+    return condition & _searched(study, options, prefix)
+
+
+def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
+    """Return the condition that conversations are among those that are looked for."""
+    if not options.search:
+        return Q()
+    found = conversations_found(
+        study,
+        options.search,
+        synthetic=options.include_synthetic,
+        without=options.without,
+    )
+    return Q(**{f"{prefix}pk__in": found.values("pk")})
 
 
 def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
@@ -222,7 +258,8 @@ def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     if not options.include_synthetic:
         judged = judged.filter(task__participant__is_synthetic=False)
     there = ~Q(**{f"{prefix}state": Conversation.State.WITHDRAWN})
-    return condition | (Q(**{f"{prefix}pk__in": judged.values("conversation")}) & there)
+    given = Q(**{f"{prefix}pk__in": judged.values("conversation")}) & there
+    return condition | (given & _searched(study, options, prefix))
 
 
 def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:

@@ -52,6 +52,7 @@ class Exchange:
 @register_exporter
 class ChatRecords:
     name = "chatrecords"
+    is_searched = True
     title = "Chat records, 2019 layout"
     description = "One exchange per row, with the headers of the 2019 Neural Chat server."
 

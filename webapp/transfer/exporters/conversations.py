@@ -75,6 +75,7 @@ class Conversations:
         "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
     )
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS if isinstance(study, Study) else (*_COLUMNS, *_OF_RUN)

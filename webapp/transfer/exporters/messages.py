@@ -110,6 +110,7 @@ class Messages:
     title = "Messages"
     description = "One row per utterance, with votes and what a reply took: time, tokens, cost."
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

@@ -40,6 +40,7 @@ class Metrics:
         "One row per conversation that has been measured, with a column per metric column."
     )
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         found = [column for _, columns in measured(study, "conversation") for column in columns]

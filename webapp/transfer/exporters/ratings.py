@@ -125,6 +125,7 @@ _BESIDE = (
 @register_exporter
 class Ratings:
     name = packaged = "ratings"
+    is_searched = True
     title = "Ratings"
     description = "One row per rating, with a column per question of the rubric."
 
@@ -246,6 +247,8 @@ def _ways(study: Study, options: ExportOptions) -> tuple[Q, Q, Q]:
         | Q(turn__isnull=False)
         | Q(first__isnull=False)
     )
+    if options.search:
+        judged &= included(study, options, prefix="turn__conversation__")
     if not options.include_failed:
         judged &= ~Q(task__outcome=Outcome.FAILED_CHECK)
     if not options.include_synthetic:

@@ -39,6 +39,7 @@ class ReaderNotes:
     title = "Readers’ notes"
     description = "One row per star, tag or note that readers left at a conversation."
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

@@ -36,6 +36,7 @@ class ReplyMarks:
     title = "Marks of filters"
     description = "One row per filter and reply in which it found something, with the words found."
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

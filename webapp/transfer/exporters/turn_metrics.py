@@ -36,6 +36,7 @@ class TurnMetrics:
         "One row per utterance of measured conversations, with a column per metric column."
     )
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return [*_BEFORE, *(column for _, columns in measured(study, "turn") for column in columns)]

@@ -50,6 +50,7 @@ class Undefined:
     title = "Undefined metrics"
     description = "One row per metric value that is undefined, with the reason."
     of_runs = True
+    is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

@@ -29,6 +29,7 @@ class ExportAsked(Values):
     include_failed: bool = False
     include_private: bool = False
     without: Many[str] = ()
+    search: str = ""
 
     def options(self) -> ExportOptions:
         """Return what to include."""

@@ -73,7 +73,7 @@ function exported(form) {
       .map((name) => ` --include-${name}`)
       .join("");
     command.textContent = `${command.dataset.program} export --study ${command.dataset.study} --what ${data.get("what")} `
-      + `--format ${data.get("format")} --output ${file}${flags}${data.get("without") ? ` --without ${data.get("without")}` : ""}`;
+      + `--format ${data.get("format")} --output ${file}${flags}${data.get("q") ? ` --search '${data.get("q").replaceAll("'", "'\\''")}'` : ""}${data.get("without") ? ` --without ${data.get("without")}` : ""}`;
   };
   form.addEventListener("change", update);
   update();

@@ -11,6 +11,7 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
+from webapp.reading.syntax import Unreadable
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
@@ -18,6 +19,7 @@ from webapp.transfer.exporters.base import (
     ExportOptions,
     Source,
     exporter_list,
+    search_check,
     table_of,
     table_of_run,
 )
@@ -55,6 +57,12 @@ class Command(ConfabCommand):
         )
         without_argument(parser)
         parser.add_argument(
+            "--search",
+            default="",
+            metavar="LINE",
+            help="only conversations that this line of the workbench finds: 'bot:eliza flags>0'",
+        )
+        parser.add_argument(
             "--raw",
             action="store_true",
             help="leave CSV cells as they are, even where a spreadsheet would run them as formulas",
@@ -69,7 +77,14 @@ class Command(ConfabCommand):
             without=without_asked(
                 [source] if isinstance(source, Study) else [], options["without"]
             ),
+            search=" ".join(options["search"].split()),
         )
+        try:
+            search_check(source, options["what"], asked)
+        except Unreadable as error:
+            raise Usage(
+                f"--search cannot be read: {error} This would work: {error.example}"
+            ) from None
         if options["what"] == PACKAGE and isinstance(source, Study):
             return self._package(source, asked, options["output"])
         if options["format"] is None:
