@@ -114,15 +114,24 @@ class Process:
             flat: with points of equal prior mass in place of the log-normal density.
         """
         turned = np.einsum("pk,aki->api", ratings, self._vectors, optimize=True)
-        inverse = self._inverse.swapaxes(1, 2)  # (A, K, H)
-        crossed = (turned * self._ones[:, None]) @ inverse  # 1ᵀV⁻¹m
+        crossed = self._crossed(turned, self._ones)  # 1ᵀV⁻¹m
         mu = crossed / self._information[:, None]
-        squared = turned**2 @ inverse - crossed * mu
+        squared = turned**2 @ self._inverse.swapaxes(1, 2) - crossed * mu
         log = self._constant[:, None] - 0.5 * squared / self.means.variance
         if not flat:
             log = log + self._prior[:, None]
         weights = np.exp(log - log.max(axis=(0, 2), keepdims=True))
         return Posterior(weights / weights.sum(axis=(0, 2), keepdims=True), mu, turned)
+
+    def _crossed(self, turned: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """Return aᵀV⁻¹m of vectors m and a vector a for each tau, both along the eigenvectors, as (A, P, H).
+
+        Args:
+            turned: (A, P, K).
+            along: (A, K).
+        """
+        # The smaller factor is scaled: there are many more vectors than values of theta.
+        return np.asarray(turned @ (along[:, :, None] * self._inverse.swapaxes(1, 2)))
 
     def kernel(self, x: np.ndarray) -> np.ndarray:
         """Return k_b(x), (B, K), for the (p,) mean features of another bot; this fold's centre, scale and trace."""
@@ -176,9 +185,7 @@ class Process:
             noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units of s².
         """
         turned, ones, variance = self._at(x, shared)
-        error = rating[:, None] - (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(
-            1, 2
-        )
+        error = rating[:, None] - self._crossed(posterior.turned, turned)
         rest = variance + noise
         free = 1 - ones
         crossed = posterior.mu * self._information[:, None] + (free / rest)[:, None] * error
@@ -205,7 +212,7 @@ class Process:
         variance = s2 * (variance + crossed**2 / self._information)
         covariance = -np.einsum("ai,ahi->ah", turned * along, self._inverse)
         covariance = s2 * (covariance - (1 - ones) * crossed / self._information)
-        mean = (posterior.turned * along[:, None]) @ self._inverse.swapaxes(1, 2)
+        mean = self._crossed(posterior.turned, along)
         mean = (mean - posterior.mu * crossed[:, None]).swapaxes(0, 1)
         return Noise(
             mean.reshape(len(mean), -1), variance.reshape(1, -1), covariance.reshape(1, -1)
@@ -231,6 +238,15 @@ class Process:
             weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots)
         )
 
+    def predicted(
+        self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Return what `answers` predict of a bot with these (p,) features, (P,) by each mu, (A, P, H), without the duals."""
+        turned, ones, _ = self._at(x)
+        crossed = self._crossed(posterior.turned, turned)
+        free = (1 - ones)[:, None]
+        return [np.einsum("aph,aph->p", posterior.weights, mu * free + crossed) for mu in mus]
+
     def line(self, answers: Answers, n: int, names: Sequence[str]) -> Line:
         """Return the prediction from the first vector as a line in raw units, for single conversations too.
 
@@ -254,7 +270,7 @@ class Process:
         turned, ones, variance = self._at(x)
         free = 1 - ones
         within = self.means.variance * (variance + free**2 / self._information)  # (A, H)
-        crossed = (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(1, 2)
+        crossed = self._crossed(posterior.turned, turned)
         mean = (posterior.mu * free[:, None] + crossed).swapaxes(0, 1)  # (P, A, H)
         n_vectors = len(mean)
         return Mixture(

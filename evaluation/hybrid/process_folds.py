@@ -22,6 +22,8 @@ from evaluation.hybrid.process import Answers, Posterior, Process
 from evaluation.stats.correlation import permutations
 
 N_PERMUTATIONS = 1_000
+_AT_ONCE = 50
+"""Permutations: so that what the grid makes of them stays in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -221,24 +223,24 @@ class ProcessFolds:
         found = {}
         for k, bot in enumerate(self.bots):
             own = self.means.folds[bot].rating[None]
-            answers = self._answers(k, own, self.means.whole.rating[k, None])[common]
+            posterior, mu = self._posterior(k, own, self.means.whole.rating[k, None])
+            answers = self._folds[k].answers(posterior, mu if common else None)
             n = int(self.counts.sum() - self.counts[k])
             found[bot] = self._folds[k].line(answers, n, self._names)
         return found
 
-    def _answers(
+    def _posterior(
         self, k: int, ratings: np.ndarray, left_out: np.ndarray
-    ) -> tuple[Answers, Answers]:
-        """Return what fold k answers to (P, K − 1) mean ratings, by its own mu and by that of all bots.
+    ) -> tuple[Posterior, np.ndarray]:
+        """Return what (P, K − 1) mean ratings say about fold k, and mu of all bots, (A, P, H).
 
         Args:
-            left_out: (P,) mean ratings of bot k, of which only the latter knows.
+            left_out: (P,) mean ratings of bot k, of which only that mu knows.
         """
         process, whole = self._folds[k], self.means.whole
         posterior = process.posterior(ratings)
         noise = whole.noise_beside(k, process.means)
-        mu = process.mu_with(posterior, whole.x[k], left_out, *noise)
-        return process.answers(posterior), process.answers(posterior, mu)
+        return posterior, process.mu_with(posterior, whole.x[k], left_out, *noise)
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
         """Permute the adjusted mean ratings and weigh the grid of every fold anew.
@@ -250,17 +252,23 @@ class ProcessFolds:
         if len(at) < 3:
             return None
         shuffled = self.means.whole.rating[permutations(len(self.bots), N_PERMUTATIONS, seed)]
-        known = self._permuted_answers.setdefault(seed, {})
         predicted = np.empty((len(shuffled), len(at)))
         for column, k in enumerate(at):
-            if k not in known:
-                others = np.delete(shuffled, k, axis=1)
-                known[k] = self._answers(k, others, shuffled[:, k])
-            answers = known[k][common]
-            kernel = self._folds[k].kernel(means[self.bots[k]])
-            predicted[:, column] = answers.level + np.einsum("pbk,bk->p", answers.duals, kernel)
+            predicted[:, column] = self._permuted(k, shuffled, means[self.bots[k]], seed)[common]
         return predicted, shuffled[:, at]
 
+    def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
+        """Return what fold k predicts of (p,) features by its own mu and by that of all bots, (P,) each."""
+        key = (k, seed, x.tobytes())
+        if key not in self._known:
+            parts = []
+            for part in np.split(shuffled, range(_AT_ONCE, len(shuffled), _AT_ONCE)):
+                posterior, mu = self._posterior(k, np.delete(part, k, axis=1), part[:, k])
+                parts.append(self._folds[k].predicted(posterior, x, [posterior.mu, mu]))
+            self._known[key] = [np.concatenate(found) for found in zip(*parts, strict=True)]
+        return self._known[key]
+
     @cached_property
-    def _permuted_answers(self) -> dict[int, dict[int, tuple[Answers, Answers]]]:
+    def _known(self) -> dict[tuple[int, int, bytes], list[np.ndarray]]:
+        """Return what was predicted by permutations: the levels of a fit ask for the same more than once."""
         return {}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.columns import Column
+from evaluation.metrics.registry import metric_list
 
 _ENDINGS = (", participant and bot", ", participant", ", bot")
 
@@ -16,6 +17,17 @@ def short_title(title: str) -> str:
     for ending in _ENDINGS:
         title = title.replace(ending, "")
     return title.removesuffix(", mean")
+
+
+def feature_titles(names: Sequence[str]) -> list[str]:
+    """Return what the columns of conversations with these names are called; of a name that no metric has, its words."""
+    known = {
+        column.name: column.title
+        for metric in metric_list()
+        for column in metric.columns
+        if column.level == "conversation"
+    }
+    return [known.get(name) or name.replace("_", " ") for name in names]
 
 
 def short_titles(titles: Sequence[str]) -> list[str]:

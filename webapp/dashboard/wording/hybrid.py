@@ -12,12 +12,11 @@ from django.utils.translation import ngettext
 from evaluation.analysis.correlations import selfplay_bots
 from evaluation.hybrid.plotting import human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.metrics.registry import metric_list
 from evaluation.plots.scatter import Point
 from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
-from webapp.dashboard.column_titles import short_titles
+from webapp.dashboard.column_titles import feature_titles, short_titles
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import CROWDED, Ends, scatter_figure
@@ -125,20 +124,24 @@ def hybrid_view(
             if result["n_conversations"]
         ],
         pairs=_pairs(result["pairs"]),
-        no_correlation=""
-        if enough
-        else ngettext(
-            "%(n)d bot is too few for a correlation over bots: any order of so few points can look "
-            "like a line. From %(few)d bots on it is shown here.",
-            "%(n)d bots are too few for a correlation over bots: any order of so few points can look "
-            "like a line. From %(few)d bots on it is shown here.",
-            n_bots,
-        )
-        % {"n": n_bots, "few": FEW_BOTS},
+        no_correlation="" if enough else _too_few(n_bots),
         verdict=verdict_text(result.get("verdict")),
         checks=checks_of(result, bots) if enough else choices_of(result),
         is_crowded=n_bots > CROWDED,
     )
+
+
+def _too_few(n_bots: int) -> str:
+    """Say why no correlation over bots is shown."""
+    if not n_bots:
+        return _("There is no correlation over bots to judge, for no bot is rated.")
+    return ngettext(
+        "%(n)d bot is too few for a correlation over bots: any order of so few points can look "
+        "like a line. From %(few)d bots on it is shown here.",
+        "%(n)d bots are too few for a correlation over bots: any order of so few points can look "
+        "like a line. From %(few)d bots on it is shown here.",
+        n_bots,
+    ) % {"n": n_bots, "few": FEW_BOTS}
 
 
 def _tables(
@@ -371,19 +374,10 @@ def _unrated_method(result: Mapping[str, Any]) -> str:
 
 
 def _weights(result: Mapping[str, Any]) -> Figure | None:
-    titles = {
-        column.name: column
-        for metric in metric_list()
-        for column in metric.columns
-        if column.level == "conversation"
-    }
     found = weights_of(result)
     if not found:
         return None
-    long = [
-        titles[weight.title].title if weight.title in titles else weight.title.replace("_", " ")
-        for weight in found
-    ]
+    long = feature_titles([weight.title for weight in found])
     weights = [
         replace(weight, title=title)
         for weight, title in zip(found, short_titles(long), strict=True)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
+from webapp.dashboard.column_titles import feature_titles
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
 from webapp.dashboard.wording.verdicts import test_named
@@ -372,14 +373,14 @@ def _caution(found: Found) -> str:
         )
     if code == "constant_features":
         return _("Constant in at least one fold and dropped there: {features}.").format(
-            features=", ".join(found["features"])
+            features=listed(_quoted(found["features"]))
         )
     if code == "other_language":
         return _(
             "Left out, since they do not hold for the language of the conversations ({languages}): {features}."
         ).format(
             languages=", ".join(map(language_name, found["languages"])),
-            features=", ".join(found["features"]),
+            features=listed(_quoted(found["features"])),
         )
     if code == "collinear":
         if found["condition"] is None:
@@ -404,7 +405,9 @@ def _caution(found: Found) -> str:
             "The prediction of {bot} is an extrapolation: its means of {features} are more than {n} standard "
             "deviations from the conversations of the fit.",
             len(found["features"]),
-        ).format(bot=found["bot"], features=listed(found["features"]), n=found["deviations"])
+        ).format(
+            bot=found["bot"], features=listed(_quoted(found["features"])), n=found["deviations"]
+        )
     if code == "beyond_scale":
         return ngettext(
             "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
@@ -414,3 +417,8 @@ def _caution(found: Found) -> str:
             len(found["bots"]),
         ).format(bots=listed(found["bots"]), low=f"{found['low']:g}", high=f"{found['high']:g}")
     return ""
+
+
+def _quoted(features: Sequence[str]) -> list[str]:
+    """Return the titles of features in quotation marks, for titles hold commas."""
+    return [f"“{title}”" for title in feature_titles(features)]

@@ -73,11 +73,13 @@ def test_cautions_are_sentences() -> None:
     said = caution_sentences([found.to_json() for found in cautions])
     assert len(said) == len(cautions)
     assert said[0].startswith("Only 1 bot rated")
-    assert "a, b" in said[2]
+    assert "“a” and “b”" in said[2]
     assert "up to 42" in said[3]
     assert "1 conversation." in said[5]
     assert "1,200 conversations." in said[6]
-    assert "eliza is an extrapolation: its mean words_user is more than 3" in said[7]
+    assert (
+        "eliza is an extrapolation: its mean “Words, participant, mean” is more than 3" in said[7]
+    )
     assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
     assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]
 
