@@ -10,7 +10,7 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.api.schemas import JobOut
-from webapp.reading.syntax import LONGEST
+from webapp.api.searching import Line
 
 Key = Field("", max_length=200, description="As `after` of the page before; empty: the first page.")
 
@@ -18,7 +18,7 @@ Key = Field("", max_length=200, description="As `after` of the page before; empt
 class Searched(Schema):
     """Which conversations, in which order, and how many at once."""
 
-    q: str = Field("", max_length=LONGEST, description="The workbench's search line.")
+    q: Line = ""
     columns: str = Field("", max_length=1000, description="Names of numbers to tell, by commas.")
     include_synthetic: bool = False
     without: str = Field("", max_length=500, description="Flags by commas.")

@@ -31,6 +31,7 @@ from webapp.api.schemas_reading import (
     SearchOut,
     TurnOut,
 )
+from webapp.api.searching import line_told
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard import reader
@@ -39,12 +40,11 @@ from webapp.quality.selectors import without_read
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
-from webapp.reading.asking import Asked, asked_of
+from webapp.reading.asking import asked_of
 from webapp.reading.fields import Number, Numbers
 from webapp.reading.listing import Key, Listing, of_study, page_of, people_kept
 from webapp.reading.models import Note
 from webapp.reading.selectors import notes_of, saved_searches
-from webapp.reading.syntax import Unreadable
 from webapp.results.flags import flags_now
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
@@ -158,7 +158,8 @@ def conversation_page(
     Raises:
         ValuesError: a part of what is asked cannot be read, with one that could be.
     """
-    asked = _line(searched.q, numbers, tuple(bots), study)
+    with line_told(searched.q):
+        asked = asked_of(searched.q, numbers, bots=tuple(bots), study=study)
     columns = _columns(searched.columns, numbers)
     without = without_read(searched.without)
     if without and study is not None:
@@ -188,16 +189,6 @@ def conversation_page(
         for one in found.rows
     ]
     return ConversationPage(items=items, count=found.total, after=found.after)
-
-
-def _line(line: str, numbers: Numbers, bots: tuple[str, ...], study: Study | None) -> Asked:
-    if "\x00" in line:
-        raise ValuesError([Mistake("q", "q holds a NUL, which no text can hold")])
-    try:
-        return asked_of(line, numbers, bots=bots, study=study)
-    except Unreadable as error:
-        told = f"q cannot be read: {error.why} This would be: {error.example}"
-        raise ValuesError([Mistake("q", told)]) from None
 
 
 def _columns(names: str, numbers: Numbers) -> list[Number]:

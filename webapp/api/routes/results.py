@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from django.http import Http404, HttpRequest
@@ -15,6 +16,7 @@ from webapp.api.errors import FAILURES
 from webapp.api.files import file_described
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import Me, MetricOut, ResultOut, TableOut
+from webapp.api.searching import SearchedTable, table_line
 from webapp.core.rights import Right
 from webapp.quality.selectors import without_read
 from webapp.results.flags import flags_now
@@ -95,12 +97,17 @@ def table(
     key: str,
     table: str,
     included: Query[Included],
+    searched: Query[SearchedTable],
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Send a table as CSV, JSON Lines or Parquet while it is read, of any size: the bytes that `export` writes."""
+    """Send a table as CSV, JSON Lines or Parquet while it is read, of any size: the bytes that `export` writes.
+
+    `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
+    """
     if table not in exporters:
         raise Http404(f"there is no table {table!r}; there are {', '.join(exporters.names())}")
-    study, options = study_by_key(key), included.options()
+    study = study_by_key(key)
+    options = replace(included.options(), search=table_line(study, table, searched.q))
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]
     if options.without:
         flags_now(study, exact=True)

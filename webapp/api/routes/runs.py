@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpRequest
@@ -25,6 +26,7 @@ from webapp.api.schemas_reading import (
     RunPage,
     Searched,
 )
+from webapp.api.searching import SearchedTable, table_line
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import of_run
 from webapp.runs.models import SelfPlayRun
@@ -132,12 +134,18 @@ def run_table(
     request: HttpRequest,
     id: int,
     table: str,
+    searched: Query[SearchedTable],
     include_failed: bool = False,
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Send a table of a run while it is read, of any size: the bytes that `export --run` writes."""
+    """Send a table of a run while it is read, of any size: the bytes that `export --run` writes.
+
+    `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
+    """
     found, options = run_found(id), ExportOptions(include_failed=include_failed)
     try:
+        if table in [one.name for one in run_exporters()]:
+            options = replace(options, search=table_line(found, table, searched.q))
         whole = table_of_run(found, table, options)
     except UnknownName as error:
         raise Http404(str(error)) from None
