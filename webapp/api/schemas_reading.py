@@ -9,8 +9,10 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
+from chatbots.outside import Values
 from webapp.api.schemas import JobOut
 from webapp.api.searching import Line
+from webapp.reading.models import Note
 
 Key = Field("", max_length=200, description="As `after` of the page before; empty: the first page.")
 
@@ -93,14 +95,23 @@ class MetricValuesOut(Schema):
 
 
 class NoteOut(Schema):
-    """A tag or a note that a reader left."""
+    """A tag or a note that a reader left; by its id it is removed."""
 
+    id: int
     text: str
     author: str | None
     created_at: datetime
 
 
-class ConversationOut(Schema):
+class NotesOut(Schema):
+    """What readers have left at a conversation."""
+
+    is_starred: bool
+    tags: list[NoteOut]
+    notes: list[NoteOut]
+
+
+class ConversationOut(NotesOut):
     """A conversation with everything that its reader sees."""
 
     id: UUID
@@ -119,9 +130,26 @@ class ConversationOut(Schema):
     turns: list[TurnOut]
     ratings: list[RatingOut]
     metrics: list[MetricValuesOut]
-    is_starred: bool
-    tags: list[NoteOut]
-    notes: list[NoteOut]
+
+
+class AskTag(Values):
+    """A tag: lower case, without commas and quotation marks."""
+
+    text: str = Field(max_length=200)
+
+
+class AskNote(Values):
+    """A note in words."""
+
+    text: str = Field(max_length=2 * Note.LONGEST)
+
+
+class AskSearch(Values):
+    """A search line to keep by name, with the numbers that its list shows, by commas."""
+
+    name: str = Field(min_length=1, max_length=80)
+    q: Line = Field(min_length=1)
+    columns: str = Field("", max_length=500)
 
 
 class SearchOut(Schema):

@@ -291,6 +291,65 @@ class HeadlineOut(Schema):
     why: str
 
 
+class BotVotesOut(Schema):
+    """The votes on a bot's replies: up, down, of how many conversations, and the share that is up with its interval.
+
+    Without a vote there is no share.
+    """
+
+    bot: str
+    title: str
+    is_control: bool
+    up: int
+    down: int
+    n_chats: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class VotesOut(Schema):
+    """The votes on single replies, bot by bot; the interval has this level, conversations being clusters.
+
+    There are no ranks: people vote when they like, so nothing is tested.
+    """
+
+    level: float
+    n: int
+    bots: list[BotVotesOut]
+
+
+class FlagKindOut(Schema):
+    """A kind of flag: how many people have it, and of how many tasks that could have it how many do.
+
+    `why_none` says why it could not be looked for; then the counts say nothing.
+    """
+
+    name: str
+    title: str
+    rule: str
+    n_people: int
+    n_tasks: int
+    of: int
+    why_none: str
+
+
+class FlagsOut(Schema):
+    """The flags of a study's people, counted; null where nobody has looked yet, and `job` does.
+
+    `n_people` did `n_tasks` tasks to their end, and `n_flagged` of them have a flag. Where `is_current` is false, work has
+    come in since.
+    """
+
+    made_at: datetime | None
+    is_current: bool
+    n_people: int | None
+    n_tasks: int | None
+    n_flagged: int | None
+    kinds: list[FlagKindOut]
+    job: JobOut | None
+
+
 class ReportCellOut(Schema):
     """A cell as it is printed; `raw` has the numbers in it with all digits, `why` the reason that there is none."""
 

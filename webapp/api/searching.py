@@ -1,4 +1,4 @@
-"""The workbench's search line in calls: read as pages read it, refused with the path `q` and a line that would work."""
+"""The workbench's search line and columns in calls: read as pages read them, refused with what would work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Field
 
+from chatbots.names import did_you_mean
 from chatbots.outside import Mistake, ValuesError
+from webapp.reading.fields import Number, Numbers
 from webapp.reading.syntax import LONGEST, Unreadable
 from webapp.transfer.exporters.base import ExportOptions, Source, search_check
 
@@ -50,3 +52,26 @@ def line_told(line: str) -> Iterator[None]:
         raise ValuesError([Mistake("q", told)]) from None
     except ValueError as error:
         raise ValuesError([Mistake("q", str(error))]) from None
+
+
+def columns_read(names: str, numbers: Numbers) -> list[Number]:
+    """Return the numbers that a call names by commas.
+
+    Raises:
+        ValuesError: one is no number here, with the nearest name.
+    """
+    found: list[Number] = []
+    for name in filter(None, names.split(",")):
+        number = numbers.get(name)
+        if number is None:
+            near = did_you_mean(name, numbers.names())
+            raise ValuesError(
+                [
+                    Mistake(
+                        "columns",
+                        f"columns names {name!r}, which is no number here. {near}".rstrip(),
+                    )
+                ]
+            )
+        found.append(number)
+    return list(dict.fromkeys(found))

@@ -12,6 +12,7 @@ from webapp.api.routes import (
     conversations,
     jobs,
     measuring,
+    noting,
     pages,
     reports,
     results,
@@ -36,7 +37,7 @@ api = Api(
 handlers_add(api)
 # The pages come before the results: of two addresses that fit, the first one is called.
 for routes in (
-    studies, conversations, runs, measuring, jobs, pages, reports, starting, results, server,
+    studies, conversations, noting, runs, measuring, jobs, pages, reports, starting, results, server,
 ):  # fmt: skip
     api.add_router("", routes.router)
 

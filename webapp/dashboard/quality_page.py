@@ -24,14 +24,17 @@ class KindRow:
     """One kind of flag.
 
     Attributes:
+        n_tasks: that have it; of: that could have it.
         share: of the tasks that could have it; empty where none could.
-        why_none: why it could not be looked for.
+        why_none: why it could not be looked for; empty where it was.
     """
 
     name: str
     title: Any
     rule: Any
     n_people: int
+    n_tasks: int
+    of: int
     share: str
     why_none: Any
 
@@ -63,15 +66,33 @@ class QualityPage:
     has_more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FlagsCounted:
+    """How many people have each kind of flag, and how many have any."""
+
+    kinds: list[KindRow]
+    n_flagged: int
+
+
+def flags_counted(study: Study, state: FlagState) -> FlagsCounted:
+    """Count the people with flags, in two queries; who has several is counted with each kind, and once in all."""
+    counts = flag_counts(study)
+    rows = TaskFlag.objects.filter(participant__study=study).order_by()
+    return FlagsCounted(
+        [_kind(kind, state, counts.get(kind.name, 0)) for kind in flag_kinds],
+        rows.values("participant").distinct().count(),
+    )
+
+
 def quality_page(study: Study, state: FlagState, *, flag: str = "", page: int = 1) -> QualityPage:
     """Read what the page shows, in a constant number of queries.
 
     Args:
         flag: of which kind people are listed; all kinds where it is empty.
     """
-    counts = flag_counts(study)
+    flags_found = flags_counted(study, state)
+    n_flagged = flags_found.n_flagged
     rows = TaskFlag.objects.filter(participant__study=study).order_by()
-    n_flagged = rows.values("participant").distinct().count()
     if flag:
         rows = rows.filter(name=flag)
     ranked = rows.values("participant").annotate(n=Count("pk")).order_by("-n", "participant")
@@ -87,14 +108,16 @@ def quality_page(study: Study, state: FlagState, *, flag: str = "", page: int = 
             mine.append(pk)
     people = Participant.objects.in_bulk(listed)
     return QualityPage(
-        kinds=[_kind(kind, state, counts.get(kind.name, 0)) for kind in flag_kinds],
+        kinds=flags_found.kinds,
         people=[
             PersonRow(pk, pk.hex[:6], flags.get(pk, []), chats.get(pk, []))
             for pk in listed
             if pk in people
         ],
         n_flagged=n_flagged,
-        n_shown=counts.get(flag, 0) if flag else n_flagged,
+        n_shown=sum(one.n_people for one in flags_found.kinds if one.name == flag)
+        if flag
+        else n_flagged,
         first=start + 1,
         has_more=len(ids) > PAGE,
     )
@@ -108,6 +131,8 @@ def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
         title=kind.title,
         rule=kind.rule,
         n_people=n_people,
+        n_tasks=told.get("n") or 0,
+        of=told.get("of") or 0,
         share=percent(told["n"], told["of"]) if told.get("of") else "",
         why_none=kind.reasons.get(why, _("It was not looked for yet.")) if why or not told else "",
     )

@@ -14,7 +14,7 @@ from webapp.dashboard.board import Choice
 from webapp.dashboard.plots.board import Window, around, axis_row, interval_row, whole
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.ratings.bots import BotInfo
-from webapp.reading.votes import LEVEL, BotVotes
+from webapp.reading.votes import LEVEL, BotVotes, votes_ranked
 from webapp.results.study_data import StudyFrame
 
 NAME = "votes"
@@ -51,14 +51,13 @@ class VotesBoard:
 def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: Choice) -> VotesBoard:
     """Return the chosen bots by the share of votes up, the highest first; bots without a vote come last."""
     chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
-    none = BotVotes("", 0, 0, 0, None, None)
-    found = [(frame.bots[bot], votes.get(bot, none)) for bot in chosen if bot in frame.bots]
-    found.sort(key=lambda one: (one[1].share is None, -(one[1].share or 0.0)))
+    ranked = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
+    found = [(frame.bots[one.bot_id], one) for one in ranked]
     window = whole(0, 100)
     if choice.zooms:
         ends = [100 * end for _bot, one in found for end in (one.low, one.high) if end is not None]
         window = around(ends, 0, 100)
-    n_votes = sum(one.up + one.down for _bot, one in found)
+    n_votes = sum(one.n for _bot, one in found)
     return VotesBoard(
         method=_(
             "Share of votes up with {level} interval; the votes of one conversation count as belonging together."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
@@ -36,6 +37,16 @@ def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
     )[0]
 
 
+def tag_remove(*, conversation: Conversation, text: str) -> None:
+    """Take a tag away; one that is gone already is no error.
+
+    Raises:
+        Refused: as `tag_add` does.
+    """
+    tag = tag_checked(text)
+    Note.objects.filter(conversation=conversation, kind=Note.Kind.TAG, text=tag).delete()
+
+
 def tag_checked(text: str) -> str:
     """Return a tag as it is stored.
 
@@ -54,14 +65,20 @@ def tag_checked(text: str) -> str:
 
 
 def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
-    """Write a note at a conversation.
+    """Write a note at a conversation; the same words of the same author stand there once, however often they are sent.
 
     Raises:
         Refused: for one that is empty or too long.
     """
-    return Note.objects.create(
-        conversation=conversation, kind=Note.Kind.NOTE, text=note_checked(text), author=author
-    )
+    words = note_checked(text)
+    with transaction.atomic():
+        # Notes of two people may be alike, so no constraint keeps a second call of one person from doubling theirs.
+        Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
+        mine = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
+        there = mine.filter(text=words).first()
+        return there or Note.objects.create(
+            conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
+        )
 
 
 def note_checked(text: str) -> str:
@@ -94,7 +111,7 @@ def search_save(
     Raises:
         Refused: for a name that is empty or too long, or a line that is empty or too long.
     """
-    name, line = " ".join(name.replace("\x00", "").split()), line.replace("\x00", "").strip()
+    name, line = _name_read(name), line.replace("\x00", "").strip()
     longest = SavedSearch._meta.get_field("name").max_length or 0
     if not name or len(name) > longest:
         raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
@@ -105,6 +122,11 @@ def search_save(
     )[0]
 
 
-def search_forget(*, study: Study, owner: Any, pk: int) -> None:
-    """Forget a line that somebody kept; one that is gone already is no error."""
-    SavedSearch.objects.filter(study=study, owner=owner, pk=pk).delete()
+def search_forget(*, study: Study, owner: Any, name: str) -> None:
+    """Forget a line that somebody kept by this name; one that is gone already is no error."""
+    SavedSearch.objects.filter(study=study, owner=owner, name=_name_read(name)).delete()
+
+
+def _name_read(text: str) -> str:
+    """Return the name of a search as it is stored."""
+    return " ".join(text.replace("\x00", "").split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,14 @@ class BotVotes:
     high: float | None
 
     @property
+    def n(self) -> int:
+        """How many votes there are."""
+        return self.up + self.down
+
+    @property
     def share(self) -> float | None:
         """The share of the votes that are up; None where nobody voted."""
-        return self.up / (self.up + self.down) if self.up + self.down else None
+        return self.up / self.n if self.n else None
 
 
 def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
@@ -75,6 +81,15 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
         )
     )
     return {bot: _votes(bot, *sums) for bot, *sums in found}
+
+
+def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
+    """Return the votes of these bots, the highest share of votes up first; bots without a vote come last.
+
+    They have no ranks: people vote when they like, so nothing is tested.
+    """
+    found = [votes.get(bot, BotVotes(bot, 0, 0, 0, None, None)) for bot in bots]
+    return sorted(found, key=lambda one: (one.share is None, -(one.share or 0.0)))
 
 
 def _series() -> dict[str, int]:

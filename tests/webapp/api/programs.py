@@ -27,6 +27,12 @@ class Program:
     def post(self, path: str, body: Any = None) -> Any:
         return self.client.post(f"/api/v1/{path}", body or {}, content_type="application/json")
 
+    def put(self, path: str) -> Any:
+        return self.client.put(f"/api/v1/{path}")
+
+    def delete(self, path: str, **asked: str) -> Any:
+        return self.client.delete(f"/api/v1/{path}", query_params=asked)
+
 
 def streamed(answer: Any) -> bytes:
     """Return the bytes of a file that was sent."""

@@ -26,7 +26,7 @@ def row_of(path: str, method: str, operation: Any, token: Any) -> str:
     """Return a call's line; the right to read is the ground of all, and named only where it is alone."""
     rights = [right.value for right in token.rights if right is not Right.READ] or ["read"]
     shown = "/" + path.lstrip("/")
-    for name in ("key", "id", "kind", "part", "table"):
+    for name in ("key", "id", "kind", "note", "part", "table"):
         shown = shown.replace(f"{{{name}}}", name.upper())
     told = operation.view_func.__doc__.strip().splitlines()[0]
     return f"| `{method} {shown}` | {', '.join(rights)} | {told} |"

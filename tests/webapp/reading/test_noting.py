@@ -157,9 +157,9 @@ def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversat
     other = Client()
     other.force_login(make_staff(Right.READ, username="other"))
     assert "Worst" not in other.get(listed).content.decode()
-    other.post(where, {"what": "forget", "search": kept.pk})
+    other.post(where, {"what": "forget", "name": " Worst "})
     assert SavedSearch.objects.exists(), "somebody else's"
-    reader.post(where, {"what": "forget", "search": kept.pk})
+    reader.post(where, {"what": "forget", "name": " Worst "})
     assert not SavedSearch.objects.exists()
     assert (
         "There is no search to save"

@@ -14,24 +14,22 @@ from django.utils import timezone
 from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
-from chatbots.names import did_you_mean
 from chatbots.outside import Mistake, ValuesError
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import job_out
+from webapp.api.routes.noting import notes_told
 from webapp.api.schemas import AskImport, JobOut
 from webapp.api.schemas_reading import (
     ConversationOut,
     ConversationPage,
     ConversationRow,
     MetricValuesOut,
-    NoteOut,
     RatingOut,
     Searched,
-    SearchOut,
     TurnOut,
 )
-from webapp.api.searching import line_told
+from webapp.api.searching import columns_read, line_told
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard import reader
@@ -41,10 +39,9 @@ from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
 from webapp.reading.asking import asked_of
-from webapp.reading.fields import Number, Numbers
+from webapp.reading.fields import Numbers
 from webapp.reading.listing import Key, Listing, of_study, page_of, people_kept
-from webapp.reading.models import Note
-from webapp.reading.selectors import notes_of, saved_searches
+from webapp.reading.selectors import notes_of
 from webapp.results.flags import flags_now
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
@@ -98,21 +95,6 @@ def conversations_bring(
 
 
 @router.get(
-    "/studies/{key}/searches",
-    response={200: list[SearchOut], **FAILURES},
-    operation_id="searches",
-)
-def searches(request: HttpRequest, key: str) -> Any:
-    """List the searches of a study that the token's person keeps."""
-    study = study_by_key(key)
-    numbers = Numbers(study_dimensions(study))
-    return [
-        SearchOut(name=one.search.name, q=one.search.line, columns=one.search.columns, why=one.why)
-        for one in saved_searches(study, request.user, numbers, tuple(study_bots(study)))
-    ]
-
-
-@router.get(
     "/conversations/{id}",
     response={200: ConversationOut, **FAILURES},
     operation_id="conversation",
@@ -121,7 +103,6 @@ def conversation(request: HttpRequest, id: UUID) -> Any:
     """Return a conversation with its turns, ratings, metrics, tags and notes."""
     row = reader.conversations_to_read().get(pk=id)
     link = getattr(row, "selfplay", None)
-    notes = notes_of(row)
     return ConversationOut(
         id=row.pk,
         study=row.study.key if row.study is not None else None,
@@ -139,9 +120,7 @@ def conversation(request: HttpRequest, id: UUID) -> Any:
         turns=_turns(row),
         ratings=_ratings(row),
         metrics=_metrics(row),
-        is_starred=notes.is_starred,
-        tags=[_note(one) for one in notes.tags],
-        notes=[_note(one) for one in notes.notes],
+        **notes_told(notes_of(row)),
     )
 
 
@@ -160,7 +139,7 @@ def conversation_page(
     """
     with line_told(searched.q):
         asked = asked_of(searched.q, numbers, bots=tuple(bots), study=study)
-    columns = _columns(searched.columns, numbers)
+    columns = columns_read(searched.columns, numbers)
     without = without_read(searched.without)
     if without and study is not None:
         flags_now(study)
@@ -189,24 +168,6 @@ def conversation_page(
         for one in found.rows
     ]
     return ConversationPage(items=items, count=found.total, after=found.after)
-
-
-def _columns(names: str, numbers: Numbers) -> list[Number]:
-    found: list[Number] = []
-    for name in filter(None, names.split(",")):
-        number = numbers.get(name)
-        if number is None:
-            near = did_you_mean(name, numbers.names())
-            raise ValuesError(
-                [
-                    Mistake(
-                        "columns",
-                        f"columns names {name!r}, which is no number here. {near}".rstrip(),
-                    )
-                ]
-            )
-        found.append(number)
-    return list(dict.fromkeys(found))
 
 
 def _is_finite(at: float | datetime | None) -> bool:
@@ -268,8 +229,3 @@ def _metrics(row: Conversation) -> list[MetricValuesOut]:
         )
         for name, one in sorted(found.items())
     ]
-
-
-def _note(note: Note) -> NoteOut:
-    author = note.author.get_username() if note.author is not None else None
-    return NoteOut(text=note.text, author=author, created_at=note.created_at)

@@ -15,8 +15,11 @@ from webapp.api.errors import FAILURES
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas_study import (
     BotProgressOut,
+    BotVotesOut,
     CardsOut,
     FailedOut,
+    FlagKindOut,
+    FlagsOut,
     HourOut,
     LeaderboardOut,
     LiveBotOut,
@@ -32,6 +35,7 @@ from webapp.api.schemas_study import (
     StageOut,
     StudyLeaderboard,
     ThingOut,
+    VotesOut,
     WaitingOut,
 )
 from webapp.conversations.selectors import synthetic_count
@@ -39,10 +43,14 @@ from webapp.core.rights import Right
 from webapp.dashboard.live.people import now_rounded
 from webapp.dashboard.live.room import room_of
 from webapp.dashboard.pipeline import Pipeline, pipeline_of
+from webapp.dashboard.quality_page import flags_counted
 from webapp.dashboard.selectors import bot_progress, study_cards
 from webapp.dashboard.study_needs import study_needs
 from webapp.quality.selectors import without_read
+from webapp.ratings.bots import study_bots
 from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.selectors import study_conversations
+from webapp.reading.votes import LEVEL, votes_of_bots, votes_ranked
 from webapp.results.flags import flags_now
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import Question, answer_for
@@ -213,6 +221,69 @@ def study_leaderboard(
         n_ratings=facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
         document=None if found is None else LeaderboardOut(**found.to_json()),
         job=None if answer.job is None else job_out(answer.job),
+    )
+
+
+@router.get("/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes")
+def votes(
+    request: HttpRequest, key: str, counted: Query[Counted], include_failed: bool = False
+) -> Any:
+    """Return the votes on single replies bot by bot, the highest share of votes up first."""
+    study = study_by_key(key)
+    chats = study_conversations(
+        study,
+        include_synthetic=counted.include_synthetic,
+        include_failed=include_failed,
+        without=counted.flags(study),
+    )
+    bots = study_bots(study)
+    found = votes_ranked(bots, votes_of_bots(study, chats))
+    return VotesOut(
+        level=LEVEL,
+        n=sum(one.n for one in found),
+        bots=[
+            BotVotesOut(
+                bot=one.bot_id,
+                title=bots[one.bot_id].title,
+                is_control=bots[one.bot_id].is_control,
+                up=one.up,
+                down=one.down,
+                n_chats=one.n_chats,
+                share=one.share,
+                low=one.low,
+                high=one.high,
+            )
+            for one in found
+        ],
+    )
+
+
+@router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
+def flags(request: HttpRequest, key: str) -> Any:
+    """Count the people whose work has flags, kind by kind, as the page Quality does; names nobody."""
+    study = study_by_key(key)
+    now = flags_now(study)
+    state = now.state
+    counts = None if state is None else flags_counted(study, state)
+    return FlagsOut(
+        made_at=None if state is None else state.made_at,
+        is_current=now.is_current,
+        n_people=None if state is None else state.n_people,
+        n_tasks=None if state is None else state.n_tasks,
+        n_flagged=None if counts is None else counts.n_flagged,
+        kinds=[
+            FlagKindOut(
+                name=one.name,
+                title=str(one.title),
+                rule=str(one.rule),
+                n_people=one.n_people,
+                n_tasks=one.n_tasks,
+                of=one.of,
+                why_none=str(one.why_none),
+            )
+            for one in ([] if counts is None else counts.kinds)
+        ],
+        job=None if now.job is None else job_out(now.job),
     )
 
 

@@ -57,7 +57,8 @@ def search_keep(request: HttpRequest, key: str) -> HttpResponse:
     study = study_of(key)
     try:
         if request.POST.get("what") == "forget":
-            services.search_forget(study=study, owner=request.user, pk=_number(request, "search"))
+            name = request.POST.get("name", "")
+            services.search_forget(study=study, owner=request.user, name=name)
         else:
             kept = services.search_save(
                 study=study,

@@ -1,0 +1,153 @@
+"""What readers leave at conversations, and the searches they keep; each call can be sent twice without doing more.
+
+They ask for the right to read and no more, as on the pages: notes are part of reading.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Router
+
+from webapp.api.auth import Token
+from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.schemas_reading import AskNote, AskSearch, AskTag, NoteOut, NotesOut, SearchOut
+from webapp.api.searching import columns_read, line_told
+from webapp.conversations.models import Conversation
+from webapp.dashboard.reader import conversations_to_read
+from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import study_dimensions
+from webapp.reading import services
+from webapp.reading.asking import asked_of
+from webapp.reading.fields import Numbers
+from webapp.reading.models import Note
+from webapp.reading.selectors import Notes, notes_of, saved_searches
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+
+router = Router(tags=["conversations"], auth=Token())
+LEFT: dict[int, Any] = {200: NotesOut, **FAILURES}
+
+
+@router.put("/conversations/{id}/star", response=LEFT, operation_id="star")
+def star(request: HttpRequest, id: UUID) -> Any:
+    """Star a conversation, for everybody who reads it."""
+    return _starred(request, id, True)
+
+
+@router.delete("/conversations/{id}/star", response=LEFT, operation_id="star_remove")
+def star_remove(request: HttpRequest, id: UUID) -> Any:
+    """Take the star of a conversation away."""
+    return _starred(request, id, False)
+
+
+@router.post(
+    "/conversations/{id}/tags", response={200: NotesOut, **BODY_FAILURES}, operation_id="tag_add"
+)
+def tag_add(request: HttpRequest, id: UUID, asked: AskTag) -> Any:
+    """Tag a conversation; a tag that it has already stands there once."""
+    row = _found(id)
+    services.tag_add(conversation=row, text=asked.text, author=request.user)
+    return _left(row)
+
+
+@router.delete("/conversations/{id}/tags", response=LEFT, operation_id="tag_remove")
+def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
+    """Take the tag `text` away from a conversation; one that is gone already is no error."""
+    row = _found(id)
+    services.tag_remove(conversation=row, text=text)
+    return _left(row)
+
+
+@router.post(
+    "/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add"
+)
+def note_add(request: HttpRequest, id: UUID, asked: AskNote) -> Any:
+    """Write a note at a conversation; the same words again of the same person stay one note."""
+    row = _found(id)
+    services.note_add(conversation=row, text=asked.text, author=request.user)
+    return _left(row)
+
+
+@router.delete("/conversations/{id}/notes/{note}", response=LEFT, operation_id="note_remove")
+def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
+    """Remove a note or a tag of a conversation by its own id; one that is gone already is no error."""
+    row = _found(id)
+    services.note_remove(conversation=row, pk=note)
+    return _left(row)
+
+
+@router.get(
+    "/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches"
+)
+def searches(request: HttpRequest, key: str) -> Any:
+    """List the searches of a study that the token's person keeps."""
+    return _kept(request, study_by_key(key))
+
+
+@router.post(
+    "/studies/{key}/searches",
+    response={200: list[SearchOut], **BODY_FAILURES},
+    operation_id="search_keep",
+)
+def search_keep(request: HttpRequest, key: str, asked: AskSearch) -> Any:
+    """Keep a search line by name for the token's person; the same name again takes the place of the one before."""
+    study = study_by_key(key)
+    numbers = Numbers(study_dimensions(study))
+    with line_told(asked.q):
+        asked_of(asked.q, numbers, bots=tuple(study_bots(study)), study=study)
+    columns = [one.name for one in columns_read(asked.columns, numbers)]
+    services.search_save(
+        study=study, owner=request.user, name=asked.name, line=asked.q, columns=",".join(columns)
+    )
+    return _kept(request, study)
+
+
+@router.delete(
+    "/studies/{key}/searches",
+    response={200: list[SearchOut], **FAILURES},
+    operation_id="search_forget",
+)
+def search_forget(request: HttpRequest, key: str, name: str) -> Any:
+    """Forget the search that the token's person keeps by this name; one that is gone already is no error."""
+    study = study_by_key(key)
+    services.search_forget(study=study, owner=request.user, name=name)
+    return _kept(request, study)
+
+
+def notes_told(found: Notes) -> dict[str, Any]:
+    """Return what readers left at a conversation, as calls tell it."""
+    return {
+        "is_starred": found.is_starred,
+        "tags": [_note(one) for one in found.tags],
+        "notes": [_note(one) for one in found.notes],
+    }
+
+
+def _starred(request: HttpRequest, id: UUID, is_starred: bool) -> NotesOut:
+    row = _found(id)
+    services.star_set(conversation=row, is_starred=is_starred, author=request.user)
+    return _left(row)
+
+
+def _found(id: UUID) -> Conversation:
+    return conversations_to_read().get(pk=id)
+
+
+def _left(row: Conversation) -> NotesOut:
+    return NotesOut(**notes_told(notes_of(row)))
+
+
+def _kept(request: HttpRequest, study: Study) -> list[SearchOut]:
+    numbers = Numbers(study_dimensions(study))
+    return [
+        SearchOut(name=one.search.name, q=one.search.line, columns=one.search.columns, why=one.why)
+        for one in saved_searches(study, request.user, numbers, tuple(study_bots(study)))
+    ]
+
+
+def _note(note: Note) -> NoteOut:
+    author = note.author.get_username() if note.author is not None else None
+    return NoteOut(id=note.pk, text=note.text, author=author, created_at=note.created_at)
