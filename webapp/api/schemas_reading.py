@@ -10,7 +10,6 @@ from ninja import Schema
 from pydantic import Field
 
 from chatbots.outside import Values
-from webapp.api.schemas import JobOut
 from webapp.api.searching import Line
 from webapp.reading.models import Note
 
@@ -159,52 +158,3 @@ class SearchOut(Schema):
     q: str
     columns: str
     why: str
-
-
-class RunOut(Schema):
-    """A self-play run: its plan, and how its job stands. `n_conversations` are those of each bot, or of each pair."""
-
-    id: int
-    name: str
-    bots: list[str]
-    pairs: str
-    n_conversations: int
-    n_turns: int
-    seed: int
-    n_failed: int
-    job: JobOut
-
-
-class RunPage(Schema):
-    """A part of all runs, of which there are `count`."""
-
-    items: list[RunOut]
-    count: int
-
-
-class PairOut(Schema):
-    """Who began, who answered, and how many of their conversations there are."""
-
-    first: str
-    bot: str
-    n_done: int
-    n_failed: int
-
-
-class FailuresOut(Schema):
-    """Why conversations of a pair failed."""
-
-    first: str
-    bot: str
-    n: int
-    error: str
-
-
-class RunDetail(RunOut):
-    """A run pair by pair."""
-
-    openers: list[str]
-    metrics: list[str]
-    by_pair: list[PairOut]
-    failures: list[FailuresOut]
-    metrics_job: JobOut | None

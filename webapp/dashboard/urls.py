@@ -26,6 +26,7 @@ from webapp.dashboard.views import (
     quality,
     report,
     reports,
+    run_compare,
     studies,
     study,
     system,
@@ -142,6 +143,7 @@ urlpatterns = [
     path("bots/<str:bot_id>/try/", bots.bot_try, name="bot_try"),
     path("bots/<str:bot_id>/back/", bots.bot_back, name="bot_back"),
     path("runs/", jobs.runs, name="runs"),
+    path("runs/compare/", run_compare.runs_compare, name="runs_compare"),
     path("runs/<int:run_id>/", jobs.run, name="run"),
     path("runs/<int:run_id>/export/", export.run_export, name="run_export"),
     path(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
+from chatbots.outside import ValuesError
 from chatbots.registry import UnknownName
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
@@ -17,18 +19,33 @@ from webapp.api.paging import Part
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, job_out, run_found
 from webapp.api.schemas import AskRun, JobOut, TableOut
-from webapp.api.schemas_reading import (
-    ConversationPage,
+from webapp.api.schemas_reading import ConversationPage, Searched
+from webapp.api.schemas_runs import (
+    ComparedRunOut,
+    ComparedRuns,
     FailuresOut,
+    MeasureOut,
     PairOut,
     RunDetail,
+    RunMeanOut,
     RunOut,
     RunPage,
-    Searched,
+    RunsComparedOut,
+    RunSettings,
+    SideOut,
 )
 from webapp.api.searching import SearchedTable, table_line
+from webapp.dashboard.wording.reasons import said
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import of_run
+from webapp.reading.run_means import (
+    LEVEL,
+    AskedRuns,
+    Measure,
+    Side,
+    runs_compared,
+    settings_of,
+)
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.metrics import metric_run_of
 from webapp.runs.selectors.selfplay import (
@@ -77,6 +94,37 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, job_out(run))
+
+
+@router.get(
+    "/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare"
+)
+def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
+    """Set runs beside one another: the means of metrics over each bot's conversations with itself, with intervals."""
+    jobs_settle()
+    found = runs_compared(
+        AskedRuns(*(_listed(part) for part in (compared.runs, compared.bots, compared.columns)))
+    )
+    if found.wrong:
+        raise ValuesError(found.wrong)
+    return RunsComparedOut(
+        level=LEVEL,
+        runs=[
+            ComparedRunOut(
+                id=run.pk,
+                name=run.name,
+                state=run.state,  # type: ignore[arg-type]
+                created_at=run.created_at,
+                settings=RunSettings(**settings_of(run)),
+            )
+            for run in found.runs
+        ],
+        columns=[MeasureOut.model_validate(one) for one in found.measures],
+        sides=[_side(one, found.measures) for one in found.sides],
+        differ=found.differ,
+        versions_differ=found.versions_differ,
+        repeated=found.repeated,
+    )
 
 
 @router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
@@ -167,3 +215,29 @@ def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
         "n_failed": n_failed,
         "job": job_out(run),
     }
+
+
+def _listed(text: str) -> list[str]:
+    return [name for one in text.split(",") if (name := one.strip())]
+
+
+def _side(side: Side, measures: Sequence[Measure]) -> SideOut:
+    return SideOut(
+        run=side.run.pk,
+        bot=side.bot_id,
+        version=side.version,
+        n=side.n,
+        n_failed=side.n_failed,
+        means=[
+            RunMeanOut(
+                column=one.name,
+                mean=mean.found.mean,
+                low=mean.found.low,
+                high=mean.found.high,
+                n=mean.found.n,
+                n_measured=mean.n_measured,
+                reason=said(mean.found.reason),
+            )
+            for one, mean in zip(measures, side.means, strict=True)
+        ],
+    )

@@ -16,6 +16,8 @@ from webapp.runs.selectors.languages import language_name
 
 FRAGMENTS: dict[str, str] = {
     "no_value": gettext_noop("no value"),
+    "not_played": gettext_noop("no conversation with itself in this run"),
+    "not_computed": gettext_noop("not computed for this run by the metric as it is now"),
     "other_language": gettext_noop("left out: it holds for {holds}, and this is in {language}"),
     "one_value": gettext_noop("one value: no interval"),
     "one_group": gettext_noop("all values of one rater: no interval"),

@@ -1,0 +1,262 @@
+"""Self-play runs beside one another: one computation behind the page and the call, bot by bot and run by run."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import caches
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django.asserts import assertContains, assertNotContains
+from scipy import stats
+
+from tests.builders import make_staff
+from tests.webapp.api.programs import Program
+from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
+from webapp.reading.models import Figure
+from webapp.reading.run_means import MOST_COLUMNS, MOST_RUNS, AskedRuns, runs_compared
+from webapp.runs.engine import job_do
+from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
+from webapp.runs.services.selfplay import run_create
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted(settings: Any, tmp_path: Path) -> None:
+    caches["shared"].clear()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+def played(*bots: str, measures: bool = True, **asked: Any) -> SelfPlayRun:
+    """Return a finished run of these bots, with words and questions counted unless said otherwise."""
+    asked = {"n_conversations": 4, "n_turns": 4, "seed": 7, **asked}
+    run = run_create(bots=bots, enqueue=False, **asked)
+    job_do(run)
+    if measures:
+        call_command(
+            "compute_metrics", "--run", str(run.pk), "--metrics", "words,question", "--inline",
+            stdout=StringIO(),
+        )  # fmt: skip
+    return SelfPlayRun.objects.get(pk=run.pk)
+
+
+def values_set(run: SelfPlayRun, bot: str, column: str, values: list[float]) -> None:
+    """Give the values of a column to the first conversations of a bot with itself; the others have none any more."""
+    rows = list(
+        Figure.objects.filter(
+            conversation__selfplay__run=run,
+            conversation__selfplay__bot_id=bot,
+            conversation__selfplay__partner_bot_id="",
+            series__name=column,
+        ).order_by("conversation__selfplay__ordinal")
+    )
+    for row, value in zip(rows, values, strict=False):
+        Figure.objects.filter(pk=row.pk).update(value=value)
+    Figure.objects.filter(pk__in=[row.pk for row in rows[len(values) :]]).delete()
+
+
+def address(query: str = "") -> str:
+    return reverse("dashboard:runs_compare") + query
+
+
+@pytest.fixture
+def staff(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ))
+    return client
+
+
+def test_a_mean_has_students_interval_over_conversations() -> None:
+    run, other = played("eliza", "parrot"), played("eliza", seed=8)
+    values_set(run, "eliza", "words_bot", [3.0, 5.0, 6.0, 8.0])
+    found = runs_compared(AskedRuns(columns=["words_bot"]))
+    assert [(side.bot_id, side.run.pk, side.n) for side in found.sides] == [
+        ("eliza", other.pk, 4),
+        ("eliza", run.pk, 4),
+        ("parrot", run.pk, 4),
+    ]
+    mean = found.sides[1].means[0].found
+    low, high = stats.t.interval(0.95, 3, 5.5, stats.sem([3.0, 5.0, 6.0, 8.0]))
+    assert (mean.mean, mean.n) == (5.5, 4)
+    assert (mean.low, mean.high) == pytest.approx((low, high))
+    assert found.differ == ["seed"]
+    assert (found.versions_differ, found.wrong) == ([], [])
+
+
+def test_a_share_stays_on_its_scale_and_alike_values_have_their_reason() -> None:
+    run = played("eliza")
+    values_set(run, "eliza", "question_bot", [1.0, 1.0, 0.5, 1.0])
+    values_set(run, "eliza", "words_bot", [4.0] * 4)
+    found = runs_compared(AskedRuns(columns=["question_bot", "words_bot"]))
+    share, words = (one.found for one in found.sides[0].means)
+    assert share.low is not None
+    assert share.high is not None
+    assert 0 <= share.low < 0.875 < share.high <= 1
+    assert (words.mean, words.low) == (4.0, None)
+    assert words.reason is not None
+    assert words.reason.code == "all_alike"
+
+
+def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staff: Client) -> None:
+    run, bare = played("eliza"), played("eliza", measures=False, seed=8)
+    values_set(run, "eliza", "words_bot", [3.0, 5.0])
+    MetricResult.objects.filter(
+        conversation__selfplay__run=run, conversation__selfplay__ordinal=3, metric__name="words"
+    ).delete()
+    page = staff.get(address("?column=words_bot"))
+    rows = {cells[1].text: cells for cells in page.context["table"].table.rows}
+    assert rows[f"Self-play {run.pk}"][2].text.startswith("4.00 [")
+    why = rows[f"Self-play {run.pk}"][2].why
+    assert why == "computed for 3 of 4 conversations; 1 conversation without a value"
+    empty = rows[f"Self-play {bare.pk}"][2]
+    assert (empty.text, empty.why) == (
+        "–",
+        "not computed for this run by the metric as it is now",
+    )
+    Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
+    found = runs_compared(AskedRuns(columns=["words_bot"]))
+    assert found.sides[0].means[0].found.reason is not None
+    assert found.sides[0].means[0].found.reason.code == "not_played"
+
+
+def test_results_of_an_earlier_version_do_not_count() -> None:
+    run = played("eliza")
+    MetricVersion.objects.filter(name="words").update(key="earlier")
+    found = runs_compared(AskedRuns(columns=["words_bot", "question_bot"]))
+    words, question = (one.found for one in found.sides[0].means)
+    assert words.reason is not None
+    assert (words.mean, words.reason.code) == (None, "not_computed")
+    assert question.mean is not None
+    assert "words_bot" not in [one.name for one in found.every_measure]
+    assert run.pk == found.runs[0].pk
+
+
+def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
+    run = played("eliza", "parrot", pairs="all", n_conversations=2)
+    found = runs_compared(AskedRuns())
+    assert [(side.bot_id, side.n) for side in found.sides] == [("eliza", 2), ("parrot", 2)]
+    assert all(one.n_measured == 2 for side in found.sides for one in side.means)
+    assertContains(staff.get(address()), "What two different bots said to each other is left out.")
+    assertContains(staff.get(address()), "This is one run alone.")
+    assert found.runs == [run]
+
+
+def test_runs_that_hold_the_same_conversations_are_named(staff: Client) -> None:
+    first = played("eliza", "parrot")
+    played("eliza", n_conversations=2)
+    found = runs_compared(AskedRuns())
+    assert first.plan["deterministic"]["eliza"]
+    assert (found.repeated, found.differ) == (["eliza"], ["conversations"])
+    page = staff.get(address())
+    assert "eliza: deterministic, and two runs have one seed" in text_of(page.content.decode())
+    run = SelfPlayRun.objects.get(pk=first.pk)
+    run.plan["identities"]["eliza"]["key"] = "0123456789abcdef"
+    run.save()
+    again = staff.get(address()).context["found"]
+    assert (again.repeated, again.versions_differ) == ([], ["eliza"])
+    assertContains(staff.get(address()), "01234567")
+
+
+def test_the_page_says_what_differs_leads_to_runs_and_keeps_what_is_chosen(staff: Client) -> None:
+    older = played("eliza", "parrot", name="Long <b>one</b>", n_turns=6)
+    newer = played("eliza", seed=9, openers=["Hello"])
+    query = f"?run={older.pk}&run={newer.pk}&bot=eliza&column=question_bot"
+    page = staff.get(address(query))
+    html = page.content.decode()
+    assert f'href="{reverse("dashboard:run", args=[older.pk])}"' in html
+    where = reverse("dashboard:run_conversations", args=[older.pk])
+    assert f'href="{where}?bot=eliza&amp;first=eliza"' in html
+    assert "Long &lt;b&gt;one&lt;/b&gt;" in html
+    table, settings_table = page.context["table"], page.context["settings_table"]
+    assert [cells[0].text for cells in table.table.rows] == ["eliza", "eliza"]
+    heads = [header.text for header in settings_table.table.headers]
+    assert heads == ["Run", "Started", "State", "Seed", "Turns", "Openers"]
+    assert [[cell.text for cell in row[3:]] for row in settings_table.table.rows] == [
+        ["9", "4", "1 line"],
+        ["7", "6", "none"],
+    ]
+    assert "Conversations of each: 4" in settings_table.note
+    for name, value in (("run", older.pk), ("bot", "eliza"), ("column", "question_bot")):
+        assert f'name="{name}" value="{value}" checked' in html
+    assert 'name="column" value="words_bot" checked' not in html
+
+
+def test_empty_pages_say_what_to_do(staff: Client) -> None:
+    assertContains(staff.get(address()), "No self-play yet")
+    run_create(bots=["eliza"], enqueue=False)
+    assertContains(staff.get(address()), "Nothing to compare yet")
+    assertContains(staff.get(reverse("dashboard:runs")), f'href="{address()}"')
+    run = played("eliza", measures=False)
+    page = staff.get(address())
+    assertContains(page, "No metric was computed for these runs")
+    assertNotContains(page, "compute_metrics")  # whoever only reads cannot start it
+    assertContains(staff.get(reverse("dashboard:run", args=[run.pk])), address(f"?run={run.pk}"))
+
+
+def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None:
+    run = played("eliza")
+    program = Program(Right.READ)
+    for name, value, words in (
+        ("run", "999", f"There is no self-play run 999; the newest are: {run.pk}."),
+        ("run", "x", "There is no self-play run x"),
+        ("bot", "elisa", "None of these runs has the bot “elisa”; they have: eliza."),
+        ("column", "word_bot", "No metric has the column “word_bot”; these runs have:"),
+    ):
+        page = staff.get(address(f"?{name}={value}"))
+        assert page.status_code == 200
+        assert words in text_of(page.content.decode())
+        refused = program.get("runs/compare", **{f"{name}s": value})
+        assert refused.status_code == 422
+        [mistake] = refused.json()["error"]["mistakes"]
+        assert mistake["path"] == f"{name}s"
+        assert words in mistake["message"]
+    names = [one.name for one in runs_compared(AskedRuns()).every_measure]
+    assert len(names) > MOST_COLUMNS
+    refused = program.get("runs/compare", columns=",".join(names))
+    assert f"{MOST_COLUMNS} can stand beside" in refused.json()["error"]["message"]
+    more = [SelfPlayRun.objects.create(plan=run.plan, state="done").pk for _ in range(MOST_RUNS)]
+    refused = program.get("runs/compare", runs=",".join(map(str, [run.pk, *more])))
+    assert f"{MOST_RUNS} can stand beside" in refused.json()["error"]["message"]
+
+
+def test_the_call_gives_the_numbers_of_the_page(staff: Client) -> None:
+    runs = [played("eliza", "parrot"), played("eliza", seed=8)]
+    asked = ",".join(str(run.pk) for run in runs)
+    found = Program(Right.READ).get("runs/compare", runs=asked, columns="words_bot").json()
+    page = staff.get(address(f"?run={runs[0].pk}&run={runs[1].pk}&column=words_bot")).context[
+        "found"
+    ]
+    assert found["level"] == 0.95
+    assert [one["id"] for one in found["runs"]] == [run.pk for run in page.runs]
+    assert found["runs"][0]["settings"] == {
+        "seed": 8, "conversations": 4, "turns": 4, "pairs": "self", "openers": [], "study": "",
+    }  # fmt: skip
+    assert [one["name"] for one in found["columns"]] == ["words_bot"]
+    assert (found["differ"], found["versions_differ"], found["repeated"]) == (["seed"], [], [])
+    for told, side in zip(found["sides"], page.sides, strict=True):
+        mean = side.means[0].found
+        assert (told["bot"], told["run"], told["n"]) == (side.bot_id, side.run.pk, side.n)
+        assert told["version"] == side.run.plan["identities"][side.bot_id]["key"]
+        [one] = told["means"]
+        assert (one["mean"], one["low"], one["high"]) == (mean.mean, mean.low, mean.high)
+        assert (one["n"], one["n_measured"]) == (4, 4)
+
+
+def test_more_runs_and_conversations_ask_the_database_no_more_often(staff: Client) -> None:
+    asked = []
+    for n in (2, 6):
+        played("eliza", "parrot", n_conversations=n, seed=n)
+        staff.get(address())
+        with CaptureQueriesContext(connection) as queries:
+            staff.get(address())
+        asked.append(len(queries))
+    assert asked[0] == asked[1]
