@@ -11,13 +11,12 @@ from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import study_dimensions
 from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
-from webapp.reading.listing import Listing, of_run, of_study, people_kept
-from webapp.runs.models import SelfPlayRun
+from webapp.reading.listing import Listing, Source, of_source, people_kept
 from webapp.studies.models import Study
 
 
 def conversations_found(
-    source: Study | SelfPlayRun, line: str, *, synthetic: bool = False, without: Sequence[str] = ()
+    source: Source, line: str, *, synthetic: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
     """Return the conversations that a line finds, in no order: those that the workbench lists for it.
 
@@ -28,11 +27,11 @@ def conversations_found(
     Raises:
         Unreadable: with what is wrong and a line that would work.
     """
+    rows, study = of_source(source), None
     if isinstance(source, Study):
-        rows, study = of_study(source), source
+        study = source
         numbers, bots = Numbers(study_dimensions(source)), tuple(study_bots(source))
     else:
-        rows, study = of_run(source), None
         numbers, bots = Numbers([]), tuple(source.plan.get("bots", []))
     asked = asked_of(line, numbers, bots=bots, study=study)
     return Listing(people_kept(rows, synthetic=synthetic, without=without), asked, study).fitting

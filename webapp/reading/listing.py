@@ -31,6 +31,10 @@ MANY = 2000
 sorted sooner than found among all others, and the database's guess how many there are is often far off."""
 
 
+Source = Study | SelfPlayRun
+"""Whose conversations are read."""
+
+
 def of_study(study: Study) -> QuerySet[Conversation]:
     """Return all conversations of a study, scripted and failed ones too, without its bots' self-play."""
     return Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
@@ -39,6 +43,11 @@ def of_study(study: Study) -> QuerySet[Conversation]:
 def of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
     """Return the conversations of a self-play run."""
     return Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
+
+
+def of_source(source: Source) -> QuerySet[Conversation]:
+    """Return the conversations of a study or run that are read."""
+    return of_study(source) if isinstance(source, Study) else of_run(source)
 
 
 def beside(conversation: Conversation) -> QuerySet[Conversation]:

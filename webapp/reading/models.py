@@ -12,6 +12,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 
 from webapp.conversations.models import Conversation
+from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
 
 
@@ -134,9 +135,14 @@ class Note(models.Model):
 
 
 class SavedSearch(models.Model):
-    """A line that somebody keeps by name for a study."""
+    """A line that somebody keeps by name for a study or a self-play run."""
 
-    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="saved_searches")
+    study = models.ForeignKey(
+        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches"
+    )
+    run = models.ForeignKey(
+        SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches"
+    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches"
     )
@@ -148,7 +154,13 @@ class SavedSearch(models.Model):
     class Meta:
         ordering = ["pk"]
         constraints = [
-            models.UniqueConstraint(fields=["study", "owner", "name"], name="saved_search_name")
+            models.UniqueConstraint(fields=["study", "owner", "name"], name="saved_search_name"),
+            models.UniqueConstraint(fields=["run", "owner", "name"], name="saved_search_of_run"),
+            models.CheckConstraint(
+                condition=models.Q(study=None, run__isnull=False)
+                | models.Q(study__isnull=False, run=None),
+                name="saved_search_of_one",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Reads of what readers noted and kept."""
+"""Reads of what readers noted and kept: at one conversation, and in all of a study or run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count, QuerySet
+
 from webapp.conversations.models import Conversation
 from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
+from webapp.reading.listing import Source
 from webapp.reading.models import Note, SavedSearch
 from webapp.reading.syntax import Unreadable
 from webapp.studies.models import Study
@@ -30,10 +33,67 @@ def notes_of(conversation: Conversation) -> Notes:
     return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
 
 
-def tags_of_study(study: Study) -> list[str]:
-    """Return the tags that conversations of a study have, by name."""
-    tags = Note.objects.filter(conversation__study=study, kind=Note.Kind.TAG).order_by("text")
-    return list(tags.values_list("text", flat=True).distinct()[:200])
+MOST_TAGS = 200
+NOTES = 50
+"""A page of notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag, and how many of the conversations have it."""
+
+    text: str
+    n: int
+
+
+def tags_of(rows: QuerySet[Conversation], *, after: str = "", most: int = MOST_TAGS) -> list[Tag]:
+    """Return the tags of conversations by name, in one query.
+
+    Args:
+        after: only those that come after this one.
+        most: so many of them.
+    """
+    tags = _left_at(rows, Note.Kind.TAG).filter(text__gt=after).order_by("text")
+    counted = tags.values_list("text").annotate(n=Count("pk"))
+    return [Tag(text, n) for text, n in counted[:most]]
+
+
+def stars_of(rows: QuerySet[Conversation]) -> int:
+    """Return how many of the conversations are starred."""
+    return _left_at(rows, Note.Kind.STAR).count()
+
+
+@dataclass(frozen=True, slots=True)
+class NotePage:
+    """Some notes, the newest first.
+
+    Attributes:
+        before: the key of the last one, before which the next page begins; 0 on the last page.
+        total: how many notes there are in all.
+    """
+
+    notes: list[Note]
+    before: int
+    total: int
+
+
+def notes_in(rows: QuerySet[Conversation], *, before: int = 0, size: int = NOTES) -> NotePage:
+    """Return the notes at conversations, each with its conversation, bot and author, in two queries.
+
+    Args:
+        before: key of a note; only older ones. 0: from the newest one on.
+    """
+    every = _left_at(rows, Note.Kind.NOTE)
+    shown = every.filter(pk__lt=before) if before else every
+    shown = shown.select_related("conversation__bot", "author").order_by("-pk")
+    found = list(shown[: size + 1])
+    rest, found = found[size:], found[:size]
+    return NotePage(found, found[-1].pk if rest else 0, every.count())
+
+
+def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
+    """Return what readers left of one kind at the conversations."""
+    return Note.objects.filter(kind=kind, conversation__in=rows.order_by().values("pk"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +104,18 @@ class Saved:
     why: str
 
 
+def kept_for(source: Source) -> dict[str, Any]:
+    """Return what the rows of searches say that are kept for a study or run."""
+    return {"study" if isinstance(source, Study) else "run": source}
+
+
 def saved_searches(
-    study: Study, user: Any, numbers: Numbers, bots: Sequence[str] = ()
+    source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()
 ) -> list[Saved]:
-    """Return what somebody saved for a study, each with what is wrong with it now."""
+    """Return what somebody saved for a study or run, each with what is wrong with it now."""
+    study = source if isinstance(source, Study) else None
     found = []
-    for search in SavedSearch.objects.filter(study=study, owner=user):
+    for search in SavedSearch.objects.filter(**kept_for(source), owner=user):
         why = ""
         try:
             asked_of(search.line, numbers, bots=bots, study=study)

@@ -9,8 +9,10 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.reading.listing import Source
 from webapp.reading.models import Note, SavedSearch
-from webapp.studies.models import Study
+from webapp.reading.selectors import kept_for
+from webapp.reading.syntax import LONGEST
 
 
 def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
@@ -104,9 +106,9 @@ def note_remove(*, conversation: Conversation, pk: int) -> None:
 
 
 def search_save(
-    *, study: Study, owner: Any, name: str, line: str, columns: str = ""
+    *, source: Source, owner: Any, name: str, line: str, columns: str = ""
 ) -> SavedSearch:
-    """Keep a line by name; the same name again takes the place of the one before.
+    """Keep a line by name for a study or run; the same name again takes the place of the one before.
 
     Raises:
         Refused: for a name that is empty or too long, or a line that is empty or too long.
@@ -115,16 +117,19 @@ def search_save(
     longest = SavedSearch._meta.get_field("name").max_length or 0
     if not name or len(name) > longest:
         raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
-    if not line or len(line) > 1000:
+    if not line or len(line) > LONGEST:
         raise Refused("line", _("There is no search to save: ask for something first."))
     return SavedSearch.objects.update_or_create(
-        study=study, owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
+        **kept_for(source),
+        owner=owner,
+        name=name,
+        defaults={"line": line, "columns": columns[:500]},
     )[0]
 
 
-def search_forget(*, study: Study, owner: Any, name: str) -> None:
+def search_forget(*, source: Source, owner: Any, name: str) -> None:
     """Forget a line that somebody kept by this name; one that is gone already is no error."""
-    SavedSearch.objects.filter(study=study, owner=owner, name=_name_read(name)).delete()
+    SavedSearch.objects.filter(**kept_for(source), owner=owner, name=_name_read(name)).delete()
 
 
 def _name_read(text: str) -> str:

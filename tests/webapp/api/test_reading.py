@@ -141,8 +141,8 @@ def test_a_conversation_has_all_that_its_reader_shows(study: Study) -> None:
 
 def test_searches_are_those_of_the_person(study: Study) -> None:
     program, other = Program(Right.READ), Program(Right.READ, name="other")
-    search_save(study=study, owner=program.user, name="bad ones", line="quality<3")
-    search_save(study=study, owner=program.user, name="gone", line="no_such_metric>1")
+    search_save(source=study, owner=program.user, name="bad ones", line="quality<3")
+    search_save(source=study, owner=program.user, name="gone", line="no_such_metric>1")
     kept = program.get("studies/shop/searches").json()
     assert [(one["name"], one["q"], bool(one["why"])) for one in kept] == [
         ("bad ones", "quality<3", False),
@@ -161,6 +161,10 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
     assert found["by_pair"] == [{"first": "eliza", "bot": "eliza", "n_done": 3, "n_failed": 0}]
     assert program.get(f"runs/{run.pk}/conversations", q="bot:eliza limit:2").json()["count"] == 2
     assert program.get("runs/999").status_code == 404
+    search_save(source=run, owner=program.user, name="first two", line="bot:eliza limit:2")
+    assert program.get(f"runs/{run.pk}/searches").json() == [
+        {"name": "first two", "q": "bot:eliza limit:2", "columns": "", "why": ""}
+    ]
     assert program.get(f"runs/{run.pk}/tables/participants").status_code == 404
 
 

@@ -16,6 +16,9 @@ from webapp.reading.fields import Numbers
 from webapp.reading.listing import Listing
 from webapp.reading.models import Note, SavedSearch
 from webapp.reading.services import note_add, search_save, star_set, tag_add
+from webapp.runs.engine import job_do
+from webapp.runs.models import SelfPlayRun
+from webapp.runs.services.selfplay import run_create
 from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Participant, Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -38,6 +41,12 @@ def chat() -> Conversation:
     chat = make_conversation(study, n_exchanges=3)
     make_rating(chat, quality=2)
     return chat
+
+
+def make_run() -> SelfPlayRun:
+    run = run_create(bots=["eliza", "parrot"], n_conversations=2, n_turns=4, seed=1)
+    job_do(run)
+    return run
 
 
 def found(study: Study, line: str) -> set[object]:
@@ -145,7 +154,7 @@ def test_two_conversations_stand_side_by_side(reader: Client, chat: Conversation
 
 
 def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversation) -> None:
-    where = reverse("dashboard:search_keep", args=["noted"])
+    where = reverse("dashboard:study_keep", args=["noted"])
     listed = reverse("dashboard:study_conversations", args=["noted"])
     line = "quality<3 sort:quality"
     for name in ("Worst", " Worst "):
@@ -173,10 +182,52 @@ def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(
     user = make_staff(Right.READ, username="owner")
     reader.force_login(user)
     assert chat.study is not None
-    search_save(study=chat.study, owner=user, name="Old", line="gone_metric>0.5")
+    search_save(source=chat.study, owner=user, name="Old", line="gone_metric>0.5")
     page = reader.get(reverse("dashboard:study_conversations", args=["noted"]))
     assert page.status_code == 200
     html = page.content.decode()
     assert "Old: cannot be read any more" in html
     assert "There is no field “gone_metric” here." in html
     assert len(page.context["page"].rows) == 2
+
+
+def test_a_run_keeps_searches_of_its_own(reader: Client, chat: Conversation) -> None:
+    run, other = make_run(), run_create(bots=["parrot"], n_conversations=2, n_turns=4, seed=1)
+    where = reverse("dashboard:run_keep", args=[run.pk])
+    listed = reverse("dashboard:run_conversations", args=[run.pk])
+    for line in ("bot:parrot", "bot:eliza sort:-exchanges"):
+        answer = reader.post(where, {"name": "Best", "q": line})
+        assert (answer.status_code, answer.url) == (302, listed)  # type: ignore[attr-defined]
+    kept = SavedSearch.objects.get()
+    assert (kept.run, kept.study, kept.line) == (run, None, "bot:eliza sort:-exchanges")
+    assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in reader.get(listed).content.decode()
+    others = [
+        reverse("dashboard:run_conversations", args=[other.pk]),
+        reverse("dashboard:study_conversations", args=["noted"]),
+    ]
+    assert all(">Best<" not in reader.get(one).content.decode() for one in others)
+    reader.post(
+        reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "search": kept.pk}
+    )
+    assert SavedSearch.objects.exists(), "it is no search of the study"
+    reader.post(where, {"what": "forget", "search": kept.pk})
+    assert not SavedSearch.objects.exists()
+
+
+def test_what_a_search_finds_in_a_run_leads_to_its_export(reader: Client) -> None:
+    run = make_run()
+    listed = reverse("dashboard:run_conversations", args=[run.pk])
+    page = reader.get(listed, {"q": "bot:eliza"}).content.decode()
+    where = reverse("dashboard:run", args=[run.pk])
+    assert f'href="{where}?q=bot:eliza&amp;include_failed=on#export"' in page
+    page = reader.get(where, {"q": "bot:eliza"}).content.decode()
+    assert 'name="q" value="bot:eliza"' in page
+    sent = reader.get(
+        reverse("dashboard:run_export", args=[run.pk]),
+        {"what": "conversations", "format": "jsonl", "q": "bot:eliza"},
+    )
+    lines = b"".join(sent.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 2
+    assert all('"eliza"' in line for line in lines)
+    # Without a search the form has none.
+    assert 'name="q"' not in reader.get(where).content.decode()

@@ -5,6 +5,7 @@ They ask for the right to read and no more, as on the pages: notes are part of r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from ninja import Router
 
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
+from webapp.api.routes.jobs import run_found
 from webapp.api.schemas_reading import AskNote, AskSearch, AskTag, NoteOut, NotesOut, SearchOut
 from webapp.api.searching import columns_read, line_told
 from webapp.conversations.models import Conversation
@@ -22,6 +24,7 @@ from webapp.ratings.selectors import study_dimensions
 from webapp.reading import services
 from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
+from webapp.reading.listing import Source
 from webapp.reading.models import Note
 from webapp.reading.selectors import Notes, notes_of, saved_searches
 from webapp.studies.models import Study
@@ -29,6 +32,7 @@ from webapp.studies.selectors import study_by_key
 
 router = Router(tags=["conversations"], auth=Token())
 LEFT: dict[int, Any] = {200: NotesOut, **FAILURES}
+KEPT: dict[int, Any] = {200: list[SearchOut], **BODY_FAILURES}
 
 
 @router.put("/conversations/{id}/star", response=LEFT, operation_id="star")
@@ -84,25 +88,13 @@ def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
 )
 def searches(request: HttpRequest, key: str) -> Any:
     """List the searches of a study that the token's person keeps."""
-    return _kept(request, study_by_key(key))
+    return _kept(request, _of_study(key))
 
 
-@router.post(
-    "/studies/{key}/searches",
-    response={200: list[SearchOut], **BODY_FAILURES},
-    operation_id="search_keep",
-)
+@router.post("/studies/{key}/searches", response=KEPT, operation_id="search_keep")
 def search_keep(request: HttpRequest, key: str, asked: AskSearch) -> Any:
     """Keep a search line by name for the token's person; the same name again takes the place of the one before."""
-    study = study_by_key(key)
-    numbers = Numbers(study_dimensions(study))
-    with line_told(asked.q):
-        asked_of(asked.q, numbers, bots=tuple(study_bots(study)), study=study)
-    columns = [one.name for one in columns_read(asked.columns, numbers)]
-    services.search_save(
-        study=study, owner=request.user, name=asked.name, line=asked.q, columns=",".join(columns)
-    )
-    return _kept(request, study)
+    return _keep(request, _of_study(key), asked)
 
 
 @router.delete(
@@ -112,9 +104,31 @@ def search_keep(request: HttpRequest, key: str, asked: AskSearch) -> Any:
 )
 def search_forget(request: HttpRequest, key: str, name: str) -> Any:
     """Forget the search that the token's person keeps by this name; one that is gone already is no error."""
-    study = study_by_key(key)
-    services.search_forget(study=study, owner=request.user, name=name)
-    return _kept(request, study)
+    return _forget(request, _of_study(key), name)
+
+
+@router.get(
+    "/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_searches"
+)
+def run_searches(request: HttpRequest, id: int) -> Any:
+    """List the searches of a self-play run that the token's person keeps."""
+    return _kept(request, _of_run(id))
+
+
+@router.post("/runs/{id}/searches", response=KEPT, operation_id="run_search_keep")
+def run_search_keep(request: HttpRequest, id: int, asked: AskSearch) -> Any:
+    """Keep a search line of a self-play run by name, as of a study."""
+    return _keep(request, _of_run(id), asked)
+
+
+@router.delete(
+    "/runs/{id}/searches",
+    response={200: list[SearchOut], **FAILURES},
+    operation_id="run_search_forget",
+)
+def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
+    """Forget a search of a self-play run by its name, as of a study."""
+    return _forget(request, _of_run(id), name)
 
 
 def notes_told(found: Notes) -> dict[str, Any]:
@@ -140,12 +154,50 @@ def _left(row: Conversation) -> NotesOut:
     return NotesOut(**notes_told(notes_of(row)))
 
 
-def _kept(request: HttpRequest, study: Study) -> list[SearchOut]:
-    numbers = Numbers(study_dimensions(study))
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What is searched: a study or run, its numbers and its bots."""
+
+    source: Source
+    numbers: Numbers
+    bots: tuple[str, ...]
+
+    @property
+    def study(self) -> Study | None:
+        """The study, where it is one."""
+        return self.source if isinstance(self.source, Study) else None
+
+
+def _of_study(key: str) -> _Searched:
+    study = study_by_key(key)
+    return _Searched(study, Numbers(study_dimensions(study)), tuple(study_bots(study)))
+
+
+def _of_run(id: int) -> _Searched:
+    run = run_found(id)
+    return _Searched(run, Numbers([]), tuple(run.plan.get("bots", [])))
+
+
+def _kept(request: HttpRequest, found: _Searched) -> list[SearchOut]:
     return [
         SearchOut(name=one.search.name, q=one.search.line, columns=one.search.columns, why=one.why)
-        for one in saved_searches(study, request.user, numbers, tuple(study_bots(study)))
+        for one in saved_searches(found.source, request.user, found.numbers, found.bots)
     ]
+
+
+def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[SearchOut]:
+    with line_told(asked.q):
+        asked_of(asked.q, found.numbers, bots=found.bots, study=found.study)
+    columns = ",".join(one.name for one in columns_read(asked.columns, found.numbers))
+    services.search_save(
+        source=found.source, owner=request.user, name=asked.name, line=asked.q, columns=columns
+    )
+    return _kept(request, found)
+
+
+def _forget(request: HttpRequest, found: _Searched, name: str) -> list[SearchOut]:
+    services.search_forget(source=found.source, owner=request.user, name=name)
+    return _kept(request, found)
 
 
 def _note(note: Note) -> NoteOut:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from evaluation.ratings import Dimension
 from webapp.conversations.models import Conversation
 from webapp.dashboard import reader, workbench
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.leaving_out import without_now
+from webapp.dashboard.read_source import Gathered, dimensions_of, gathered
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.dashboard.workbench import Range, Workbench, range_asked, workbench_of
-from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import study_dimensions, title_as_given
-from webapp.reading.asking import asked_of
+from webapp.dashboard.workbench import Workbench, export_query, workbench_of
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import (
     Listing,
@@ -31,23 +28,11 @@ from webapp.reading.listing import (
     Place,
     all_and_scripted,
     beside,
-    of_run,
-    of_study,
     page_of,
-    people_kept,
     place_of,
 )
-from webapp.reading.selectors import Notes, notes_of, saved_searches, tags_of_study
-from webapp.reading.spread import spread_of
+from webapp.reading.selectors import Notes, notes_of, saved_searches, tags_of
 from webapp.runs.models import SelfPlayRun
-from webapp.studies.models import Study
-
-
-def dimensions_of(study: Study | None) -> list[Dimension]:
-    """Return a study's questions, titled for answers as they were given; none for self-play."""
-    if study is None:
-        return []
-    return [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +106,15 @@ def pane_of(
 
 
 def bench_context(
-    request: HttpRequest,
-    bench: Workbench,
-    rows: Any,
-    numbers: Numbers,
-    slots: dict[str, Any],
-    n_all: int,
-    dimensions: Sequence[Dimension] = (),
+    request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int
 ) -> dict[str, Any]:
     """Return what the page of a workbench shows: the list, and the conversation that is read beside it.
 
     Args:
-        slots: by a bot's id, what fixes its mark.
         n_all: conversations that there are without the line.
-        dimensions: that they are rated on.
     """
-    listing = bench.listing(rows)
+    bots, numbers = gathered.bots, gathered.numbers
+    listing = bench.listing(gathered.rows)
     after, held = request.GET.get("after", ""), _uuid(request, "hold")
     is_all = not bench.narrows and not bench.without and bench.wrong is None
     found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
@@ -146,20 +124,20 @@ def bench_context(
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
     order = workbench.order_now(bench.asked)
-    example, examples = workbench.examples(numbers, dimensions, list(slots))
+    example, examples = workbench.examples(numbers, gathered.dimensions, list(bots))
     return {
         "bench": bench,
         "page": found,
         "rows": [
             (
                 row,
-                slots.get(row.conversation.bot.bot_id),
+                bots.get(row.conversation.bot.bot_id),
                 _opens(bench, row.conversation.pk, held, after),
             )
             for row in found.rows
         ],
         "pane": pane,
-        "pane_slot": slots.get(pane.conversation.bot.bot_id) if pane else None,
+        "pane_slot": bots.get(pane.conversation.bot.bot_id) if pane else None,
         "columns_open": [(n, n in bench.columns) for n in numbers.measured()],
         "is_reading": chat is not None,
         "to_list": bench.address(after=after),
@@ -171,9 +149,14 @@ def bench_context(
         "order": order,
         "held": held,
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
-        "export_query": workbench.export_query(bench),
-        "wider": None if found.total else workbench.wider(bench, rows, numbers),
+        "wider": None if found.total else workbench.wider(bench, gathered.rows, numbers),
         "n_all": n_all,
+        "bots": list(bots.values()),
+        "states": Conversation.State.choices,
+        "saved": saved_searches(gathered.source, request.user, numbers, tuple(bots)),
+        "tags": tags_of(gathered.rows),
+        "keep_href": gathered.address("keep"),
+        "spread_href": gathered.address("spread"),
     }
 
 
@@ -197,12 +180,9 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     """Show a study's conversations, asked for by a line, with one of them beside the list."""
     study = study_of(key)
     without_now(request, study)
-    dimensions = dimensions_of(study)
-    numbers = Numbers(dimensions)
-    bots = study_bots(study)
-    bench = workbench_of(request.GET, numbers, dimensions, bots, study)
-    rows = of_study(study)
-    n_all, n_synthetic = all_and_scripted(rows)
+    found = gathered(study)
+    bench = found.bench(request.GET)
+    n_all, n_synthetic = all_and_scripted(found.rows)
     n_all -= 0 if bench.synthetic else n_synthetic
     return study_page(
         request,
@@ -210,13 +190,9 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         study,
         "conversations",
         leaves_out=True,
-        spread_href=reverse("dashboard:study_spread", args=[study.key]),
-        bots=list(bots.values()),
-        states=Conversation.State.choices,
-        saved=saved_searches(study, request.user, numbers, tuple(bots)),
-        tags=tags_of_study(study),
         n_synthetic=0 if bench.synthetic else n_synthetic,
-        **bench_context(request, bench, rows, numbers, bots, n_all, dimensions),
+        export_href=f"{reverse('dashboard:study_export', args=[study.key])}?{export_query(bench)}",
+        **bench_context(request, found, bench, n_all),
     )
 
 
@@ -225,58 +201,17 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
 def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
-    numbers = Numbers([])
-    slots = {
-        bot_id: {"bot_id": bot_id, "title": bot_id, "slot": slot}
-        for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)
-    }
-    bench = workbench_of(request.GET, numbers, bots=slots)
-    rows = of_run(run)
+    found = gathered(run)
+    bench = found.bench(request.GET)
     return page(
         request,
         "run_conversations.html",
         "runs",
         run=run,
-        spread_href=reverse("dashboard:run_spread", args=[run.pk]),
-        bots=list(slots.values()),
         has_pairs=run.plan.get("pairs") == "all",
-        **bench_context(request, bench, rows, numbers, slots, rows.count()),
+        export_href=f"{reverse('dashboard:run', args=[run.pk])}?{export_query(bench)}#export",
+        **bench_context(request, found, bench, found.rows.count()),
     )
-
-
-@require_safe
-@staff_only
-def study_spread(request: HttpRequest, key: str) -> HttpResponse:
-    """Draw how a number spreads over a study's conversations, as a part of the page."""
-    study = study_of(key)
-    dimensions = dimensions_of(study)
-    numbers = Numbers(dimensions)
-    bench = workbench_of(request.GET, numbers, dimensions, study_bots(study), study)
-    return _spread(request, bench, of_study(study), numbers)
-
-
-@require_safe
-@staff_only
-def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Draw how a number spreads over a run's conversations, as a part of the page."""
-    run = get_object_or_404(SelfPlayRun, pk=run_id)
-    numbers = Numbers([])
-    return _spread(request, workbench_of(request.GET, numbers), of_run(run), numbers)
-
-
-def _spread(request: HttpRequest, bench: Workbench, rows: Any, numbers: Numbers) -> HttpResponse:
-    """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
-    number = numbers.get(request.GET.get("of", ""))
-    if number is None or number.is_time:
-        raise Http404(f"no number {request.GET.get('of', '')}")
-    asked = Range("", "", "")
-    if bench.wrong is None:
-        asked = range_asked(bench.line, number, numbers)
-        others = asked_of(asked.rest, numbers, study=bench.study)
-        rows = others.matching(rows)
-    rows = people_kept(rows, synthetic=bench.synthetic, without=bench.without)
-    context = {"number": number, "spread": spread_of(rows, number, bench.study), "asked": asked}
-    return render(request, "dashboard/_spread.html", context)
 
 
 @require_safe

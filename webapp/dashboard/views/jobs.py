@@ -202,10 +202,15 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 @require_safe
 @staff_only
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one self-play run: progress, bots, the frozen plan."""
+    """Show one self-play run: progress, bots, the frozen plan, and the tables, of what a search finds where the address has one."""
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
-    tables = [(one.name, one.title) for one in run_exporters()]
-    return page(request, "run.html", "runs", tables=tables, **run_context(found))
+    search = " ".join(request.GET.get("q", "").split())
+    tables = [
+        (one.name, one.title)
+        for one in run_exporters()
+        if not search or hasattr(one, "is_searched")
+    ]
+    return page(request, "run.html", "runs", tables=tables, search=search, **run_context(found))
 
 
 def _job(kind: str, pk: int) -> JobBase:

@@ -14,9 +14,11 @@ from django.views.decorators.http import require_POST
 
 from webapp.core.errors import Refused
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.read_source import Gathered, gathered
 from webapp.dashboard.reader import conversations_to_read
 from webapp.dashboard.views.study import study_of
 from webapp.reading import services
+from webapp.runs.models import SelfPlayRun
 
 
 def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
@@ -52,17 +54,27 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
 
 @require_POST
 @staff_only
-def search_keep(request: HttpRequest, key: str) -> HttpResponse:
-    """Keep a search by name, or forget one."""
-    study = study_of(key)
+def study_keep(request: HttpRequest, key: str) -> HttpResponse:
+    """Keep a search of a study by name, or forget one."""
+    return _keep(request, gathered(study_of(key)))
+
+
+@require_POST
+@staff_only
+def run_keep(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Keep a search of a self-play run by name, or forget one."""
+    return _keep(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+
+
+def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
+    source, owner = found.source, request.user
     try:
         if request.POST.get("what") == "forget":
-            name = request.POST.get("name", "")
-            services.search_forget(study=study, owner=request.user, name=name)
+            services.search_forget(source=source, owner=owner, name=request.POST.get("name", ""))
         else:
             kept = services.search_save(
-                study=study,
-                owner=request.user,
+                source=source,
+                owner=owner,
                 name=request.POST.get("name", ""),
                 line=request.POST.get("q", ""),
                 columns=request.POST.get("columns", ""),
@@ -70,4 +82,4 @@ def search_keep(request: HttpRequest, key: str) -> HttpResponse:
             messages.success(request, _("The search is kept as “{name}”.").format(name=kept.name))
     except Refused as error:
         messages.error(request, str(error))
-    return _back(request, reverse("dashboard:study_conversations", args=[study.key]))
+    return _back(request, found.address())
