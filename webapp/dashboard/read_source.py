@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.db.models import QuerySet
 from django.http import QueryDict
@@ -13,7 +12,7 @@ from django.urls import reverse
 from evaluation.ratings import Dimension
 from webapp.conversations.models import Conversation
 from webapp.dashboard.workbench import Workbench, workbench_of
-from webapp.ratings.bots import study_bots
+from webapp.ratings.bots import BotInfo, study_bots
 from webapp.ratings.selectors import study_dimensions, title_as_given
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import Source, of_source, people_kept
@@ -40,7 +39,7 @@ class Gathered:
     source: Source
     rows: QuerySet[Conversation]
     numbers: Numbers
-    bots: Mapping[str, Any]
+    bots: Mapping[str, BotInfo]
     dimensions: Sequence[Dimension] = field(default=())
 
     @property
@@ -66,8 +65,8 @@ class Gathered:
 def gathered(source: Source) -> Gathered:
     """Return the conversations of a study or run."""
     if isinstance(source, SelfPlayRun):
-        bots: Mapping[str, Any] = {
-            bot_id: {"bot_id": bot_id, "title": bot_id, "slot": slot}
+        bots = {
+            bot_id: BotInfo(bot_id, bot_id, slot, is_control=False)
             for slot, bot_id in enumerate(source.plan.get("bots", []), start=1)
         }
         return Gathered(source, of_source(source), Numbers([]), bots)

@@ -119,6 +119,11 @@ class Workbench:
         return f"?{query}" if query else "?"
 
     @property
+    def asks_flags(self) -> bool:
+        """Whether the line may speak of flags, which are looked for when somebody asks."""
+        return self.wrong is None and "flag" in self.line.lower()
+
+    @property
     def query(self) -> str:
         """The address part that keeps the line and who is counted, without the question mark."""
         return self.address()[1:]
@@ -212,42 +217,6 @@ def _columns(
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """The range of a number that a line asks for; an end that it leaves open is empty.
-
-    Attributes:
-        rest: the line without it, its order and its limits.
-    """
-
-    low: str
-    high: str
-    rest: str
-
-
-def range_asked(line: str, number: Number, numbers: Numbers) -> Range:
-    """Return which range of a number a line asks for, so that it can be asked for otherwise.
-
-    Raises:
-        Unreadable: the line cannot be read.
-    """
-    low = high = ""
-    rest = []
-    for term in terms_of(line):
-        if term.field in ("sort", "limit", "sample", "seed"):
-            continue
-        if term.is_not or not term.field or numbers.get(term.field) != number:
-            rest.append(term)
-        elif term.sign.startswith(">"):
-            low = term.value
-        elif term.sign.startswith("<"):
-            high = term.value
-        else:
-            first, dots, last = term.value.partition("..")
-            low, high = first.strip("*"), last.strip("*") if dots else first
-    return Range(low, high, line_of(rest))
-
-
-@dataclass(frozen=True, slots=True)
 class Wider:
     """A part of a line that finds nothing, and how many would be found without it."""
 
@@ -300,7 +269,8 @@ def examples(
         "sample:20",
         "seed:3",
     ]
-    return (named or found)[0], found
+    # The empty box is narrow.
+    return f"bot:{min(bots, key=len)}" if bots else found[0], found
 
 
 def orders(numbers: Numbers) -> list[tuple[str, str]]:

@@ -214,9 +214,14 @@ class _Reader:
             )
         make = getattr(self, f"_by_{term.field}")
         condition = Q()
-        for value in filter(None, term.value.split(",")):
+        values = dict.fromkeys([*filter(None, term.value.split(",")), *self._whole(term)])
+        for value in values:
             condition |= make(value)
         return condition
+
+    def _whole(self, term: Term) -> list[str]:
+        """Return the value as one, where a name may have commas of its own, such as a rater's."""
+        return [term.value] if term.field == "rater" else []
 
     def _by_bot(self, value: str) -> Q:
         if self.bots and value not in self.bots:

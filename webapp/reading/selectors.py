@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
 from webapp.conversations.models import Conversation
+from webapp.ratings.models import Rating
 from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import Source
@@ -33,6 +35,13 @@ def notes_of(conversation: Conversation) -> Notes:
     return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
 
 
+def raters_of(conversations: Sequence[UUID]) -> list[str]:
+    """Return the names of those who rated some of these conversations, in their order."""
+    named = Rating.objects.filter(conversation__in=conversations).exclude(rater="")
+    return list(named.order_by("rater").values_list("rater", flat=True).distinct()[:MOST_RATERS])
+
+
+MOST_RATERS = 200
 MOST_TAGS = 200
 NOTES = 50
 """A page of notes."""

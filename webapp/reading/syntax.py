@@ -64,7 +64,9 @@ class Term:
 
     def __str__(self) -> str:
         minus = "-" if self.is_not else ""
-        quoted = self.is_exact or any(sign.isspace() for sign in self.value)
+        # A value such as "<b>" would be read as a comparison.
+        is_sign = bool(self.sign) and self.value[:1] in ("<", ">", "=")
+        quoted = self.is_exact or is_sign or any(sign.isspace() for sign in self.value)
         value = f'"{self.value}"' if quoted else self.value
         return f"{minus}{self.field}{self.sign}{value}"
 

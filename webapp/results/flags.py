@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
+from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import FlagState
 from webapp.quality.selectors import flags_data, flags_state, tasks_to_look_at
 from webapp.quality.services import flags_make
@@ -37,6 +39,18 @@ class FlagsNow:
     state: FlagState | None
     is_current: bool = True
     job: Job | None = None
+
+
+def flags_there(study: Study) -> list[tuple[str, Any]]:
+    """Return name and title of the flags that some task of a study has; where nobody has looked yet, of all that there can be."""
+    if study.is_imported:
+        return []
+    state = flags_state(study)
+    return [
+        (kind.name, kind.title)
+        for kind in flag_kinds
+        if state is None or state.of(kind.name).get("n")
+    ]
 
 
 def flags_now(study: Study, *, exact: bool = False) -> FlagsNow:

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
-from webapp.dashboard import reader, workbench
+from webapp.dashboard import narrowing, reader, workbench
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.leaving_out import without_now
@@ -31,7 +31,8 @@ from webapp.reading.listing import (
     page_of,
     place_of,
 )
-from webapp.reading.selectors import Notes, notes_of, saved_searches, tags_of
+from webapp.reading.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
+from webapp.results.flags import flags_now, flags_there
 from webapp.runs.models import SelfPlayRun
 
 
@@ -123,7 +124,7 @@ def bench_context(
     if found.rows or chat:
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
-    order = workbench.order_now(bench.asked)
+    order, tags = workbench.order_now(bench.asked), tags_of(gathered.rows)
     example, examples = workbench.examples(numbers, gathered.dimensions, list(bots))
     return {
         "bench": bench,
@@ -151,13 +152,38 @@ def bench_context(
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
         "wider": None if found.total else workbench.wider(bench, gathered.rows, numbers),
         "n_all": n_all,
-        "bots": list(bots.values()),
-        "states": Conversation.State.choices,
         "saved": saved_searches(gathered.source, request.user, numbers, tuple(bots)),
-        "tags": tags_of(gathered.rows),
+        "tags": tags,
+        "narrow": _form(gathered, bench, tags),
+        "raters": raters_of([row.conversation.pk for row in found.rows]),
         "keep_href": gathered.address("keep"),
         "spread_href": gathered.address("spread"),
+        "total_href": gathered.address("total"),
     }
+
+
+def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> narrowing.Form:
+    """Return the form that narrows the list, with what there is to choose from."""
+    study, source = gathered.study, gathered.source
+    bots = [(one.bot_id, one.title) for one in gathered.bots.values()]
+    has_pairs = isinstance(source, SelfPlayRun) and source.plan.get("pairs") == "all"
+    options: dict[str, Sequence[tuple[str, Any]]] = {
+        "bot": bots,
+        "first": bots if has_pairs else [],
+        "state": Conversation.State.choices,
+        "flag": flags_there(study) if study is not None else [],
+        "tag": [(tag.text, f"{tag.text} ({tag.n})") for tag in tags],
+    }
+    return narrowing.form_of(bench.line, gathered.numbers, options, has_raters=study is not None)
+
+
+def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
+    """Return the way to the address that says what the form was sent with by its line alone; None where it was not sent."""
+    if narrowing.MARK not in request.GET:
+        return None
+    asked = narrowing.address_asked(request.GET, gathered.numbers)
+    address = gathered.bench(asked).address(hold=asked.get("hold", ""))
+    return redirect(f"{request.path}{address}")
 
 
 def _uuid(request: HttpRequest, name: str) -> UUID | None:
@@ -181,7 +207,11 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     study = study_of(key)
     without_now(request, study)
     found = gathered(study)
+    if (narrowed := _narrowed(request, found)) is not None:
+        return narrowed
     bench = found.bench(request.GET)
+    if bench.asks_flags:
+        flags_now(study)
     n_all, n_synthetic = all_and_scripted(found.rows)
     n_all -= 0 if bench.synthetic else n_synthetic
     return study_page(
@@ -202,13 +232,14 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     found = gathered(run)
+    if (narrowed := _narrowed(request, found)) is not None:
+        return narrowed
     bench = found.bench(request.GET)
     return page(
         request,
         "run_conversations.html",
         "runs",
         run=run,
-        has_pairs=run.plan.get("pairs") == "all",
         export_href=f"{reverse('dashboard:run', args=[run.pk])}?{export_query(bench)}#export",
         **bench_context(request, found, bench, found.rows.count()),
     )

@@ -1,17 +1,19 @@
-"""Parts of the workbench's page that change while somebody chooses: how a number spreads."""
+"""Parts of the workbench's page that change while somebody chooses: how a number spreads, and how many conversations fit."""
 
 from __future__ import annotations
 
+from django.contrib.humanize.templatetags.humanize import intcomma
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.leaving_out import without_now
+from webapp.dashboard.narrowing import address_asked, without_range
 from webapp.dashboard.read_source import Gathered, gathered
 from webapp.dashboard.views.study import study_of
-from webapp.dashboard.workbench import Range, range_asked
 from webapp.reading.asking import asked_of
-from webapp.reading.listing import people_kept
 from webapp.reading.spread import spread_of
 from webapp.runs.models import SelfPlayRun
 
@@ -35,11 +37,38 @@ def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
     number = found.numbers.get(request.GET.get("of", ""))
     if number is None or number.is_time:
         raise Http404(f"no number {request.GET.get('of', '')}")
-    bench, rows, asked = found.bench(request.GET), found.rows, Range("", "", "")
+    bench = found.bench(request.GET)
+    rows = found.counted(bench)
     if bench.wrong is None:
-        asked = range_asked(bench.line, number, found.numbers)
-        others = asked_of(asked.rest, found.numbers, study=found.study)
-        rows = others.matching(rows)
-    rows = people_kept(rows, synthetic=bench.synthetic, without=bench.without)
-    context = {"number": number, "spread": spread_of(rows, number, found.study), "asked": asked}
+        rest = without_range(bench.line, number, found.numbers)
+        rows = asked_of(rest, found.numbers, study=found.study).matching(rows)
+    context = {"number": number, "spread": spread_of(rows, number, found.study)}
     return render(request, "dashboard/_spread.html", context)
+
+
+@require_safe
+@staff_only
+def study_total(request: HttpRequest, key: str) -> HttpResponse:
+    """Say how many of a study's conversations the form would find."""
+    study = study_of(key)
+    without_now(request, study)
+    return _total(request, gathered(study))
+
+
+@require_safe
+@staff_only
+def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Say how many of a run's conversations the form would find."""
+    return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+
+
+def _total(request: HttpRequest, found: Gathered) -> HttpResponse:
+    bench = found.bench(address_asked(request.GET, found.numbers))
+    if bench.wrong is not None:
+        words = bench.wrong.why
+    else:
+        n = bench.listing(found.rows).count()
+        words = ngettext("{n} conversation fits.", "{n} conversations fit.", n).format(
+            n=intcomma(n)
+        )
+    return HttpResponse(words, content_type="text/plain; charset=utf-8")

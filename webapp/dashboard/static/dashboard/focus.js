@@ -10,7 +10,7 @@ export function focusStart() {
   document.addEventListener("keydown", () => { byKeys = true; }, true);
   document.addEventListener("pointerdown", () => { byKeys = false; }, true);
   document.addEventListener("submit", (event) => {
-    if (byKeys && !event.defaultPrevented) remember(document.activeElement);
+    if (byKeys && !event.defaultPrevented) remember(document.activeElement, "", event.target.dataset.tells);
   });
   // Forms would keep the mark of the step to the content in their addresses, and every page of theirs begin there.
   addEventListener("hashchange", () => {
@@ -33,10 +33,10 @@ function nameOf(control) {
   return action && control.name ? `form[action="${CSS.escape(action)}"] [name="${CSS.escape(control.name)}"]` : "";
 }
 
-function remember(control, words = "") {
+function remember(control, words = "", tells = "") {
   const name = control && control !== document.body ? nameOf(control) : "";
   try {
-    sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, name, words]));
+    sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, name, words, tells]));
   } catch {
     // Without storage the page begins at its top.
   }
@@ -51,12 +51,14 @@ function restore() {
     // As above.
   }
   if (!kept || !document.activeElement.matches("body, main")) return;
-  const [page, name, words] = kept;
+  const [page, name, words, tells] = kept;
   const isSame = page === location.pathname;
   const alerts = [...document.querySelectorAll("main [role=alert]")].filter((one) => one.textContent.trim());
   const wrong = isSame && !words && alerts[0];
   const control = isSame && name && !document.querySelector("main .has-error") ? document.querySelector(name) : null;
-  const told = document.querySelector("main .banner[role=status], main [data-told]");
+  // A form may name what else tells what came of it, such as how many conversations were found.
+  const said = isSame && tells ? document.querySelector(tells) : null;
+  const told = document.querySelector("main .banner[role=status], main [data-told]") ?? said;
   const here = wrong || control || (words ? null : told);
   if (here && here !== control) here.tabIndex = -1;
   const fold = here?.closest("details:not([open])");

@@ -35,16 +35,14 @@ export function spreadStart(form) {
   const ask = async () => {
     asking?.abort();
     asking = new AbortController();
-    const query = new URLSearchParams(new FormData(form));
-    for (const name of ["number", "low", "high", "bot", "state", "first"]) query.delete(name);
-    query.set("of", number.value);
+    const query = new URLSearchParams({ of: number.value });
+    for (const field of form.querySelectorAll("input[type=hidden]")) {
+      if (field.name !== "narrow") query.append(field.name, field.value);
+    }
     try {
       const answer = await fetch(`${form.dataset.spread}?${query}`, { signal: asking.signal });
       if (!answer.ok) throw new Error(answer.statusText);
       const part = new DOMParser().parseFromString(await answer.text(), "text/html").body;
-      const bars = part.querySelector(".spread-bars");
-      fields.low.value = bars?.dataset.spreadLow ?? "";
-      fields.high.value = bars?.dataset.spreadHigh ?? "";
       here.replaceChildren(...part.childNodes);
       here.hidden = false;
       show();
@@ -55,7 +53,11 @@ export function spreadStart(form) {
 
   here.addEventListener("input", slid);
   for (const field of Object.values(fields)) field.addEventListener("input", show);
-  number.addEventListener("change", ask);
+  // The fields say what the search asks of the number that is chosen.
+  number.addEventListener("input", () => {
+    for (const [end, field] of Object.entries(fields)) field.value = number.selectedOptions[0].dataset[end];
+    ask();
+  });
   form.closest("details").addEventListener("toggle", (event) => {
     if (event.target.open && !here.childNodes.length) ask();
   });

@@ -1,6 +1,7 @@
 // The workbench: rows open beside the list without leaving it; the list is one stop of Tab, arrows go through it.
 import { readerKeysMayAct, readerStart } from "./reader.js";
 import { formsStart } from "./forms.js";
+import { narrowStart } from "./narrow.js";
 import { spreadStart } from "./spread.js";
 
 const bench = document.querySelector("[data-workbench]");
@@ -120,7 +121,10 @@ if (bench) {
   // A step within the page, such as the link to its content, is no other conversation.
   addEventListener("popstate", () => asked() !== shown && location.reload());
 
-  for (const form of bench.querySelectorAll("[data-spread]")) spreadStart(form);
+  for (const form of bench.querySelectorAll("[data-narrow]")) {
+    if (form.elements.number) spreadStart(form);
+    narrowStart(form);
+  }
 
   // Six columns at most: the others are closed once six are chosen.
   for (const form of bench.querySelectorAll("[data-columns]")) {

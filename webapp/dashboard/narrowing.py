@@ -1,0 +1,249 @@
+"""The form that makes a search by choosing: what it shows of a line, and the line that its choices make.
+
+Only what somebody changed in the form is changed in the line. So a part that no control can show, such as `bot:eliza,retrieval`
+or `-is:scripted`, stays as it is until another choice takes its place, or it is taken away below the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.reading.asking import ORDERS
+from webapp.reading.fields import Number, Numbers
+from webapp.reading.syntax import Term, Unreadable, line_of, terms_of
+
+MARK = "narrow"
+"""Stands in an address that the form made, and in no other."""
+CHOSEN = ("bot", "first", "state", "rater", "flag", "tag")
+"""Fields with one value each."""
+KINDS = {
+    "starred": gettext_lazy("starred"),
+    "tagged": gettext_lazy("with a tag"),
+    "noted": gettext_lazy("with a note"),
+    "commented": gettext_lazy("with a comment"),
+    "rated": gettext_lazy("rated"),
+    "unrated": gettext_lazy("not rated"),
+}
+OF_RUNS = ("starred", "tagged", "noted")
+"""Kinds that conversations without raters can be of."""
+_KEPT = ("columns", "synthetic", "without", "hold")
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A list to choose one value from.
+
+    Attributes:
+        chosen: the value that the line asks for; empty where it asks for none, or for more than a list can show.
+        otherwise: what it asks for where no list can show it.
+    """
+
+    name: str
+    title: str
+    options: tuple[tuple[str, Any], ...]
+    chosen: str
+    otherwise: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number with the range that the line asks for; an end that it leaves open is empty."""
+
+    number: Number
+    low: str
+    high: str
+    is_shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the form shows.
+
+    Attributes:
+        rater: None where nobody rates.
+        kinds: name, title, and whether the line asks for it.
+        sample: how many are drawn by lot.
+        seed: of the draw.
+    """
+
+    selects: dict[str, Select]
+    ranges: list[Range]
+    shown: Range | None
+    rater: str | None
+    kinds: list[tuple[str, Any, bool]]
+    sample: str
+    seed: str
+
+
+def form_of(
+    line: str,
+    numbers: Numbers,
+    options: Mapping[str, Iterable[tuple[str, Any]]],
+    *,
+    has_raters: bool = True,
+) -> Form:
+    """Return what the form shows of a line.
+
+    Args:
+        options: of each list, by the field's name; a list without one is left out.
+        has_raters: whether people rate these conversations.
+    """
+    terms = _terms(line) or []
+    said = _said(terms)
+    titles = {
+        "bot": _("Bot"),
+        "first": _("Begins"),
+        "state": _("State"),
+        "flag": _("Flag of the participant"),
+        "tag": _("Tag"),
+    }
+    selects = {
+        name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))
+        for name, every in options.items()
+        if (found := _with_chosen(every, said.get(name, "")))
+    }
+    ranges = [
+        Range(number, *range_of(terms, number, numbers), is_shown=False)
+        for number in numbers.measured()
+        if not number.is_time
+    ]
+    shown = next((one for one in ranges if one.low or one.high), ranges[0] if ranges else None)
+    asked = _kinds(terms)
+    return Form(
+        selects=selects,
+        ranges=ranges,
+        shown=shown,
+        rater=said.get("rater", "") if has_raters else None,
+        kinds=[
+            (name, title, name in asked)
+            for name, title in KINDS.items()
+            if has_raters or name in OF_RUNS
+        ],
+        sample=said.get("sample", ""),
+        seed=said.get("seed", ""),
+    )
+
+
+def address_asked(query: QueryDict, numbers: Numbers) -> QueryDict:
+    """Return the address that says by its line alone what the form was sent with."""
+    found = QueryDict(mutable=True)
+    found["q"] = line_narrowed(query, numbers)
+    for name in _KEPT:
+        if query.get(name):
+            found.setlist(name, query.getlist(name))
+    return found
+
+
+def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
+    """Return the line of the form's `q` with what was chosen otherwise than it says."""
+    line = " ".join(query.get("q", "").split())
+    read = _terms(line)
+    kept = list(read or [])
+    said, added = _said(kept), []
+    for name in CHOSEN:
+        value = " ".join(query.get(name, "").split())
+        if name in query and value != said.get(name, ""):
+            kept = [term for term in kept if not _is_asked(term, name)]
+            added += [Term(value, name, ":")] if value else []
+    number = numbers.get(query.get("number", ""))
+    low, high = (query.get(name, "").strip() for name in ("low", "high"))
+    if number is not None and (low, high) != range_of(kept, number, numbers):
+        kept = [term for term in kept if not _is_range(term, number, numbers)]
+        if low or high:
+            added.append(Term(low if low == high else f"{low}..{high}", number.name, ":"))
+    were, are = _kinds(kept), {name for name in query.getlist("is") if name in KINDS}
+    kept = [term for term in kept if not (_is_asked(term, "is") and term.value in were - are)]
+    added += [Term(name, "is", ":") for name in KINDS if name in are - were]
+    sample, seed = (query.get(name, "").strip() for name in ("sample", "seed"))
+    seed = seed if sample else ""  # a seed draws nothing by itself
+    for name, value in (("sample", sample), ("seed", seed)):
+        if value != said.get(name, ""):
+            kept = [term for term in kept if term.field != name]
+            added += [Term(value, name, ":")] if value else []
+    if read is None:  # what is wrong is told on the page, and what was chosen stays there
+        return " ".join([line, *map(str, added)])
+    return line_of([*kept, *added])
+
+
+def range_of(terms: Sequence[Term], number: Number, numbers: Numbers) -> tuple[str, str]:
+    """Return both ends of the range of a number that a line asks for."""
+    low = high = ""
+    for term in terms:
+        if not _is_range(term, number, numbers):
+            continue
+        if term.sign.startswith(">"):
+            low = term.value
+        elif term.sign.startswith("<"):
+            high = term.value
+        else:
+            first, dots, last = term.value.partition("..")
+            low, high = first.strip("*"), last.strip("*") if dots else first
+    return low, high
+
+
+def without_range(line: str, number: Number, numbers: Numbers) -> str:
+    """Return a line without the range of a number, its order and its limits, so that the range can be asked for otherwise.
+
+    Raises:
+        Unreadable: the line cannot be read.
+    """
+    return line_of(
+        [
+            term
+            for term in terms_of(line)
+            if term.field not in ORDERS and not _is_range(term, number, numbers)
+        ]
+    )
+
+
+def _terms(line: str) -> list[Term] | None:
+    """Return the parts of a line; None for one that cannot be taken apart."""
+    try:
+        return terms_of(line)
+    except Unreadable:
+        return None
+
+
+def _is_asked(term: Term, name: str) -> bool:
+    return term.field == name and term.sign == ":" and not term.is_not
+
+
+def _is_range(term: Term, number: Number, numbers: Numbers) -> bool:
+    return bool(term.field) and not term.is_not and numbers.get(term.field) == number
+
+
+def _said(terms: Sequence[Term]) -> dict[str, str]:
+    """Return the values that controls of one value show."""
+    found = {}
+    for name in CHOSEN:
+        asked = [term.value for term in terms if _is_asked(term, name)]
+        # Several raters can be written into their field; a list has one entry for each value.
+        if len(asked) == 1 and (name == "rater" or "," not in asked[0]):
+            found[name] = asked[0].lower() if name == "tag" else asked[0]
+    for term in terms:
+        if term.field in ("sample", "seed"):
+            found[term.field] = term.value
+    return found
+
+
+def _kinds(terms: Sequence[Term]) -> set[str]:
+    return {term.value for term in terms if _is_asked(term, "is") and term.value in KINDS}
+
+
+def _otherwise(terms: Sequence[Term], name: str, said: Mapping[str, str]) -> str:
+    if name in said:
+        return ""
+    return " ".join(term.value for term in terms if _is_asked(term, name))
+
+
+def _with_chosen(options: Iterable[tuple[str, Any]], chosen: str) -> tuple[tuple[str, Any], ...]:
+    """Return the options, with the value that the line asks for among them whether it is there or not."""
+    found = tuple(options)
+    is_there = not chosen or chosen in {value for value, _title in found}
+    return found if is_there else ((chosen, chosen), *found)
