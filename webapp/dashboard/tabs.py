@@ -48,7 +48,10 @@ TABS = (
     ),
     Tab(
         gettext_lazy("Read"),
-        (StudyPage("conversations", gettext_lazy("Conversations"), "study_conversations"),),
+        (
+            StudyPage("conversations", gettext_lazy("Conversations"), "study_conversations"),
+            StudyPage("notes", gettext_lazy("Tags and notes"), "study_notes"),
+        ),
     ),
     Tab(
         gettext_lazy("Results"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -15,6 +19,7 @@ from webapp.reading.asking import asked_of
 from webapp.reading.fields import Numbers
 from webapp.reading.listing import Listing
 from webapp.reading.models import Note, SavedSearch
+from webapp.reading.selectors import notes_in
 from webapp.reading.services import note_add, search_save, star_set, tag_add
 from webapp.runs.engine import job_do
 from webapp.runs.models import SelfPlayRun
@@ -231,3 +236,122 @@ def test_what_a_search_finds_in_a_run_leads_to_its_export(reader: Client) -> Non
     assert all('"eliza"' in line for line in lines)
     # Without a search the form has none.
     assert 'name="q"' not in reader.get(where).content.decode()
+
+
+def links(html: str) -> list[str]:
+    """Return the addresses that the page of tags and notes leads to, below its head."""
+    main = html[html.index('id="c-notes"') :]
+    return [unescape(href) for href in re.findall(r'href="([^"]+)"', main)]
+
+
+def test_all_tags_and_notes_lead_to_the_searches_that_find_them(
+    reader: Client, chat: Conversation
+) -> None:
+    assert chat.study is not None
+    author = make_staff(Right.READ, username="lee")
+    other = chat.study.conversations.exclude(pk=chat.pk).get()
+    make_conversation(make_study("elsewhere"), n_exchanges=1)
+    elsewhere = Conversation.objects.get(study__key="elsewhere")
+    for one in (chat, other, elsewhere):
+        tag_add(conversation=one, text="odd <i>one</i>", author=author)
+    star_set(conversation=other, is_starred=True, author=author)
+    note_add(conversation=chat, text="<b>Look</b> again.", author=author)
+    note_add(conversation=other, text="Of nobody.", author=None)
+    note_add(conversation=elsewhere, text="Not of this study.", author=author)
+    where = reverse("dashboard:study_notes", args=["noted"])
+    page = reader.get(where)
+    html = page.content.decode()
+    assert "&lt;b&gt;Look&lt;/b&gt; again." in html
+    assert "odd &lt;i&gt;one&lt;/i&gt;" in html
+    assert "Not of this study" not in html
+    assert html.index("Of nobody.") < html.index("author unknown") < html.index("Look&lt;/b&gt;")
+    assert html.index("Look&lt;/b&gt;") < html.index(">lee<")
+    assert [(tag.text, tag.n) for tag, _href in page.context["tags"]] == [("odd <i>one</i>", 2)]
+    found = {href: reader.get(href).context for href in links(html)}
+    assert [(one["bench"].line, one["page"].total) for one in found.values()] == [
+        ("is:noted", 2),
+        ("is:noted", 2),
+        ("is:starred", 1),
+        ('tag:"odd <i>one</i>"', 2),
+    ]
+    opened = [one["pane"].conversation for one in found.values()]
+    assert opened[:3] == [other, chat, other]
+
+
+def test_tags_and_notes_come_page_by_page(
+    reader: Client, chat: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.dashboard.views.noting.MOST_TAGS", 2)
+    monkeypatch.setitem(notes_in.__kwdefaults__, "size", 2)
+    for name in "abcde":
+        tag_add(conversation=chat, text=name, author=None)
+        note_add(conversation=chat, text=name, author=None)
+    where = reverse("dashboard:study_notes", args=["noted"])
+    address, tags, notes = "", [], []
+    for _page in range(3):
+        shown = reader.get(where + address).context
+        tags += [tag.text for tag, _href in shown["tags"]]
+        address = shown["next_tags"]
+    assert (tags, address) == (list("abcde"), "")
+    for _page in range(3):
+        shown = reader.get(where + address).context
+        assert shown["n_notes"] == 5
+        notes += [note.text for note, _bot, _href in shown["notes"]]
+        address = shown["next_notes"]
+    assert (notes, address) == (list("edcba"), "")
+    # Neither list turns the other one back, and what is no key is no error.
+    newest = str(Note.objects.get(kind="note", text="d").pk)
+    both = reader.get(where, {"tags": "b", "before": newest}).context
+    assert "tags=b" in both["next_notes"]
+    assert f"before={newest}" in both["first_tags"]
+    assert [tag.text for tag, _href in both["tags"]] == ["c", "d"]
+    assert [note.text for note, _bot, _href in both["notes"]] == ["c", "b"]
+    assert reader.get(where, {"tags": "\x00", "before": "x"}).status_code == 200
+
+
+def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
+    reader: Client, chat: Conversation
+) -> None:
+    assert chat.study is not None
+    Conversation.objects.filter(pk=chat.pk).update(is_synthetic=True)
+    note_add(conversation=chat, text="Scripted.", author=None)
+    where = reverse("dashboard:study_notes", args=["noted"])
+    assert reader.get(where).context["n_notes"] == 0
+    counted = reader.get(where, {"synthetic": "1"})
+    assert counted.context["n_notes"] == 1
+    [_note, _bot, href] = counted.context["notes"][0]
+    assert reader.get(href).context["page"].total == 1
+
+
+def test_more_notes_ask_no_more_of_the_database(
+    reader: Client, chat: Conversation, django_assert_max_num_queries: Any
+) -> None:
+    where = reverse("dashboard:study_notes", args=["noted"])
+    counts = []
+    for n in (1, 9):
+        for number in range(n):
+            user = make_staff(Right.READ, username=f"{n}/{number}")
+            note_add(conversation=chat, text=str(number), author=user)
+            tag_add(conversation=chat, text=f"{n}/{number}", author=user)
+        with django_assert_max_num_queries(40) as asked:
+            reader.get(where)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_notes_of_a_run_are_listed_too(reader: Client, client: Client) -> None:
+    run = make_run()
+    row = Conversation.objects.filter(selfplay__run=run, bot__bot_id="parrot").first()
+    assert row is not None
+    tag_add(conversation=row, text="loops", author=None)
+    note_add(conversation=row, text="Says it twice.", author=None)
+    where = reverse("dashboard:run_notes", args=[run.pk])
+    html = reader.get(where).content.decode()
+    assert "Says it twice." in html
+    found = [reader.get(href).context["page"].total for href in links(html)]
+    assert found == [1, 1]
+    listed = reader.get(reverse("dashboard:run_conversations", args=[run.pk])).content.decode()
+    assert f'href="{where}"' in listed
+    client.logout()
+    for address in (where, reverse("dashboard:study_notes", args=["noted"])):
+        assert client.get(address).status_code == 302

@@ -1,23 +1,29 @@
-"""What readers leave at conversations, and the searches they keep."""
+"""What readers leave at conversations, the list of all of it, and the searches they keep."""
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.errors import Refused
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.read_source import Gathered, gathered
 from webapp.dashboard.reader import conversations_to_read
-from webapp.dashboard.views.study import study_of
+from webapp.dashboard.views.study import study_of, study_page
 from webapp.reading import services
+from webapp.reading.listing import all_and_scripted
+from webapp.reading.selectors import MOST_TAGS, notes_in, stars_of, tags_of
+from webapp.reading.syntax import Term
 from webapp.runs.models import SelfPlayRun
 
 
@@ -27,8 +33,8 @@ def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
     return redirect(where if where.startswith("/") and is_ours else otherwise)
 
 
-def _number(request: HttpRequest, name: str) -> int:
-    text = request.POST.get(name, "")
+def _number(values: QueryDict, name: str) -> int:
+    text = values.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
@@ -46,7 +52,7 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
         elif what == "note":
             services.note_add(conversation=row, text=text, author=request.user)
         elif what == "remove":
-            services.note_remove(conversation=row, pk=_number(request, "note"))
+            services.note_remove(conversation=row, pk=_number(request.POST, "note"))
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, reverse("dashboard:conversation", args=[row.pk]))
@@ -83,3 +89,58 @@ def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, found.address())
+
+
+@require_safe
+@staff_only
+def study_notes(request: HttpRequest, key: str) -> HttpResponse:
+    """List the tags and notes of a study's conversations."""
+    study = study_of(key)
+    without_now(request, study)
+    found = gathered(study)
+    _n, n_synthetic = all_and_scripted(found.rows)
+    return study_page(
+        request,
+        "study_notes.html",
+        study,
+        "notes",
+        leaves_out=True,
+        n_synthetic=n_synthetic,
+        **_noted(request, found),
+    )
+
+
+@require_safe
+@staff_only
+def run_notes(request: HttpRequest, run_id: int) -> HttpResponse:
+    """List the tags and notes of a self-play run's conversations."""
+    run = get_object_or_404(SelfPlayRun, pk=run_id)
+    return page(request, "run_notes.html", "runs", run=run, **_noted(request, gathered(run)))
+
+
+def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:
+    """Return tags with their numbers and some notes, each with the address of the search that finds it."""
+    bench = found.bench(request.GET)
+    rows, listed = found.counted(bench), found.address()
+    after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
+    tags = tags_of(rows, after=after, most=MOST_TAGS + 1)
+    more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
+    notes = notes_in(rows, before=_number(request.GET, "before"))
+    return {
+        "tags": [(tag, listed + bench.address(q=str(Term(tag.text, "tag", ":")))) for tag in tags],
+        "next_tags": bench.address(tags=tags[-1].text, before=before) if more else "",
+        "first_tags": bench.address(before=before) if after else "",
+        "n_starred": stars_of(rows),
+        "starred": listed + bench.address(q="is:starred"),
+        "notes": [
+            (
+                note,
+                found.bots.get(note.conversation.bot.bot_id),
+                listed + bench.address(q="is:noted", chat=str(note.conversation_id)),
+            )
+            for note in notes.notes
+        ],
+        "n_notes": notes.total,
+        "next_notes": bench.address(before=str(notes.before), tags=after) if notes.before else "",
+        "first_notes": bench.address(tags=after) if before else "",
+    }

@@ -6,6 +6,7 @@ import { spreadStart } from "./spread.js";
 
 const bench = document.querySelector("[data-workbench]");
 const wide = matchMedia("(min-width: 1001px)");
+const roomy = matchMedia("(min-width: 1880px)"); // tags and notes have a column of their own
 
 if (bench) {
   const rows = () => [...bench.querySelectorAll("[data-row]")];
@@ -26,6 +27,13 @@ if (bench) {
     for (const row of all) row.tabIndex = row === current ? 0 : -1;
     return current;
   };
+
+  const unfold = () => {
+    const noting = bench.querySelector("[data-noting]");
+    if (noting && roomy.matches) noting.open = true;
+  };
+  roomy.addEventListener("change", unfold);
+  unfold();
 
   // The page is asked for as a link would, and its reader takes the place of this one: nothing else moves.
   const open = async (href, remember = true) => {
@@ -52,6 +60,7 @@ if (bench) {
         else row.removeAttribute("aria-current");
       }
       rove()?.scrollIntoView({ block: "nearest" });
+      unfold();
       readerStart(box);
       formsStart(box);
       // Whoever went on from a turn or a button of the reader is at the same of the conversation that came.
