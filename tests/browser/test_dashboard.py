@@ -339,6 +339,89 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     page.get_by_role("button", name="odd one").click()
 
 
+def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    page = new_page(390, 844)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=is:rated")
+    narrow = page.locator("summary", has_text="Narrow")
+    narrow.press("Enter")
+    expect(page.get_by_label("Quality, from")).to_be_visible()
+    no_sideways_scroll(page)
+    accessible(page)
+    # It shows what the search asks for, and tells how many fit before the list changes.
+    expect(page.get_by_role("checkbox", name="rated", exact=True)).to_be_checked()
+    told = page.locator("[data-total-here]")
+    page.get_by_label("Rated by").fill("r2")
+    expect(told).to_have_text("3 conversations fit.")
+    page.get_by_role("checkbox", name="starred").press("Space")
+    expect(told).to_have_text("0 conversations fit.")
+    page.get_by_role("checkbox", name="starred").press("Space")
+    page.get_by_label("How many").fill("2")
+    page.get_by_label("Seed").fill("3")
+    expect(told).to_have_text("2 conversations fit.")
+    # The range of another number stands in the fields as the search asks for it: not at all.
+    page.get_by_label("Of", exact=True).select_option("turns")
+    expect(page.locator("#c-low")).to_have_value("")
+    page.get_by_role("button", name="Narrow the list").press("Enter")
+    page.wait_for_url("**/conversations/?q=is:rated+rater:r2+sample:2+seed:3")
+    expect(page.locator("[data-row]")).to_have_count(2)
+    # Whoever narrowed it goes on there, and hears the total.
+    expect(narrow).to_be_focused()
+    expect(page.locator("[data-announce]")).to_have_text("2 of 12 conversations")
+    narrow.press("Enter")
+    expect(page.get_by_label("Rated by")).to_have_value("r2")
+    expect(page.get_by_label("Seed")).to_have_value("3")
+    page.get_by_label("How many").fill("many")
+    expect(told).to_contain_text("a whole number is needed")
+
+
+def test_tags_and_notes_have_a_column_on_wide_screens_and_a_list(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    page = new_page(1920, 1080)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=bot:gamma")
+    heading = page.get_by_role("heading", name="Tags and notes")
+    turns, notes = page.locator(".bench-talk"), page.locator(".bench-notes")
+    expect(heading).to_be_visible()
+    notes.get_by_label("Note", exact=True).fill("Says it twice.")
+    page.get_by_role("button", name="Add note").press("Enter")
+    expect(notes).to_contain_text("Says it twice.")
+    notes.get_by_label("Tag", exact=True).fill("loops")
+    page.get_by_role("button", name="Add tag").press("Enter")
+    expect(notes.get_by_role("list", name="Tags")).to_contain_text("loops")
+    boxes = turns.bounding_box(), notes.bounding_box()
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+    accessible(page)
+    # The column of a conversation that is opened without leaving the page is open, too.
+    page.locator("[data-row]").nth(1).click()
+    expect(notes.get_by_label("Tag", exact=True)).to_be_visible()
+    # Where there is less room they stand above the turns.
+    page.set_viewport_size({"width": 1366, "height": 900})
+    page.locator("[data-row]").first.click()
+    expect(heading).to_be_hidden()
+    expect(page.get_by_role("list", name="Tags")).to_contain_text("loops")
+    boxes = turns.bounding_box(), notes.bounding_box()
+    assert boxes[1]["y"] + boxes[1]["height"] <= boxes[0]["y"]
+    page.get_by_role("link", name="Tags and notes").press("Enter")
+    expect(page.locator(".noted-row")).to_contain_text("Says it twice.")
+    accessible(page)
+    no_sideways_scroll(page)
+    page.get_by_role("link", name="loops").press("Enter")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    expect(page.locator("[data-line]")).to_have_value("tag:loops")
+    # On a phone, in the dark, nothing is too wide or too faint.
+    phone = new_page(360, 740, color_scheme="dark")
+    sign_in(phone, lab)
+    phone.goto(f"{lab.url}/dashboard/studies/imported/conversations/notes/")
+    no_sideways_scroll(phone)
+    accessible(phone)
+    page.get_by_role("button", name="loops").click()
+    page.get_by_role("button", name="Remove").click()
+
+
 def test_the_live_room_follows_people_and_pauses_by_keyboard(
     lab: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
