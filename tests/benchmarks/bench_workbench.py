@@ -50,6 +50,7 @@ LINES = (
     "turns:4..8 sort:-up",
     "rater:r7 sort:oldest",
     "-tomatoes is:rated sort:-fluency",
+    'tag:"tag 7" is:noted',
     "sample:20 seed:3",
     "bot:eliza rating.quality:3..5 sample:5 seed:3",
 )
@@ -82,6 +83,8 @@ PAGES = (
     "study_package",
     "study_spread ?of=quality",
     "study_spread ?of=sentiment_user&q=repetition>0.3",
+    "study_total ?q=repetition>0.3&is=tagged&rater=r7",
+    "study_notes",
     "study_conversations ?chat={deep}",
     "study_conversations ?after={late}&chat={deep}",
     "study_conversations ?q=sort:quality&chat={deep}",
@@ -106,13 +109,14 @@ RARE = ("tomatoes", "balcony", "wind", "garlic", "basil", "cane", "sauce", "kitc
 
 
 def make(key: str, n: int, told: bool = False) -> Any:
-    """Make in bulk a study with `n` conversations of ten turns, each rated by ten people."""
+    """Make in bulk a study with `n` conversations of ten turns, each rated by ten people and every fourth tagged and noted."""
     from django.db import transaction
     from django.utils import timezone
 
     from webapp.bots.models import BotVersion
     from webapp.conversations.models import Conversation, Turn
     from webapp.ratings.models import Rating
+    from webapp.reading.models import Note
     from webapp.studies.services import study_create
 
     draw = random.Random(3)
@@ -167,6 +171,12 @@ def make(key: str, n: int, told: bool = False) -> Any:
                 )
                 for chat in chats
                 for rater in range(PER_CONVERSATION)
+            )
+            Note.objects.bulk_create(
+                Note(conversation=chat, kind=kind, text=text)
+                for number, chat in enumerate(chats)
+                if number % 4 == 0
+                for kind, text in (("tag", f"tag {number % 500}"), ("note", "Look again."))
             )
         if told and start % 20_000 == 0:
             print(f"{numbers.stop} made, {time.monotonic() - started:.0f} s", flush=True)
