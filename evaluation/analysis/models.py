@@ -159,7 +159,9 @@ def rating_models(
         n_questions=len(ratings.dimensions),
         unused=unused,
         factorial=_factorial(of_rated_bots, used, level) if enough else None,
-        mixed=mixed_model(values, bots, units, level=level) if enough else None,
+        mixed=mixed_model(values, bots, units, level=level, scale=ratings.scale())
+        if enough
+        else None,
         ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level)
         if enough
         else None,
@@ -203,16 +205,16 @@ def _factorial(
         "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
     )
     values = sum_of_ratings(ratings.table()) if of == "sum" else ratings.values()
-    reason = None
+    reason, raters = None, ratings.unit.tolist()
     if factors:
         levels = {name: [found[bot] for bot in ratings.bot] for name, found in factors.items()}
         orders = [None, *range(len(factors) - 1, 0, -1)]
         for order in orders:
-            table = anova(values, levels, max_order=order, level=level)
+            table = anova(values, levels, raters, max_order=order, level=level)
             if table.terms:
                 return FactorialModel(of, tuple(factors), order, table)
         reason = table.reason
-    table = anova(values, {BOT: ratings.bot.tolist()}, level=level)
+    table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level)
     return FactorialModel(of, (), None, table, reason)
 
 

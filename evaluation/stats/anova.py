@@ -5,19 +5,30 @@ squares are of type III with sum-to-zero contrasts: bots have different numbers 
 shall be judged with every bot counting alike. Means, numbers and variances of the cells are all the model
 needs, so it can be fitted to a published table too.
 
-The ratings count as independent. Where raters rate several bots, `mixed.py` is the honest model.
+The ratings count as independent in the table, and as spread alike in all cells. Where raters rate several bots, `mixed.py` is
+the honest model. Means of levels and their differences do not lean on that where raters are given: their errors are clustered by
+rater, with degrees of freedom of their own, as those of bots are (`gls`). The interval of eta² has no such form, so there is none
+where a rater gave several ratings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.gls import Gap, RaterGls
+from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP
+from evaluation.stats.zscores import rater_codes
+
+NOT_INDEPENDENT = Reason(
+    "not_independent", "no interval: raters gave several ratings each, which are not independent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class Term:
         df: its degrees of freedom.
         f, p: against the residual; None where that has none or does not vary.
         partial_eta2: ss / (ss + residual ss).
-        low, high: interval of partial eta² from the noncentral F (Steiger, 2004).
+        low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None where ratings are not independent.
     """
 
     name: str
@@ -44,7 +55,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Mean of a level, all its cells counting alike, with its interval."""
+    """Mean of a level, all its cells counting alike, with its interval, or the reason that there is none."""
 
     factor: str
     level: str
@@ -52,11 +63,12 @@ class Marginal:
     low: float | None
     high: float | None
     n: int
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Difference of two levels' means, a − b, with its interval; p is not corrected."""
+    """Difference of two levels' means, a − b, with its interval, or the reason that there is none; p is not corrected."""
 
     factor: str
     a: str
@@ -65,6 +77,7 @@ class Contrast:
     low: float | None
     high: float | None
     p: float | None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,7 @@ class Anova:
         n: ratings used; n_dropped: ratings without a value.
         level: of all intervals.
         reason: why there is no analysis, or no test.
+        eta_reason: why partial eta² has no interval, where there is a test.
     """
 
     terms: tuple[Term, ...]
@@ -88,6 +102,7 @@ class Anova:
     n_dropped: int = 0
     level: float = 0.90
     reason: Reason | None = None
+    eta_reason: Reason | None = None
 
     def term(self, name: str) -> Term:
         """Return the term of this name.
@@ -109,6 +124,7 @@ def sum_of_ratings(table: np.ndarray) -> np.ndarray:
 def anova(
     values: Sequence[float] | np.ndarray,
     factors: Mapping[str, Sequence[Any]],
+    raters: Sequence[Any] | None = None,
     *,
     max_order: int | None = None,
     level: float = 0.90,
@@ -118,6 +134,8 @@ def anova(
     Args:
         values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
         factors: name to (k,) levels.
+        raters: (k,) who rated, None for somebody who rated only this; without, all ratings count as independent and as
+            spread alike.
         max_order: of interactions; all by default, 1: none.
         level: of the intervals.
 
@@ -145,7 +163,13 @@ def anova(
     within = float(((used - means[codes]) ** 2).sum()) if len(used) else 0.0
     columns = {name: [cell[i] for cell in cells] for i, name in enumerate(factors)}
     dropped = int((~keep).sum())
-    return _analyse(columns, means, n, within, max_order, level, dropped)
+    fit = None
+    if raters is not None and len(used):
+        rater = np.unique(rater_codes(raters)[keep], return_inverse=True)[1].reshape(-1)
+        counts = np.zeros((int(rater.max()) + 1, len(cells)))
+        np.add.at(counts, (rater, codes), 1.0)
+        fit = RaterGls(means, codes, rater, used - means[codes], counts, 0.0)
+    return _analyse(columns, means, n, within, max_order, level, dropped, fit)
 
 
 def anova_from_cells(
@@ -191,7 +215,13 @@ def _analyse(
     max_order: int | None,
     level: float,
     dropped: int,
+    fit: RaterGls | None = None,
 ) -> Anova:
+    """Analyse cells.
+
+    Args:
+        fit: the cells' plain means with errors clustered by rater; None where ratings count as independent.
+    """
     total = int(n.sum())
 
     def nothing(reason: Reason) -> Anova:
@@ -232,8 +262,20 @@ def _analyse(
         _term(name, coefficients, covariance, columns, variance, df, level)
         for name, columns in blocks.items()
     )
-    marginals, contrasts = _means(factors, x, coefficients, covariance, n, variance, df, level)
-    return Anova(terms, marginals, contrasts, residual, df, total, dropped, level, reason)
+    eta_reason = None
+    if reason is None and fit is not None and len(fit.counts) < total:
+        eta_reason = NOT_INDEPENDENT
+        terms = tuple(replace(term, low=None, high=None) for term in terms)
+    # A row of x times `toward` is what each cell's mean weighs in the row's fitted value.
+    toward = inverse @ q.T * root
+    if fit is None:
+        judge = partial(_pooled, toward, means, n, variance, df, reason)
+    else:
+        judge = partial(_clustered, toward, fit)
+    marginals, contrasts = _means(factors, x, n, judge, level)
+    return Anova(
+        terms, marginals, contrasts, residual, df, total, dropped, level, reason, eta_reason
+    )
 
 
 def _design(
@@ -305,38 +347,63 @@ def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, fl
     return low, high
 
 
-def _means(
-    factors: Mapping[str, Sequence[str]],
-    x: np.ndarray,
-    coefficients: np.ndarray,
-    covariance: np.ndarray,
+Judge = Callable[[np.ndarray], tuple[Gap, Reason | None]]
+"""Returns for a row of the design its fitted value with error and degrees of freedom, or why these are not known."""
+
+
+def _pooled(
+    toward: np.ndarray,
+    means: np.ndarray,
     n: np.ndarray,
     variance: float | None,
     df: int,
+    reason: Reason | None,
+    row: np.ndarray,
+) -> tuple[Gap, Reason | None]:
+    weights = row @ toward
+    error = 0.0 if variance is None else float(np.sqrt(variance * (weights**2 / n).sum()))
+    return Gap(float(weights @ means), error, df), reason
+
+
+def _clustered(toward: np.ndarray, fit: RaterGls, row: np.ndarray) -> tuple[Gap, Reason | None]:
+    weights = row @ toward
+    found = fit.combined(weights)
+    used = np.abs(weights) > 1e-9 * np.abs(weights).max()
+    if (fit.n_raters[used] < 2).any():
+        return found, ONE_GROUP
+    return found, None if found.error else ALL_ALIKE
+
+
+def _means(
+    factors: Mapping[str, Sequence[str]],
+    x: np.ndarray,
+    n: np.ndarray,
+    judge: Judge,
     level: float,
 ) -> tuple[tuple[Marginal, ...], tuple[Contrast, ...]]:
     from scipy import stats
 
     marginals, contrasts = [], []
-    quantile = float(stats.t.ppf(0.5 + level / 2, df)) if variance is not None else np.nan
     for name, levels in factors.items():
         labels = sorted(set(levels))
         at = np.array(levels)
         rows = {label: x[at == label].mean(axis=0) for label in labels}
+
+        def judged(row: np.ndarray) -> tuple[Gap, float | None, float | None, Reason | None]:
+            found, reason = judge(row)
+            if reason is not None:
+                return found, None, None, reason
+            half = float(stats.t.ppf(0.5 + level / 2, found.df)) * found.error
+            return found, found.difference - half, found.difference + half, None
+
         for label in labels:
-            mean, half = float(rows[label] @ coefficients), None
-            if variance is not None:
-                half = quantile * float(np.sqrt(variance * rows[label] @ covariance @ rows[label]))
-            low, high = (None, None) if half is None else (mean - half, mean + half)
-            marginals.append(Marginal(name, label, mean, low, high, int(n[at == label].sum())))
+            found, low, high, reason = judged(rows[label])
+            number = int(n[at == label].sum())
+            marginals.append(Marginal(name, label, found.difference, low, high, number, reason))
         for a, b in combinations(labels, 2):
-            row = rows[a] - rows[b]
-            gap = float(row @ coefficients)
-            if variance is None:
-                contrasts.append(Contrast(name, a, b, gap, None, None, None))
-                continue
-            error = float(np.sqrt(variance * row @ covariance @ row))
-            p = float(2 * stats.t.sf(abs(gap) / error, df))
-            half = quantile * error
-            contrasts.append(Contrast(name, a, b, gap, gap - half, gap + half, p))
+            found, low, high, reason = judged(rows[a] - rows[b])
+            gap, p = found.difference, None
+            if reason is None:
+                p = float(2 * stats.t.sf(abs(gap) / found.error, found.df))
+            contrasts.append(Contrast(name, a, b, gap, low, high, p, reason))
     return tuple(marginals), tuple(contrasts)

@@ -39,10 +39,10 @@ _NONE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A difference of two bots' means.
+    """A difference of two bots' means, or another sum of them by weights.
 
     Attributes:
-        difference: in points; error: its standard error, 0 where nothing varies; df: degrees of freedom.
+        difference: the sum, in points; error: its standard error, 0 where nothing varies; df: degrees of freedom.
     """
 
     difference: float
@@ -155,13 +155,17 @@ class RaterGls:
         """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
         contrast = np.zeros(len(self.means))
         contrast[i], contrast[j] = 1.0, -1.0
-        variance = float(contrast @ self.covariance @ contrast)
+        return self.combined(contrast)
+
+    def combined(self, weights: np.ndarray) -> Gap:
+        """Return the sum of the bots' means by these weights, (K,), with its error and degrees of freedom."""
+        variance = float(weights @ self.covariance @ weights)
         known = float(np.abs(self.means).max()) + float(np.abs(self.apart).max(initial=0.0))
         error = float(np.sqrt(max(variance, 0.0)))
-        gap = float(self.means[i] - self.means[j])
+        value = float(weights @ self.means)
         if error <= 1e-9 * max(known, 1e-300):
-            return Gap(gap, 0.0, float("inf"))
-        return Gap(gap, error, self._freedom(contrast))
+            return Gap(value, 0.0, float("inf"))
+        return Gap(value, error, self._freedom(weights))
 
     def _freedom(self, contrast: np.ndarray) -> float:
         """Return Satterthwaite's degrees of freedom of the variance of a contrast.

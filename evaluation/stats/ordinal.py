@@ -3,18 +3,20 @@
 McCullagh (1980), Journal of the Royal Statistical Society B 42: logit P(rating ≤ j | bot b) = κ_j − β_b. A bot's
 effect β is a log odds: e^(β_a − β_b) times the odds of a rating above any point. Fitted by Fisher scoring on the
 table of counts (bots × points), so the number of ratings does not matter. Where raters are given, the errors
-are those of the sandwich with whole raters as units (Liang and Zeger, 1986, Biometrika 73).
+are clustered by rater, right for few of them, with degrees of freedom of their own (`clustered_scores`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.clustered_scores import Clustered, clustered_scores
 from evaluation.stats.compare import Comparison
 from evaluation.stats.mixed import few_bots, wald_comparisons
 from evaluation.stats.zscores import rater_codes
@@ -54,8 +56,7 @@ class OrdinalModel:
         chi2, df, p: Wald test of no difference between the bots.
         deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
             the odds are not proportional (meant for independent ratings).
-        n, n_raters: used; n_raters is None where ratings count as independent, else errors are those of the
-            sandwich with whole raters as units.
+        n, n_raters: used; n_raters is None where ratings count as independent, else errors are clustered by rater.
         converged: whether the fit was found; then `reason` is empty.
         reason: why there is none.
     """
@@ -134,6 +135,13 @@ def ordinal_model(
         return nothing(Reason("too_few_for_bots", why, n_raters=n_raters, n_bots=n_bots))
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)
+    by_rater = None if rater is None else _counted(rater, bot, n_bots)
+    if by_rater is not None:
+        for i in np.flatnonzero((by_rater > 0).sum(axis=0) < 2).tolist():
+            why = (
+                f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
+            )
+            return nothing(Reason("one_rater_of_bot", why, bot=str(labels[i])))
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
             if counts[i, end] == counts[i].sum():
@@ -154,12 +162,26 @@ def ordinal_model(
         return nothing(Reason("no_optimum", why))
 
     parameters, information = fit
-    covariance = np.linalg.inv(information)
-    if rater is not None and n_raters is not None:
-        scores = np.zeros((n_raters, len(parameters)))
-        np.add.at(scores, rater, _scores(parameters, n_bots, n_points)[bot, point])
-        covariance = covariance @ (scores.T @ scores) @ covariance * n_raters / (n_raters - 1)
-    return _result(labels, points, counts, parameters, covariance, n_raters, level)
+    inverse = np.linalg.inv(information)
+    centring, pairs = np.eye(n_bots) - 1 / n_bots, list(combinations(range(n_bots), 2))
+    differences = np.array([np.eye(n_bots)[i] - np.eye(n_bots)[j] for i, j in pairs])
+    contrasts = np.zeros((len(parameters), n_bots + len(pairs)))
+    contrasts[n_points - 1 :] = np.concatenate([centring, differences]).T[1:]
+    errors = Clustered(inverse, np.full(contrasts.shape[1], np.inf))
+    if rater is not None and by_rater is not None:
+        of_rating = _scores(parameters, n_bots, n_points)
+        scores = np.zeros((len(by_rater), len(parameters)))
+        np.add.at(scores, rater, of_rating[bot, point])
+        chances = _probabilities(parameters, n_points)
+        each = np.einsum("bj,bjk,bjl->bkl", chances, of_rating, of_rating)
+        errors = clustered_scores(inverse, scores, by_rater, each, contrasts)
+    return _result(labels, points, counts, parameters, errors, contrasts, n_raters, level)
+
+
+def _counted(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarray:
+    """Return how many ratings each rater gave to each bot: (raters, bots)."""
+    size = (int(rater.max()) + 1) * n_bots
+    return np.bincount(rater * n_bots + bot, minlength=size).reshape(-1, n_bots).astype(float)
 
 
 def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
@@ -255,20 +277,25 @@ def _result(
     points: np.ndarray,
     counts: np.ndarray,
     parameters: np.ndarray,
-    covariance: np.ndarray,
+    errors: Clustered,
+    contrasts: np.ndarray,
     n_raters: int | None,
     level: float,
 ) -> OrdinalModel:
+    """Return the fit with its intervals.
+
+    Args:
+        contrasts: (p, c) the bots against their average, then all pairs of them, of which `errors` knows the degrees of freedom.
+    """
     from scipy import stats
 
     n_bots, n_points = counts.shape
     thresholds, effects = _split(parameters, n_points)
+    spread = np.sqrt(np.einsum("pc,pq,qc->c", contrasts, errors.covariance, contrasts))
+    half = stats.t.ppf(0.5 + level / 2, errors.df[:n_bots]) * spread[:n_bots]
+    centred = effects - effects.mean()
     own = np.zeros((n_bots, n_bots))
-    own[1:, 1:] = covariance[n_points - 1 :, n_points - 1 :]
-    centring = np.eye(n_bots) - 1 / n_bots  # against the average bot
-    centred, around = centring @ effects, centring @ own @ centring.T
-    df = np.inf if n_raters is None else n_raters - 1
-    half = float(stats.t.ppf(0.5 + level / 2, df)) * np.sqrt(np.diag(around))
+    own[1:, 1:] = errors.covariance[n_points - 1 :, n_points - 1 :]
     p = _probabilities(parameters, n_points)
     chi2 = float(effects[1:] @ np.linalg.solve(own[1:, 1:], effects[1:]))
     seen = counts > 0
@@ -290,7 +317,7 @@ def _result(
             )
             for i, name in enumerate(names)
         ),
-        wald_comparisons(names, effects, own, df, level),
+        wald_comparisons(names, effects, own, errors.df[n_bots:], level),
         chi2,
         n_bots - 1,
         float(stats.chi2.sf(chi2, n_bots - 1)),

@@ -13,7 +13,7 @@ import importlib
 import os
 import sys
 
-VALIDATIONS = ("validate", "comparisons", "coverage", "replies", "entailment", "folds")
+VALIDATIONS = ("validate", "comparisons", "coverage", "models", "replies", "entailment", "folds")
 SIZED = frozenset(VALIDATIONS) - {"comparisons"}
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from evaluation.stats.anova import anova, anova_from_cells, sum_of_ratings
+from evaluation.stats.intervals import ONE_GROUP, mean_interval
 from tests.reference.test_selfplay_paper import HUMAN, row
 
 rng = np.random.default_rng(1)
@@ -104,6 +105,36 @@ def test_marginal_means_and_contrasts_are_statsmodels():
         (2 * fit.params["C(e, Sum)[S.base]"], ends[0], ends[1])
     )
     assert e.p == pytest.approx(found.term("e").p)
+
+
+def test_with_raters_a_level_of_one_cell_has_the_interval_of_its_mean():
+    """Each rater rates one bot; levels of the only factor are the bots, whose means then stand alone."""
+    raters = np.repeat(np.arange(18), [1, 2, 3] * 6)
+    bots = np.array(list("abc"))[raters % 3]
+    own_rng = np.random.default_rng(3)
+    spread = np.where(bots == "c", 3, 0.5)
+    values = 3 + own_rng.normal(size=18)[raters] + spread * own_rng.normal(size=36)
+    found = anova(values, {"bot": bots}, raters, level=0.9)
+    for one in found.marginals:
+        mine = bots == one.level
+        # Bots of equally many ratings a rater: there the working correlation of raters plays no part.
+        own = mean_interval(values[mine], raters[mine], level=0.9)
+        assert (one.low, one.high) == pytest.approx((own.low, own.high))
+    assert found.eta_reason is not None
+    assert found.eta_reason.code == "not_independent"
+    assert (found.terms[0].low, found.terms[0].high) == (None, None)
+    assert found.terms[0].p == anova(values, {"bot": bots}).terms[0].p
+    once = anova(values, {"bot": bots}, [None] * 36)
+    assert once.eta_reason is None
+    assert once.terms[0].low == anova(values, {"bot": bots}).terms[0].low
+
+
+def test_levels_of_one_rater_have_no_interval():
+    found = anova([1.0, 2.0, 4.0, 3.0, 5.0], {"bot": list("aabbb")}, [1, 2, 3, 3, 3])
+    a, b = found.marginals
+    assert a.low is not None
+    assert (b.low, b.reason) == (None, ONE_GROUP)
+    assert (found.contrasts[0].p, found.contrasts[0].reason) == (None, ONE_GROUP)
 
 
 def test_interval_of_eta_covers_the_true_effect():

@@ -9,6 +9,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 from statsmodels.stats.anova import AnovaRM
 
+from evaluation.stats.intervals import ONE_GROUP, mean_interval
 from evaluation.stats.mixed import mixed_model
 from tests.reference.ratings import ERGO_STOOL
 
@@ -62,17 +63,43 @@ def test_unbalanced_is_statsmodels():
     np.testing.assert_allclose([b.mean for b in found.bots], fit.fe_params, atol=1e-5)
     assert found.rater_sd**2 == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-4)
     assert found.residual_sd**2 == pytest.approx(fit.scale, rel=1e-4)
-    # The errors, by generalised least squares with the whole covariance matrix of the ratings.
-    same = data.rater.to_numpy()[:, None] == data.rater.to_numpy()[None]
-    v = found.rater_sd**2 * same + found.residual_sd**2 * np.eye(len(data))
-    x = (data.bot.to_numpy()[:, None] == np.array(list("abcd"))).astype(float)
-    covariance = np.linalg.inv(x.T @ np.linalg.solve(v, x))
-    errors = np.sqrt(np.diag(covariance))
-    np.testing.assert_allclose(errors, fit.bse_fe, rtol=5e-3)
-    halves = [b.high - b.mean for b in found.bots]
-    np.testing.assert_allclose(halves, stats.t.ppf(0.975, 39) * errors)  # 40 raters
     # The raw mean of a bot depends on who happened to rate it; the model's does so less.
     assert any(abs(b.mean - b.raw_mean) > 0.01 for b in found.bots)
+
+
+def test_where_everybody_rates_every_bot_once_a_mean_has_students_interval_over_raters():
+    data = ergo_stool()
+    found = mixed_model(data.y, data.bot, data.rater, level=0.9)
+    for bot in found.bots:
+        own = data.y[data.bot == bot.bot]
+        half = stats.t.ppf(0.95, 8) * own.std(ddof=1) / 3
+        assert (bot.low, bot.high) == pytest.approx((bot.mean - half, bot.mean + half))
+
+
+def test_a_bot_that_spreads_more_has_a_wider_interval():
+    """Each bot has raters of its own, so its interval is that of the mean of its ratings alone."""
+    rater = np.repeat(np.arange(24), 3)
+    bot = np.where(rater < 12, "calm", "wild")
+    spread = np.where(bot == "calm", 0.3, 3.0)
+    own_rng = np.random.default_rng(6)
+    values = 3 + 0.3 * own_rng.normal(size=24)[rater] + spread * own_rng.normal(size=72)
+    calm, wild = mixed_model(values, bot, rater, level=0.9).bots
+    assert wild.high - wild.low > 2 * (calm.high - calm.low)
+    for found in (calm, wild):
+        own = mean_interval(values[bot == found.bot], rater[bot == found.bot], level=0.9)
+        assert (found.low, found.high) == pytest.approx((own.low, own.high), rel=1e-3)
+
+
+def test_an_interval_stays_on_the_scale_and_one_rater_gives_none():
+    rater = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4])
+    bots = np.array([*"ababababab", "c"])
+    values = np.array([5, 4, 5, 2, 5, 3, 4, 1, 5, 2, 3.0])
+    a, b, c = mixed_model(values, bots, rater, level=0.9, scale=(1.0, 5.0)).bots
+    assert 1 < a.low < a.mean < a.high <= 5
+    assert 1 <= b.low < b.mean < b.high < 5
+    assert (c.low, c.high, c.reason) == (None, None, ONE_GROUP)
+    free = mixed_model(values, bots, rater, level=0.9).bots[0]
+    assert free.high > 5
 
 
 def test_interval_of_the_raters_share_covers():

@@ -67,9 +67,11 @@ def test_two_points_are_a_logistic_regression():
     error = np.sqrt(1 / 12 + 1 / 8 + 1 / 5 + 1 / 15)
     assert pair.high - pair.difference == pytest.approx(1.959964 * error, rel=1e-5)
     assert ordinal_model(values, bots).deviance == pytest.approx(0, abs=1e-6)
-    # Forty raters with one rating each: the sandwich is the same but for the correction of 40 / 39.
+    # Forty raters with one rating each: each bot's variance with 19 in place of 20 ratings, as Welch's test has it.
     (pair,) = ordinal_model(values, bots, range(40)).comparisons
-    half = stats.t.ppf(0.975, 39) * error * np.sqrt(40 / 39)
+    parts = np.array([1 / 12 + 1 / 8, 1 / 5 + 1 / 15])
+    df = parts.sum() ** 2 / (parts**2 / 19).sum()
+    half = stats.t.ppf(0.975, df) * error * np.sqrt(20 / 19)
     assert pair.high - pair.difference == pytest.approx(half, rel=1e-5)
 
 
@@ -120,6 +122,69 @@ def test_sandwich_is_that_of_the_jackknife_over_raters():
     pair = found.comparisons[0]
     half = stats.t.ppf(0.975, 59) * error
     assert pair.high - pair.difference == pytest.approx(half, rel=0.1)
+
+
+def test_errors_are_those_of_dense_algebra():
+    """Residuals of every rating's points beside their multinomial covariance, and the matrices of all of them."""
+    values, bots = ratings(30)
+    raters = np.random.default_rng(2).integers(0, 9, len(values))
+    found = ordinal_model(values, bots, raters, level=0.9)
+    points = np.array(found.points)
+    thresholds = np.array(found.thresholds)
+    names = [bot.bot for bot in found.bots]
+    place = np.array([names.index(bot) for bot in bots])
+    effects = np.array([bot.effect for bot in found.bots])
+
+    def chances(at: np.ndarray) -> np.ndarray:
+        below = 1 / (
+            1 + np.exp(-(at[: len(thresholds)] - np.r_[0, at[len(thresholds) :]][:, None]))
+        )
+        return np.diff(np.hstack([np.zeros((len(names), 1)), below]))  # without the last point
+
+    at = np.r_[thresholds - effects[0], effects[1:] - effects[0]]
+    step = 1e-6
+    slopes = np.stack(
+        [
+            (chances(at + step * one) - chances(at - step * one)) / (2 * step)
+            for one in np.eye(len(at))
+        ],
+        axis=-1,
+    )  # (bots, points − 1, parameters)
+    p = chances(at)
+    inverse = [np.linalg.inv(np.diag(row) - np.outer(row, row)) for row in p]
+    size = p.shape[1]
+    x = np.concatenate([slopes[b] for b in place])
+    weight = np.zeros((len(x), len(x)))
+    for k, b in enumerate(place):
+        weight[k * size : (k + 1) * size, k * size : (k + 1) * size] = inverse[b]
+    residual = ((np.asarray(values)[:, None] == points[:-1]) - p[place]).ravel()
+    whose = np.repeat(raters, size)
+    m = np.linalg.inv(x.T @ weight @ x)
+    hat = x @ m @ x.T @ weight
+    contrast = np.r_[
+        np.zeros(len(thresholds)), np.eye(len(names) - 1)[0]
+    ]  # the second bot less the first
+    rows = []
+    for rater in np.unique(raters):
+        mine = whose == rater
+        values_, vectors = np.linalg.eig(np.eye(mine.sum()) - hat[np.ix_(mine, mine)])
+        adjust = (vectors / np.sqrt(values_) @ np.linalg.inv(vectors)).real
+        row = np.zeros(len(x))
+        row[mine] = contrast @ m @ x[mine].T @ weight[np.ix_(mine, mine)] @ adjust
+        rows.append(row)
+    p_g = np.array(rows)
+    variance = ((p_g @ residual) ** 2).sum()
+    left = np.eye(len(x)) - hat
+    q = p_g @ left @ np.linalg.inv(weight) @ left.T @ p_g.T
+    half = stats.t.ppf(0.95, np.trace(q) ** 2 / (q**2).sum()) * np.sqrt(variance)
+    pair = found.comparisons[0]
+    assert (pair.a, pair.b) == (names[0], names[1])
+    assert pair.high - pair.difference == pytest.approx(half, rel=1e-4)
+
+
+def test_a_bot_of_one_rater_gives_no_odds():
+    found = ordinal_model([1, 2, 3, 2, 1, 3, 2], list("ababaab"), [1, 1, 2, 1, 3, 4, 1])
+    assert "b was rated by one rater only" in found.reason
 
 
 def test_reasons():

@@ -139,7 +139,7 @@ def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
             number_cell(term.f, 2, why),
             p_cell(term.p, why),
             share_cell(term.partial_eta2, 3, why),
-            span_cell(term.low, term.high, 3, shares=True, why=why),
+            span_cell(term.low, term.high, 3, shares=True, why=why or said(table.eta_reason)),
         ]
         for term in table.terms
     ]
@@ -162,7 +162,8 @@ def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
             [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
         ),
         note=_(
-            "Ratings count as independent here. Where raters rate several bots, rely on the mixed model."
+            "Ratings count as independent here. Where raters rate several bots, rely on the mixed model. Errors of the means of "
+            "levels are clustered by rater."
         ),
     )
 
@@ -186,7 +187,7 @@ def _marginals(table: Anova, level: float) -> NamedTable:
             Cell(found.factor),
             Cell(found.level),
             number_cell(found.mean, 1),
-            span_cell(found.low, found.high, 1, why=said(table.reason)),
+            span_cell(found.low, found.high, 1, why=said(found.reason)),
             count_cell(found.n),
         ]
         for found in table.marginals
@@ -225,7 +226,7 @@ def _mixed_table(
         [
             Cell(bots[found.bot].title, slot=bots[found.bot].slot),
             number_cell(found.mean, digits),
-            span_cell(found.low, found.high, digits),
+            span_cell(found.low, found.high, digits, why=said(found.reason)),
             number_cell(found.raw_mean, digits),
             count_cell(found.n),
             count_cell(found.n_raters),
@@ -312,7 +313,7 @@ def _ordinal_method(
     if models.rounded:
         yield _("Answers are rounded to whole points.")
     if model.n_raters is not None:
-        yield _("Errors by the sandwich over {raters}.").format(
+        yield _("Errors are clustered by rater, of {raters}.").format(
             raters=counts.raters(model.n_raters)
         )
 

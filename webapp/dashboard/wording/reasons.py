@@ -44,6 +44,12 @@ FRAGMENTS: dict[str, str] = {
     "no_error": gettext_noop("the ratings do not vary around the bots’ and raters’ means"),
     "one_answer": gettext_noop("every rating is {answer}: nothing tells the bots apart"),
     "too_few_for_bots": gettext_noop("{n_raters}: too few to judge {n_bots} by"),
+    "one_rater_of_bot": gettext_noop(
+        "{bot} was rated by one rater only: how far its odds can be off is not known"
+    ),
+    "not_independent": gettext_noop(
+        "no interval: raters gave several ratings each, which are not independent"
+    ),
     "always_lowest": gettext_noop(
         "every rating of {bot} is the lowest one: its effect is infinite"
     ),

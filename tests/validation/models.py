@@ -1,0 +1,77 @@
+"""Do the intervals of the models of ratings hold what they claim? Mixed model, analysis of variance, proportional odds, by simulation.
+
+    python -m tests.validation.models --size quick|full
+
+The studies are those of `tests.evaluation.stats.simulated_models`, of which the suite has a few. Prints only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+
+from tests.evaluation.stats.simulated_models import (
+    DESIGNS,
+    DRAWN,
+    LEVEL,
+    Held,
+    held,
+    of_anova,
+    of_mixed,
+    of_odds,
+    once,
+)
+
+N_STUDIES = {"quick": 60, "full": 800}
+RATERS = (8, 16, 40)
+
+
+def told(what: str, found: Mapping[str, Held]) -> list[str]:
+    """Return a line for the raters' share and one for all other intervals, over them and the worst of them."""
+    lines = []
+    share = {name: one for name, one in found.items() if name == "raters' share"}
+    others = {name: one for name, one in found.items() if name not in share and one.of}
+    for of, names in ((share, "raters' share"), (others, "")):
+        if not of:
+            continue
+        shares = {name: one.inside / one.of for name, one in of.items()}
+        worst = min(shares, key=lambda name: shares[name])
+        n = of[worst].of
+        error = np.sqrt(LEVEL * (1 - LEVEL) / n)
+        # The least of several intervals falls further below by chance than each of them.
+        limit = LEVEL - (3 if len(of) > 1 else 2) * error
+        mean = float(np.mean(list(shares.values())))
+        width = float(np.mean([width for one in of.values() for width in one.widths]))
+        lines.append(
+            f"{what}{', ' + names if names else ''}: held in {mean:.3f} of {n} studies, {LEVEL:.0%} claimed (Monte-Carlo error "
+            f"{error:.3f}), mean width {width:.2f}; least: {worst} {shares[worst]:.3f}"
+            + (", LESS THAN IT CLAIMS" if shares[worst] < limit or mean < LEVEL - 2 * error else "")
+        )
+    return lines
+
+
+def main() -> int:
+    """Print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=["quick", "full"], default="quick")
+    n = N_STUDIES[parser.parse_args().size]
+    for drawn in DRAWN:
+        for design in (*DESIGNS, once):
+            for n_raters in RATERS:
+                where = f"{drawn}, {design.__name__}, {n_raters} raters"
+                ways = {"mixed model": of_mixed, "analysis of variance": of_anova}
+                if "points" in drawn:
+                    ways["proportional odds"] = of_odds(design)
+                for name, way in ways.items():
+                    if name == "mixed model" and design is once:
+                        continue  # which has none where everybody rates once
+                    for line in told(f"{name}, {where}", held(way, drawn, design, n_raters, n)):
+                        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
