@@ -17,9 +17,12 @@ from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import MOST_PAIRS
 from evaluation.stats.agreement import rating_table as items_by_raters
+from evaluation.stats.intervals import Spread, interval_ends
 
 LEVEL = 0.90
 """Of the intervals of means, as those of bots."""
+_NONE = 1e-18
+"""A variance below this share of the scale's square is rounding."""
 LEAST_SHARED = 5
 """Items that two raters must share before their ratings are correlated."""
 
@@ -30,7 +33,7 @@ class ItemMean:
 
     Attributes:
         bot: what gave the reply.
-        low, high: interval of the mean over raters, by Student's t; None with one rating, or where all are the same.
+        low, high: interval of the mean over raters, as of every mean on a scale; None with one rating.
     """
 
     item: str
@@ -148,15 +151,14 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
     n = np.bincount(place, minlength=len(items))
     means = np.bincount(place, weights=given, minlength=len(items)) / np.maximum(n, 1)
     squares = np.bincount(place, weights=(given - means[place]) ** 2, minlength=len(items))
-    halves = _halves(n, squares)
+    scale = ratings.scale(key)
     found = [
         ItemMean(
             str(items[i]),
             str(bots[first_at[i]]),
             int(n[i]),
             float(means[i]),
-            None if np.isnan(halves[i]) else float(means[i] - halves[i]),
-            None if np.isnan(halves[i]) else float(means[i] + halves[i]),
+            *_ends(float(means[i]), int(n[i]), float(squares[i]), scale),
         )
         for i in range(len(items))
     ]
@@ -164,15 +166,19 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
     return DimensionItems(key, tuple(found), human_bound(ratings, key))
 
 
-def _halves(n: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return half the width of each item's interval of its mean: (items,), NaN where there is none."""
-    from scipy.special import stdtrit
+def _ends(
+    mean: float, n: int, squares: float, scale: tuple[float, float]
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating each.
 
-    halves = np.full(len(n), np.nan)
-    some = (n > 1) & (squares > 0)
-    error = np.sqrt(squares[some] / (n[some] - 1) / n[some])
-    halves[some] = stdtrit(n[some] - 1, 0.5 + LEVEL / 2) * error
-    return halves
+    Student's t holds less than it claims near an end of the scale and where few raters all agree: in 77 % of simulated
+    items with three raters around 4.7 of 5.
+    """
+    if n < 2:
+        return None, None
+    variance = squares / (n - 1) / n
+    spread = Spread(variance if variance > _NONE * (scale[1] - scale[0]) ** 2 else 0.0, n - 1, n)
+    return interval_ends(mean, spread, LEVEL, scale) or (None, None)
 
 
 def human_bound(

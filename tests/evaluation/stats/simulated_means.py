@@ -27,6 +27,11 @@ def one(n_raters: int) -> np.ndarray:
     return np.r_[n_raters - 1, np.ones(n_raters - 1, dtype=int)]
 
 
+def alone(n_raters: int) -> np.ndarray:
+    """Return one rating of each rater, as items have."""
+    return np.ones(n_raters, dtype=int)
+
+
 def free(rng: np.random.Generator, raters: np.ndarray) -> np.ndarray:
     """Return ratings without ends, half of whose variance is the raters'."""
     return rng.normal(0, 0.7, raters.max() + 1)[raters] + rng.normal(0, 0.7, len(raters))
@@ -45,7 +50,7 @@ def rounded(centre: float) -> Callable[[np.random.Generator, np.ndarray], np.nda
 DESIGNS = {
     f"{draws}, {sizes.__name__}": (draws, sizes)
     for draws in ("free", "4.0 of 5", "4.6 of 5")
-    for sizes in (even, uneven, one)
+    for sizes in (even, uneven, one, alone)
 }
 _DRAWN = {"free": free, "4.0 of 5": rounded(4.0), "4.6 of 5": rounded(4.7)}
 

@@ -99,7 +99,7 @@ def test_what_several_rated_alike_counts_too() -> None:
 @pytest.mark.parametrize("n_raters", [3, 5, 8, 12, 20, 40])
 @pytest.mark.parametrize("level", [0.90, 0.95])
 def test_intervals_hold_as_often_as_they_say(design: str, n_raters: int, level: float) -> None:
-    """300 studies of each design, at least as many as claimed less three Monte-Carlo errors of 72 tests."""
+    """300 studies of each design, at least as many as claimed less three Monte-Carlo errors of 144 tests."""
     share, _width = held(design, n_raters, level, 300)
     assert share >= level - 3 * np.sqrt(level * (1 - level) / 300)
 

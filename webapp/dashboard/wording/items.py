@@ -311,7 +311,7 @@ def _items_table(
         "item-means",
         _("Means of the items on {name}").format(name=dimension.title.lower()),
         Table(headers, rows),
-        method=_("90 % intervals over the raters of an item, by Student’s t."),
+        method=_("90 % intervals over the raters of an item, on the scale."),
         note=note,
     )
 
