@@ -1,7 +1,7 @@
 """Correlation with its doubt: coefficient, p-value, interval, and why there is none.
 
 Pearson, Spearman and Kendall's tau-b by SciPy; intervals by resampling the right unit (bots, participants,
-conversations) or by Fisher's z with the variances of Fieller, Hartley and Pearson (1957); correlation
+conversations) or by Fisher's z with the variances of Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957); correlation
 within groups, which tells a real relation from a difference between two families of bots.
 """
 
@@ -23,8 +23,6 @@ METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 N_BOOTSTRAP = 2000
 BOOTSTRAP_LIMIT = 2_500
 """With more values than this the interval is Fisher's: the two then agree, and ranks take long."""
-_FIELLER = {"pearson": (1.0, 3), "spearman": (1.06, 3), "kendall": (0.437, 4)}
-"""Var(atanh r) = a / (n − b)."""
 _BLOCK = 2_000_000  # numbers handled at once
 _PAIRWISE = 1_000
 """With more values than this sorting each resample is quicker than products with all pairs of pairs."""
@@ -153,17 +151,29 @@ def _varies(rows: np.ndarray) -> np.ndarray:
 def fisher_interval(
     r: float, n: int, method: Method = "pearson", level: float = 0.95
 ) -> tuple[float | None, float | None]:
-    """Return tanh(atanh r ± z·sd) with Var(atanh r) = 1/(n−3), 1.06/(n−3), .437/(n−4) by method.
+    """Return the interval of a coefficient on Fisher's scale; None if n is too small for a variance.
 
-    Fisher (1921); Fieller, Hartley and Pearson (1957), Biometrika 44, for the ranks. None if n is too
-    small for a variance.
+    The variance of artanh r is 1 / (n − 3) for Pearson (Fisher 1921), (1 + r² / 2) / (n − 3) for Spearman (Bonett and Wright 2000,
+    Psychometrika 65) and .437 / (n − 4) for Kendall (Fieller, Hartley and Pearson 1957, Biometrika 44). Ranks of few pairs take few
+    values, and all in order give 1, about which there would be no interval: its ends are those of the values half a step
+    further out, without ties 6 / (n³ − n) and 2 / (n² − n). Without that, 95 % intervals of eight bots of true r = .9 hold in 87 %.
     """
-    numerator, lost = _FIELLER[method]
+    lost, step = 4 if method == "kendall" else 3, 0.0
     if n <= lost:
         return None, None
-    half = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(numerator / (n - lost))
-    centre = np.arctanh(np.clip(r, -1 + 1e-15, 1 - 1e-15))
-    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+    if method != "pearson":
+        step = 6 / (n**3 - n) if method == "spearman" else 2 / (n**2 - n)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    ends = []
+    for side in (-1, 1):
+        at = r + side * step
+        if step and side * at >= 1:
+            ends.append(float(side))
+            continue
+        at = float(np.clip(at, -1 + 1e-15, 1 - 1e-15))
+        numerator = {"pearson": 1.0, "spearman": 1 + at**2 / 2, "kendall": 0.437}[method]
+        ends.append(float(np.tanh(np.arctanh(at) + side * z * np.sqrt(numerator / (n - lost)))))
+    return ends[0], ends[1]
 
 
 def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
