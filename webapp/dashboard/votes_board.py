@@ -92,7 +92,9 @@ def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: Window) -> Vote
 
 def _ends(one: BotVotes) -> str:
     if one.low is None or one.high is None:
-        return _("nobody voted")
+        return (
+            _("no interval: votes in one conversation only") if one.n_chats else _("nobody voted")
+        )
     return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
 
 
@@ -114,7 +116,7 @@ def _table(frame: StudyFrame, found: list[tuple[BotInfo, BotVotes]]) -> Table:
             Cell(percent(one.share), raw=(one.share,)),
             Cell(
                 _ends(one) if one.low is not None else NONE,
-                why=_("nobody voted") if one.low is None else "",
+                why=_ends(one) if one.low is None else "",
                 raw=(one.low, one.high),
             ),
         ]

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Sum
+from django.db.models import Count, F, FilteredRelation, Q, QuerySet
+from django.db.models.functions import Coalesce
 
-from evaluation.stats.shares import wilson, worth_of_clusters
+from evaluation.stats.intervals import SHARE, mean_interval
 from webapp.conversations.models import Conversation
 from webapp.reading.models import Figure, Series
 from webapp.studies.models import Study
@@ -22,7 +23,7 @@ class BotVotes:
 
     Attributes:
         n_chats: conversations with a vote.
-        low, high: of the share of votes up, with conversations as clusters; None where nobody voted.
+        low, high: of the share of votes up, with conversations as clusters; None where fewer than two conversations have votes.
     """
 
     bot_id: str
@@ -62,7 +63,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     series = _series()
     if len(series) < 2:
         return {}
-    ups, downs = F("voted_up__value"), F("voted_down__value")
+    # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
     found = (
         rows.annotate(
             voted_up=_of(study, series["up"]),
@@ -70,17 +71,16 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
         )
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
         .order_by()
-        .values_list("bot__bot_id")
         .annotate(
-            n_chats=Count("pk"),
-            up=Sum(ups),
-            down=Sum(downs),
-            up_up=Sum(ups * ups),
-            up_down=Sum(ups * downs),
-            down_down=Sum(downs * downs),
+            ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0)
         )
+        .values_list("bot__bot_id", "ups", "downs")
+        .annotate(n=Count("pk"))
     )
-    return {bot: _votes(bot, *sums) for bot, *sums in found}
+    alike: dict[str, list[tuple[int, int, int]]] = {}
+    for bot, up, down, n in found:
+        alike.setdefault(bot, []).append((int(up), int(down), n))
+    return {bot: _votes(bot, sorted(rows)) for bot, rows in alike.items()}
 
 
 def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
@@ -103,12 +103,16 @@ def _of(study: Study, series: int) -> FilteredRelation:
     return FilteredRelation("figures", condition=Q(figures__series=series, figures__study=study))
 
 
-def _votes(
-    bot: str, n_chats: int, up: float, down: float, up_up: float, up_down: float, down_down: float
-) -> BotVotes:
-    n = up + down
-    share = up / n
-    # A chat's residual is up − share × (up + down), which is (1 − share) × up − share × down.
-    spread = (1 - share) ** 2 * up_up - 2 * share * (1 - share) * up_down + share**2 * down_down
-    low, high = wilson(np.array(share), worth_of_clusters(share, n, n_chats, spread), LEVEL)
-    return BotVotes(bot, int(up), int(down), n_chats, float(low), float(high))
+def _votes(bot: str, alike: list[tuple[int, int, int]]) -> BotVotes:
+    """Return a bot's votes.
+
+    Args:
+        alike: votes up, votes down, and how many conversations have as many of both.
+    """
+    up, down, n = np.array(alike).T
+    each = np.repeat(np.column_stack([up, down]), n, axis=0)  # (conversations, 2)
+    values = np.repeat(np.tile([1.0, 0.0], len(each)), each.ravel())
+    chats = np.repeat(np.arange(len(each)), each.sum(axis=1))
+    found = mean_interval(values, chats, LEVEL, scale=SHARE)
+    ups, downs = each.sum(axis=0).tolist()
+    return BotVotes(bot, ups, downs, len(each), found.low, found.high)

@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
+from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from tests.webapp.dashboard.analysis.test_one_result import text_of
@@ -272,10 +273,13 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(
     rows = {row.bot.bot_id: row for row in page.context["votes"].rows}
     assert list(rows) == ["alpha", "beta", "gamma", "delta"]
     assert (rows["alpha"].n, rows["alpha"].share) == ("18 up, 6 down", "75 %")
-    # Replies of one chat agree: 24 votes are worth the 7 that 8 chats, less one, tell; Wilson's ends of 3 in 4 of 7.
-    low, high = proportion_confint(0.75 * 7, 7, alpha=0.10, method="wilson")
+    # Replies of one chat agree: 24 votes are worth the 7 that 8 chats, less one, tell; Wilson's ends of 3 in 4 of 7
+    # with Student's t in place of the normal.
+    alpha = 2 * stats.norm.sf(stats.t.ppf(0.95, 7))
+    low, high = proportion_confint(0.75 * 7, 7, alpha=alpha, method="wilson")
     assert rows["alpha"].ends == f"[{100 * low:.0f}, {100 * high:.0f}]"
     assert (rows["beta"].share, rows["gamma"].ends) == ("0 %", "nobody voted")
+    assert rows["beta"].ends == "no interval: votes in one conversation only"
     summary = bot_summary(compared)
     assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (
         18,

@@ -17,7 +17,9 @@ _COLUMNS = (
     ExportColumn("dimension", "text", "Key of the question."),
     ExportColumn("n", "integer", "Ratings of the item on the question."),
     ExportColumn("mean", "number", "Their mean, higher for better."),
-    ExportColumn("low", "number", "Lower end of its 90 % interval over raters, on the scale of the question."),
+    ExportColumn(
+        "low", "number", "Lower end of its 90 % interval over raters, on the scale of the question."
+    ),
     ExportColumn("high", "number", "Upper end."),
 )
 
