@@ -14,7 +14,7 @@ where a rater gave several ratings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -258,14 +258,12 @@ def _analyse(
         why = "the ratings do not vary within the cells: nothing to judge the effects by"
         reason = Reason("constant_cells", why)
     variance = residual / df if reason is None else None
+    repeated = fit is not None and len(fit.counts) < total
     terms = tuple(
-        _term(name, coefficients, covariance, columns, variance, df, level)
+        _term(name, coefficients, covariance, columns, variance, df, None if repeated else level)
         for name, columns in blocks.items()
     )
-    eta_reason = None
-    if reason is None and fit is not None and len(fit.counts) < total:
-        eta_reason = NOT_INDEPENDENT
-        terms = tuple(replace(term, low=None, high=None) for term in terms)
+    eta_reason = NOT_INDEPENDENT if repeated and reason is None else None
     # A row of x times `toward` is what each cell's mean weighs in the row's fitted value.
     toward = inverse @ q.T * root
     if fit is None:
@@ -307,8 +305,13 @@ def _term(
     columns: slice,
     variance: float | None,
     df: int,
-    level: float,
+    level: float | None,
 ) -> Term:
+    """Return the term.
+
+    Args:
+        level: of the interval of partial eta²; None for none.
+    """
     from scipy import stats
 
     b = coefficients[columns]
@@ -317,7 +320,7 @@ def _term(
     if variance is None:
         return Term(name, ss, size, None, None, None, None, None)
     f = ss / size / variance
-    low, high = _eta_interval(f, size, df, level)
+    low, high = (None, None) if level is None else _eta_interval(f, size, df, level)
     p = float(stats.f.sf(f, size, df))
     return Term(name, ss, size, f, p, ss / (ss + variance * df), low, high)
 

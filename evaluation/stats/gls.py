@@ -30,7 +30,7 @@ import numpy as np
 
 from evaluation.stats.random_raters import Likelihood, most_likely_share
 
-_MOST_SHARE = 0.999
+MOST_SHARE = 0.999
 """More than this share of the variance between raters changes no weight, and makes sums lose digits."""
 _BLOCK = 4_000_000  # numbers held at once
 _NONE = 1e-9
@@ -233,7 +233,7 @@ def fit_gls(y: np.ndarray, bot: np.ndarray, rater: np.ndarray) -> RaterGls:
     share = 0.0
     if n_bots > 1 and n_raters < len(y) and len(y) > n_bots:
         nothing = likelihood.no_error()
-        share = _MOST_SHARE if nothing else min(most_likely_share(likelihood)[0], _MOST_SHARE)
+        share = MOST_SHARE if nothing else min(most_likely_share(likelihood)[0], MOST_SHARE)
     means = likelihood.means(share)
     return RaterGls(means, bot, rater, y - means[bot], likelihood.counts, share)
 

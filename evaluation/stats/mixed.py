@@ -22,7 +22,7 @@ import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.compare import NO_SPREAD, Comparison, holm
-from evaluation.stats.gls import RaterGls, fit_gls
+from evaluation.stats.gls import MOST_SHARE, RaterGls
 from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
 from evaluation.stats.random_raters import Likelihood, rater_share
 from evaluation.stats.zscores import rater_codes
@@ -143,7 +143,9 @@ def mixed_model(
 
     share, low, high = rater_share(likelihood, level)
     coefficients, covariance, variance = likelihood.solve(share)
-    means = _bot_means(labels.tolist(), fit_gls(y, bot, rater), y, level, scale)
+    used = min(share, MOST_SHARE)
+    fit = RaterGls(coefficients, bot, rater, y - coefficients[bot], likelihood.counts, used)
+    means = _bot_means(labels.tolist(), fit, y, level, scale)
     f, p = _test(coefficients, covariance, df)
     ratio = share / (1 - share)
     return MixedModel(

@@ -2,7 +2,7 @@
 
     python -m tests.validation.coverage --size quick|full
 
-Differences by generalised least squares, means of bots with few and many raters, r over bots, agreement of raters, strengths of bots,
+Differences by generalised least squares, means of bots with few and many raters, r over bots, votes, agreement of raters, strengths of bots,
 preferences, weights of options, choices beside people's, the slope of the hybrid metric and what stands beside its r, prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
 what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 from scipy import stats as distributions
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from evaluation.analysis.approval import approval
 from evaluation.analysis.judged_pairs import Judgements
@@ -33,8 +33,9 @@ from evaluation.stats.agreement import (
 )
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.compare import preferences_fixed
-from evaluation.stats.correlation import within_groups
+from evaluation.stats.correlation import METHODS, within_groups
 from evaluation.stats.gls import fit_gls
+from evaluation.stats.intervals import SHARE, mean_interval
 from evaluation.stats.ppi import powered_mean
 from tests.evaluation.stats import simulated_means, test_gls, test_sequential
 from tests.validation import simulated
@@ -98,22 +99,59 @@ def means(n: int) -> list[str]:
 
 
 def correlations(n: int) -> list[str]:
-    """Return how often the interval of r over bots held, as fits of the hybrid metric print it."""
+    """Return how often the interval of r over bots held, of all three coefficients that fits of the hybrid metric and pages print."""
     lines = []
     for n_bots in BOTS:
         for true in (0.0, 0.5, 0.9):
+            truth = {
+                "pearson": true,
+                "spearman": 6 / np.pi * np.arcsin(true / 2),
+                "kendall": 2 / np.pi * np.arcsin(true),
+            }
+            methods = [method for method in METHODS if method != "kendall" or n_bots > 4]
             rng = np.random.default_rng(12)
-            held, width = 0, 0.0
+            held, width = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0.0)
             for _ in range(n):
                 x, noise = rng.normal(size=(2, n_bots))
                 y = true * x + np.sqrt(1 - true**2) * noise
-                found = bot_levels(x, y, seed=0, null=lambda: None, methods=["pearson"])
-                low, high = found["pearson"].correlation.low, found["pearson"].correlation.high
-                assert low is not None
-                assert high is not None
-                held += low <= true <= high
-                width += (high - low) / n
-            lines.append(told(f"r = {true} over {n_bots} bots", held, n, width, 0.95))
+                for method, found in bot_levels(
+                    x, y, seed=0, null=lambda: None, methods=methods
+                ).items():
+                    low, high = found.correlation.low, found.correlation.high
+                    assert low is not None
+                    assert high is not None
+                    held[method] += low <= truth[method] <= high
+                    width[method] += (high - low) / n
+            lines += [
+                told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95)
+                for m in methods
+            ]
+    return lines
+
+
+def votes(n: int) -> list[str]:
+    """Return how often the interval of a share of votes held, by conversations that differ in how many votes they have."""
+    lines = []
+    for most in (5, 20):
+        for n_chats in (3, 5, 10, 30):
+            for middle, spread in ((0.6, 0.0), (0.6, 1.5), (0.9, 1.5), (0.9, 3.0)):
+                centre = np.log(middle / (1 - middle))
+                many = np.random.default_rng(0).normal(size=400_000)
+                true = float(expit(centre + spread * many).mean())
+                rng = np.random.default_rng(4)
+                held, width = 0, 0.0
+                for _ in range(n):
+                    given = rng.integers(1, most + 1, n_chats)
+                    up = rng.binomial(given, expit(centre + spread * rng.normal(size=n_chats)))
+                    cast = np.repeat(np.tile([1.0, 0.0], n_chats), np.c_[up, given - up].ravel())
+                    chats = np.repeat(np.arange(n_chats), given)
+                    found = mean_interval(cast, chats, LEVEL, scale=SHARE)
+                    assert found.low is not None
+                    assert found.high is not None
+                    held += found.low <= true <= found.high
+                    width += (found.high - found.low) / n
+                what = f"{true:.2f} of votes up, {n_chats} conversations of up to {most}, spread {spread:g}"
+                lines.append(told(what, held, n, width))
     return lines
 
 
@@ -537,6 +575,7 @@ def main() -> int:
         differences,
         means,
         correlations,
+        votes,
         powered,
         looked_at_often,
         agreements,

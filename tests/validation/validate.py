@@ -46,6 +46,8 @@ DATA = ROOT.parent / "shared" / "data" / "interactive"
 QUICK_PER_BOT = 30
 SIZES = {"quick": ((15,), 3), "full": ((60, 30), 10)}
 """Conversations a bot of the subsamples, and how many of each size."""
+N_PERMUTED = {"quick": 6, "full": 60}
+"""Fits to ratings that were dealt out to other bots."""
 N_SIMULATED = {"quick": 1_000, "full": 40_000}
 
 
@@ -269,7 +271,7 @@ def main() -> int:
                 tables = tables_of(rated.name, rated.targets, rated.exclude_bots)
                 sizes, n_samples = SIZES[options.size]
                 values += value_rows(rated.name, tables, fits, sizes, n_samples)
-                notes.append(permuted_standings(rated.name, tables, 2 * n_samples))
+                notes.append(permuted_standings(rated.name, tables, N_PERMUTED[options.size]))
                 samples = [subsample(tables, sizes[-1], seed) for seed in range(n_samples)]
                 notes.append(training_noise_told(rated.name, sizes[-1], samples))
                 notes.append(noise_shares_told(rated.name, tables, sizes[-1], n_samples))

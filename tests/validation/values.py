@@ -7,6 +7,7 @@ their figures are means over them. A study whose ratings were dealt out to other
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.summary import STANDINGS
 from evaluation.hybrid.values import calibration, interval_score, others_mean, q_squared
 from evaluation.printing import figure, share
 from evaluation.ratings import Ratings
@@ -187,25 +189,28 @@ def _means(found: np.ndarray) -> list[float]:
 
 
 def permuted_standings(name: str, tables: Tables, n: int) -> str:
-    """Say how many of n fits to ratings that were dealt out to other bots would be believed; one in twenty may."""
-    passed = 0
-    for seed in range(n):
-        verdict = fitted(permuted(tables, seed), "strong")["verdict"]
-        passed += verdict["standing"] == "ranking"
-    return f"{name}, means dealt out to other bots: {passed} of {n} fits support a ranking"
+    """Say how many of n fits to ratings that were dealt out to other bots would be believed, and what chance of one in twenty allows."""
+    found = Counter(
+        fitted(permuted(tables, seed), "strong")["verdict"]["standing"] for seed in range(n)
+    )
+    told = ", ".join(
+        f"{found[standing]} {supports}"
+        for standing, supports in STANDINGS.items()
+        if found[standing] or standing == "ranking"
+    )
+    return f"{name}, means dealt out to bots by chance, {n} times ({n / 20:g} were believed by a test at one in twenty): {told}"
 
 
 def permuted(tables: Tables, seed: int) -> Tables:
-    """Give each bot's ratings the mean of another bot, and leave how they differ within the bot."""
+    """Give each bot's ratings the mean of one of the bots, drawn without replacement, and leave how they differ within the bot."""
     rng = np.random.default_rng(seed)
     bots = sorted(set(tables.human["bot"]))
-    order = rng.permutation(len(bots))
-    given = dict(zip(np.array(bots)[order], np.array(bots)[np.roll(order, 1)], strict=True))
+    given = dict(zip(bots, np.array(bots)[rng.permutation(len(bots))].tolist(), strict=True))
     frame = tables.ratings.to_frame()
     targets = list(tables.targets)
     means = frame.groupby("bot")[targets].mean()
     for target in targets:
-        moved = means[target].rename(given).reindex(bots) - means[target].reindex(bots)
+        moved = {bot: means[target][given[bot]] - means[target][bot] for bot in bots}
         frame[target] += frame["bot"].map(moved)
     ratings = Ratings.from_frame(frame, targets)
     answers = ratings.per_conversation()[targets]
