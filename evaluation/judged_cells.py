@@ -154,7 +154,7 @@ class Humans:
         return pooled
 
     def _cells(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> Cells:
-        models, sources = _parts(self.models[part]), _parts(self.sources[part])
+        models, sources = parts_named(self.models[part]), parts_named(self.sources[part])
         return Cells(
             self._agreement(values, why, part),
             {name: self._agreement(values, why, part & (self.models == name)) for name in models},
@@ -189,7 +189,7 @@ def _texts(values: Iterable[str]) -> np.ndarray:
     return np.array(list(values), dtype=object)
 
 
-def _parts(names: np.ndarray) -> list[str]:
+def parts_named(names: np.ndarray) -> list[str]:
     """Return the names, in their order, where there are several; items without one are in no part."""
     found = list(dict.fromkeys(name for name in names if name))
     return found if len(found) > 1 else []

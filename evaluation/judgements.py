@@ -17,7 +17,7 @@ import numpy as np
 
 from evaluation.against import Against
 from evaluation.against import against as against_column
-from evaluation.best_rater import max_over_raters
+from evaluation.best_rater import max_over_raters_everywhere
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, judged_read
 from evaluation.judged_cells import Cells, Humans
@@ -177,7 +177,7 @@ def judge(
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
         against: a metric or column with which each of them is compared on the same replies (`evaluation.against`).
-        by_best_rater: also set the main column against each rater alone, and take the best (`evaluation.best_rater`).
+        by_best_rater: also set the main column against each rater alone, and take the best, in every cell (`evaluation.best_rater`).
         shared: texts encoded so far; by default a new one.
         progress: given a metric's name, returns what is called with (replies done, replies in all).
 
@@ -208,7 +208,10 @@ def judge(
             name: one
             if one.unavailable
             else replace(
-                one, best_rater=max_over_raters(next(iter(one.scores.values())), humans.given)
+                one,
+                best_rater=max_over_raters_everywhere(
+                    next(iter(one.scores.values())), humans.given, humans.sources, humans.models
+                ),
             )
             for name, one in found.items()
         }

@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.against import gains_printed
 from evaluation.best_rater import best_raters_printed
-from evaluation.printing import p_value, share, span
+from evaluation.printing import columns_printed, p_value, share, span
 from evaluation.published.cells import cells_of, published_beside
 from evaluation.published.rows import Published, caveats_of
 
@@ -45,16 +45,13 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if k < 3 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
     return "\n".join(
-        [*lines, *gains_printed(result), *best_raters_printed(result), *_notes(result)]
+        [
+            *columns_printed(rows, 3),
+            *gains_printed(result),
+            *best_raters_printed(result),
+            *_notes(result),
+        ]
     )
 
 

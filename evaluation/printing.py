@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 MINUS = "−"
 NONE = "–"
@@ -57,3 +58,15 @@ def percent(value: float | None, digits: int = 0) -> str:
     """Print a share of one as `90 %`."""
     printed = figure(None if value is None else 100 * value, digits)
     return printed if printed == NONE else f"{printed} %"
+
+
+def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
+    """Return rows as lines of columns that stand below each other, the first `n_left` at their left ends, the others at their right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if k < n_left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
