@@ -20,6 +20,7 @@ from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric
 from evaluation.metrics.with_pmi import WithPmi
+from evaluation.training.graph_sources import graph_licences
 
 ROWS = 256
 
@@ -42,12 +43,9 @@ class _Grade(TrainedMetric):
             # Of the manifest as it is: reading the config would load the network's code, and torch.
             told = self.checkpoint.manifest.config["data"]["corpora"]
             licences = {corpus.get("licence") or "not stated" for corpus in told}
-            graph = self.checkpoint.manifest.config["options"]["graph"]
-            triples = ["CC BY-SA 4.0 (ConceptNet)"]
-            if "wordnet" in (graph if isinstance(graph, list) else [graph]):
-                triples.append("WordNet's licence")
+            edges = graph_licences(self.checkpoint.manifest.config["options"])
             self.licence = "; ".join(
-                [f"of the training text: {', '.join(sorted(licences))}", *triples]
+                [f"of the training text: {', '.join(sorted(licences))}", *edges]
             )
 
     def unavailable_reason(self) -> str | None:

@@ -13,6 +13,7 @@ from evaluation.training.checkpoint import (
     checkpoint_read,
     checkpoint_write,
 )
+from evaluation.training.graph_sources import LICENCE_BESIDE, WORDNET_LICENCE, has_wordnet
 
 MAX_BYTES = 16_000_000
 """Weights and files together; a repository is no place for more."""
@@ -32,6 +33,10 @@ AGREEMENT = {
 APART = ("graph.tsv.gz",)
 """Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
 OF_CONCEPTNET = "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` beside this one: CC BY-SA 4.0"
+OF_WORDNET = (
+    "- WordNet 3.1 (wordnet.princeton.edu), relations between its words, in the same graph: WordNet's licence, in that folder as "
+    f"`{LICENCE_BESIDE}`"
+)
 
 
 def ship(training: Path, folder: Path, command: str) -> MetricManifest:
@@ -39,7 +44,8 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
     Args:
         training: folder that `train` wrote.
-        folder: where it goes; replaced if there. Triples go to the folder `conceptnet` beside it.
+        folder: where it goes; replaced if there. Triples go to the folder `conceptnet` beside it, with WordNet's licence where
+            some are WordNet's.
         command: trains it again.
 
     Raises:
@@ -67,8 +73,11 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
     manifest = checkpoint_write(folder, restored(found), found.manifest, files, "float16")
     for name in APART:
         if name in files:
-            (folder.parent / CONCEPTNET).mkdir(exist_ok=True)
-            (folder / name).replace(folder.parent / CONCEPTNET / name)
+            apart = folder.parent / CONCEPTNET
+            apart.mkdir(exist_ok=True)
+            (folder / name).replace(apart / name)
+            if has_wordnet(found.config.options):  # which stands on every copy
+                (apart / LICENCE_BESIDE).write_bytes(WORDNET_LICENCE.read_bytes())
     (folder / CARD).write_text(card(Checkpoint(folder, manifest), command), encoding="utf-8")
     return manifest
 
@@ -95,7 +104,7 @@ def card(checkpoint: Checkpoint, command: str) -> str:
             "## Trained on",
             "",
             *corpora,
-            *([OF_CONCEPTNET] if any(name in manifest.files for name in APART) else []),
+            *_edges_told(manifest),
             f"- {sum(manifest.training['n_dialogues'].values())} dialogues; examples: "
             + ", ".join(f"{part} {count:,}" for part, count in n.items()),
             "- no score that a person gave",
@@ -112,3 +121,10 @@ def card(checkpoint: Checkpoint, command: str) -> str:
             "",
         ]
     )
+
+
+def _edges_told(manifest: MetricManifest) -> list[str]:
+    """Return the card's lines about the edges of its graph."""
+    if not any(name in manifest.files for name in APART):
+        return []
+    return [OF_CONCEPTNET, *([OF_WORDNET] if has_wordnet(manifest.config["options"]) else [])]

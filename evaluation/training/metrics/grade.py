@@ -30,6 +30,7 @@ from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import Examples, LearnedMetric, Prepared
 from evaluation.training.data import Splits
+from evaluation.training.graph_sources import RELATIONS, WORDNET
 from evaluation.training.negatives import (
     MiddleRule,
     embedding_negatives,
@@ -38,8 +39,7 @@ from evaluation.training.negatives import (
 )
 from evaluation.training.registry import register_learned
 
-STATIC, WORDNET = "static", "wordnet"
-RELATIONS = Path(__file__).parents[2] / "shipped" / "wordnet" / "relations.tsv.gz"
+STATIC = "static"
 KEYWORDS, GRAPH, WORDS, NEAR = "keywords.json", "graph.tsv.gz", "words.txt", "near.npy"
 
 

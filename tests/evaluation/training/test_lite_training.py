@@ -17,8 +17,10 @@ from evaluation.metrics.shared import Shared
 from evaluation.training.checkpoint import checkpoint_read
 from evaluation.training.config import MetricTrainingConfig, config_check, config_values
 from evaluation.training.data import dialogues_read
+from evaluation.training.graph_sources import LICENCE_BESIDE
 from evaluation.training.loop import MetricTrained, restored, train
 from evaluation.training.registry import learned_get
+from evaluation.training.shipping import ship
 from tests.evaluation.training.grade_builders import files_write
 
 REPLIES = [
@@ -36,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def brief(name: str, folder: Path, **changes: dict[str, Any]) -> MetricTrainingConfig:
     """Return a config of the project on the tiny files, of few batches; `changes` go over its parts."""
     values = config_values(Path(training.__file__).parent / "configs" / f"{name}.yaml")
-    values["data"] = {"corpora": [{"path": "small.jsonl"}]}
-    values["options"]["graph"] = "graph.jsonl"
+    values["data"] = {"corpora": [{"path": "small.jsonl", "licence": "of the test"}]}
+    values["options"]["graph"] = ["graph.jsonl", "wordnet"]
     values["keeping"] = {"log_every": 1}
     for part, change in changes.items():
         values[part] |= change
@@ -82,6 +84,29 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(fol
     scores = Grade(checkpoint=str(found.checkpoint)).scored(REPLIES, Shared())["grade_bot"]
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
+    given = ship(folder / "metrics" / "grade-lite", folder / "given" / "grade-lite", "again")
+    apart = folder / "given" / "conceptnet"
+    assert sorted(one.name for one in apart.iterdir()) == [LICENCE_BESIDE, "graph.tsv.gz"]
+    assert "Princeton University" in (apart / LICENCE_BESIDE).read_text()
+    told = (folder / "given" / "grade-lite" / "CARD.md").read_text()
+    assert told.index("CC BY-SA 4.0") < told.index("WordNet's licence")
+    of_given = Grade(checkpoint=str(folder / "given" / "grade-lite"))
+    assert of_given.params == {"checkpoint": given.digest}
+    np.testing.assert_allclose(of_given.scored(REPLIES, Shared())["grade_bot"], scores, atol=2e-3)
+
+
+def test_without_wordnet_its_licence_is_not_named(folder: Path) -> None:
+    config = brief(
+        "grade-lite",
+        folder,
+        options={"hidden": 16, "heads": 2, "layers": 1, "graph": "graph.jsonl"},
+        optimiser={"batch_size": 16, "max_batches": 1},
+    )
+    train(config, folder / "metrics" / "alone")
+    ship(folder / "metrics" / "alone", folder / "alone" / "grade-lite", "again")
+    apart = folder / "alone" / "conceptnet"
+    assert [one.name for one in apart.iterdir()] == ["graph.tsv.gz"]
+    assert "WordNet" not in (folder / "alone" / "grade-lite" / "CARD.md").read_text()
 
 
 def test_adapters_learn_and_a_checkpoint_without_the_encoder_scores_as_it_did(folder: Path) -> None:
