@@ -117,6 +117,81 @@ def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
     assert lab.wait(brought).result["conversations"] == 1
 
 
+def test_what_readers_leave_is_written_and_found(study: Study, tmp_path: Path) -> None:
+    lab = server(Right.READ)
+    chat = next(lab.conversations("shop", "sort:quality"))["id"]
+    lab.star(chat)
+    lab.tag(chat, "Odd one")
+    left = lab.note(chat, "Twice the same.")
+    assert left == lab.note(chat, "Twice the same.")
+    assert (left["is_starred"], [one["text"] for one in left["tags"]]) == (True, ["odd one"])
+    file = lab.table("shop", "ratings", tmp_path / "odd.csv", q='tag:"odd one"')
+    assert [line.split(",")[1] for line in file.read_text().splitlines()] == ["conversation", chat]
+    lab.unstar(chat)
+    lab.untag(chat, "odd one")
+    emptied = lab.note_remove(chat, left["notes"][0]["id"])
+    assert emptied == {"is_starred": False, "tags": [], "notes": []}
+    with pytest.raises(ServerError, match="is no tag") as refused:
+        lab.tag(chat, "a, b")
+    assert refused.value.code == "tag"
+
+    [kept] = lab.search_keep("shop", "bad ones", "quality<3", columns=["quality"])
+    assert lab.searches("shop") == [kept]
+    assert (kept["q"], kept["columns"]) == ("quality<3", "quality")
+    assert lab.search_forget("shop", "bad ones") == []
+    with pytest.raises(ServerError, match="Did you mean quality"):
+        lab.table("shop", "ratings", tmp_path / "none.csv", q="qualty<3")
+
+
+def test_what_pages_count_and_list_is_read(study: Study, tmp_path: Path) -> None:
+    lab = server(Right.READ, Right.RUN)
+    assert lab.study_counts("shop")["n_ratings"] == 3
+    assert (lab.votes("shop")["n"], lab.flags("shop")["n_people"]) == (0, 3)
+    assert "words" in {one["name"] for one in lab.metrics()}
+    assert "bots" in {one["name"] for one in lab.run_tables()}
+    assert lab.fits("shop") == []
+    assert {one["name"] for one in lab.metrics_progress("shop")} <= {
+        one["name"] for one in lab.metrics()
+    }
+    sheet = lab.datasheet_file("shop", tmp_path / "sheet.md").read_text()
+    assert all(one["question"] in sheet for one in lab.datasheet("shop")["answers"])
+    package = lab.package("shop", tmp_path / "shop.zip")
+    assert len(confab.read(package).dialogues) == 3
+
+
+def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
+    lab = server(Right.READ, Right.RUN)
+    for seed in (1, 2):
+        run = lab.selfplay(["eliza"], conversations=2, turns=2, seed=seed)
+        job_do(SelfPlayRun.objects.get(pk=run.id))
+    measured = lab.stop(lab.measure(run=run.id, metrics=["words"]))
+    assert lab.go_on(measured).state == "queued"
+    job_do(MetricRun.objects.get(pk=measured.id))
+    found = lab.runs_compare(columns=["words_bot"])
+    assert (found["differ"], [one["id"] for one in found["runs"]]) == (
+        ["seed"],
+        [run.id, run.id - 1],
+    )
+    new, old = (side["means"][0] for side in found["sides"])
+    assert (new["n"], old["mean"]) == (2, None)
+    assert "not computed" in old["reason"]
+    with pytest.raises(ServerError, match="no self-play run 999"):
+        lab.runs_compare([999])
+
+    file = tmp_path / "judged.jsonl"
+    rows = [
+        {"id": str(n), "source": "lab", "context": ["hi"], "response": text, "reference": "hello",
+         "ratings": [{"coherence": 1 + n % 5}], "scale": [1, 5]}
+        for n, text in enumerate(["hello", "bye", "hello you", "no", "hello hello", "what"])
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = lab.benchmark_file(file, ["bleu"])
+    job_do(Job.objects.get(pk=made.id))
+    assert lab.wait(made).state == "done"
+    again = lab.benchmark_again(made.id)
+    assert (again.kind, again.id) == ("benchmark", made.id), "nothing has changed since"
+
+
 def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
     with pytest.raises(ValueError, match="must begin with http"):
         confab.connect("lab.example.org", "confab_x")
@@ -131,6 +206,6 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
 
 
 def test_where_no_server_answers_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.remote._AGAIN_S", ())
+    monkeypatch.setattr("evaluation.remote.calls._AGAIN_S", ())
     with pytest.raises(httpx.TransportError, match=r"no server answers at http://127\.0\.0\.1:1"):
         confab.connect("http://127.0.0.1:1", "confab_x")

@@ -1,0 +1,16 @@
+"""A Confab server from a program: `connect(url, token)`.
+
+    lab = connect("https://confab.example.org", token)
+    study = lab.study("everyday-talk")                    # as `read` returns it
+    run = lab.wait(lab.selfplay(["my-bot"], conversations=50, metrics=["words"]))
+    fit = lab.fit(lab.wait(lab.hybrid("everyday-talk", run=run.id)).id)
+
+Every call is one of the server's API, which `/api/v1/openapi.json` describes.
+"""
+
+from __future__ import annotations
+
+from evaluation.remote.answers import RemoteJob, ServerError
+from evaluation.remote.server import Server, connect
+
+__all__ = ["RemoteJob", "Server", "ServerError", "connect"]

@@ -1,0 +1,86 @@
+"""Conversations of a Confab server: found, read, starred, tagged and noted; and searches that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from evaluation.remote.calls import Calls
+
+
+class Conversations(Calls):
+    """What is said in studies and self-play, and what readers leave there.
+
+    Each call that leaves something can be sent twice without doing more than once.
+    """
+
+    def conversations(
+        self, key: str = "", q: str = "", *, run: int | None = None, **asked: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the conversations of a study or of a self-play run that a search line asks for, page by page.
+
+        Args:
+            q: as in the workbench, such as `bot:eliza quality<4 sort:quality limit:20`.
+            asked: `columns`, `include_synthetic`, `without`.
+        """
+        if bool(key) == (run is not None):
+            raise ValueError("conversations needs a study or a run, and not both")
+        where = f"/studies/{key}" if key else f"/runs/{run}"
+        after = ""
+        while True:
+            page = self._get(f"{where}/conversations", q=q, after=after, limit=500, **asked)
+            yield from page["items"]
+            after = page["after"]
+            if not after:
+                return
+
+    def conversation(self, id: str) -> dict[str, Any]:
+        """Return a conversation with its turns, ratings, metrics, tags and notes."""
+        return dict(self._get(f"/conversations/{id}"))
+
+    def star(self, id: str) -> dict[str, Any]:
+        """Star a conversation; returns its star, tags and notes as they stand then."""
+        return dict(self._again("PUT", f"/conversations/{id}/star"))
+
+    def unstar(self, id: str) -> dict[str, Any]:
+        """Take the star of a conversation away; returns what stands there then."""
+        return dict(self._again("DELETE", f"/conversations/{id}/star"))
+
+    def tag(self, id: str, text: str) -> dict[str, Any]:
+        """Tag a conversation; returns what stands there then.
+
+        Raises:
+            ServerError: it is no tag, with what one is.
+        """
+        return dict(self._again("POST", f"/conversations/{id}/tags", {"text": text}))
+
+    def untag(self, id: str, text: str) -> dict[str, Any]:
+        """Take a tag away from a conversation; returns what stands there then."""
+        return dict(self._again("DELETE", f"/conversations/{id}/tags", text=text))
+
+    def note(self, id: str, text: str) -> dict[str, Any]:
+        """Write a note at a conversation; returns what stands there then."""
+        return dict(self._again("POST", f"/conversations/{id}/notes", {"text": text}))
+
+    def note_remove(self, id: str, note: int) -> dict[str, Any]:
+        """Remove a note of a conversation by the note's own id; returns what stands there then."""
+        return dict(self._again("DELETE", f"/conversations/{id}/notes/{note}"))
+
+    def searches(self, key: str) -> list[dict[str, Any]]:
+        """Return the searches of a study that the token's person keeps."""
+        return list(self._get(f"/studies/{key}/searches"))
+
+    def search_keep(
+        self, key: str, name: str, q: str, *, columns: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Keep a search line of a study by name, in the place of one of the same name; returns all that are kept.
+
+        Args:
+            columns: numbers that the list shows.
+        """
+        asked = {"name": name, "q": q, "columns": ",".join(columns)}
+        return list(self._again("POST", f"/studies/{key}/searches", asked))
+
+    def search_forget(self, key: str, name: str) -> list[dict[str, Any]]:
+        """Forget a search of a study by its name; returns those that are kept."""
+        return list(self._again("DELETE", f"/studies/{key}/searches", name=name))
