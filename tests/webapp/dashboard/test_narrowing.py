@@ -180,7 +180,8 @@ def test_flags_are_those_that_the_study_has(reader: Client, study: Study) -> Non
 
 
 def test_a_total_is_told_before_the_list_is_narrowed(reader: Client, study: Study) -> None:
-    star_set(conversation=study.conversations.all()[0], is_starred=True, author=None)
+    first = study.conversations.earliest("created_at")
+    star_set(conversation=first, is_starred=True, author=None)
     where = reverse("dashboard:study_total", args=["n"])
 
     def told(**query: str) -> str:
