@@ -23,6 +23,8 @@ from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
 _MAX_STEPS = 100
+_ALIKE = 1e-12
+"""A variance below this share of the largest is none."""
 _TOLERANCE = 1e-9  # of the gain that another step promises, in log-likelihood
 
 
@@ -175,6 +177,10 @@ def ordinal_model(
         chances = _probabilities(parameters, n_points)
         each = np.einsum("bj,bjk,bjl->bkl", chances, of_rating, of_rating)
         errors = clustered_scores(inverse, scores, by_rater, each, contrasts)
+        values = np.linalg.eigvalsh(errors.covariance[n_points - 1 :, n_points - 1 :])
+        if values[0] <= _ALIKE * values[-1]:
+            why = "the few raters of a bot answer alike: nothing tells how far its odds can be off"
+            return nothing(Reason("raters_alike", why))
     return _result(labels, points, counts, parameters, errors, contrasts, n_raters, level)
 
 

@@ -187,6 +187,15 @@ def test_a_bot_of_one_rater_gives_no_odds():
     assert "b was rated by one rater only" in found.reason
 
 
+def test_two_raters_who_answer_alike_tell_nothing_of_how_far_a_bot_can_be_off():
+    values = [1, 2, 3, 1, 2, 3, 2, 3, 3, 1, 1, 2]
+    raters = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5]
+    found = ordinal_model(values, list("aaaaaabbbbbb"), raters)
+    assert found.reason is None  # the raters of the other bot differ
+    alike = ordinal_model([1, 2, 3] * 4, list("aaaaaabbbbbb"), np.repeat([1, 2, 3, 4], 3))
+    assert "answer alike" in alike.reason
+
+
 def test_reasons():
     assert "ratings of 1 bot;" in ordinal_model([1, 2], ["a", "a"]).reason
     assert "every rating is 3" in ordinal_model([3, 3], ["a", "b"]).reason

@@ -47,6 +47,9 @@ FRAGMENTS: dict[str, str] = {
     "one_rater_of_bot": gettext_noop(
         "{bot} was rated by one rater only: how far its odds can be off is not known"
     ),
+    "raters_alike": gettext_noop(
+        "the few raters of a bot answer alike: nothing tells how far its odds can be off"
+    ),
     "not_independent": gettext_noop(
         "no interval: raters gave several ratings each, which are not independent"
     ),
