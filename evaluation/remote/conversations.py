@@ -23,9 +23,7 @@ class Conversations(Calls):
             q: as in the workbench, such as `bot:eliza quality<4 sort:quality limit:20`.
             asked: `columns`, `include_synthetic`, `without`.
         """
-        if bool(key) == (run is not None):
-            raise ValueError("conversations needs a study or a run, and not both")
-        where = f"/studies/{key}" if key else f"/runs/{run}"
+        where = _searched(key, run, "conversations")
         after = ""
         while True:
             page = self._get(f"{where}/conversations", q=q, after=after, limit=500, **asked)
@@ -66,21 +64,42 @@ class Conversations(Calls):
         """Remove a note of a conversation by the note's own id; returns what stands there then."""
         return dict(self._again("DELETE", f"/conversations/{id}/notes/{note}"))
 
-    def searches(self, key: str) -> list[dict[str, Any]]:
-        """Return the searches of a study that the token's person keeps."""
-        return list(self._get(f"/studies/{key}/searches"))
+    def searches(self, key: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
+        """Return the searches of a study or of a self-play run that the token's person keeps."""
+        return list(self._get(f"{_searched(key, run, 'searches')}/searches"))
 
     def search_keep(
-        self, key: str, name: str, q: str, *, columns: Sequence[str] = ()
+        self,
+        key: str = "",
+        name: str = "",
+        q: str = "",
+        *,
+        run: int | None = None,
+        columns: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
-        """Keep a search line of a study by name, in the place of one of the same name; returns all that are kept.
+        """Keep a search line of a study or run by name, in the place of one of the same name; returns all that are kept.
 
         Args:
             columns: numbers that the list shows.
         """
         asked = {"name": name, "q": q, "columns": ",".join(columns)}
-        return list(self._again("POST", f"/studies/{key}/searches", asked))
+        where = _searched(key, run, "search_keep")
+        return list(self._again("POST", f"{where}/searches", asked))
 
-    def search_forget(self, key: str, name: str) -> list[dict[str, Any]]:
-        """Forget a search of a study by its name; returns those that are kept."""
-        return list(self._again("DELETE", f"/studies/{key}/searches", name=name))
+    def search_forget(
+        self, key: str = "", name: str = "", *, run: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Forget a search of a study or run by its name; returns those that are kept."""
+        where = _searched(key, run, "search_forget")
+        return list(self._again("DELETE", f"{where}/searches", name=name))
+
+
+def _searched(key: str, run: int | None, call: str) -> str:
+    """Return the path of the study or of the run, whichever is given.
+
+    Raises:
+        ValueError: neither is, or both are.
+    """
+    if bool(key) == (run is not None):
+        raise ValueError(f"{call} needs a study or a run, and not both")
+    return f"/studies/{key}" if key else f"/runs/{run}"

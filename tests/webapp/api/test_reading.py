@@ -165,6 +165,13 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
     assert program.get(f"runs/{run.pk}/searches").json() == [
         {"name": "first two", "q": "bot:eliza limit:2", "columns": "", "why": ""}
     ]
+    asked = {"name": "first", "q": "bot:eliza limit:1", "columns": ""}
+    kept = program.post(f"runs/{run.pk}/searches", asked).json()
+    assert {one["name"] for one in kept} == {"first", "first two"}
+    wrong = program.post(f"runs/{run.pk}/searches", asked | {"q": "fluency>2"})
+    assert wrong.status_code == 422
+    left = program.delete(f"runs/{run.pk}/searches?name=first").json()
+    assert [one["name"] for one in left] == ["first two"]
     assert program.get(f"runs/{run.pk}/tables/participants").status_code == 404
 
 

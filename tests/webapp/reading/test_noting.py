@@ -212,10 +212,10 @@ def test_a_run_keeps_searches_of_its_own(reader: Client, chat: Conversation) -> 
     ]
     assert all(">Best<" not in reader.get(one).content.decode() for one in others)
     reader.post(
-        reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "search": kept.pk}
+        reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "name": kept.name}
     )
     assert SavedSearch.objects.exists(), "it is no search of the study"
-    reader.post(where, {"what": "forget", "search": kept.pk})
+    reader.post(where, {"what": "forget", "name": kept.name})
     assert not SavedSearch.objects.exists()
 
 
