@@ -71,7 +71,7 @@ def max_over_raters_everywhere(
     """
 
     def of(part: np.ndarray) -> dict[str, Any]:
-        return max_over_raters(values[part], [given[k] for k in np.flatnonzero(part)])
+        return max_over_raters(values[part], [given[k] for k in np.flatnonzero(part).tolist()])
 
     def with_models(part: np.ndarray) -> dict[str, Any]:
         found, names = of(part), parts_named(models[part])
