@@ -205,16 +205,19 @@ def _factorial(
         "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
     )
     values = sum_of_ratings(ratings.table()) if of == "sum" else ratings.values()
+    scale = ratings.scale()
+    if of == "sum":
+        scale = (sum(d.low for d in ratings.dimensions), sum(d.high for d in ratings.dimensions))
     reason, raters = None, ratings.unit.tolist()
     if factors:
         levels = {name: [found[bot] for bot in ratings.bot] for name, found in factors.items()}
         orders = [None, *range(len(factors) - 1, 0, -1)]
         for order in orders:
-            table = anova(values, levels, raters, max_order=order, level=level)
+            table = anova(values, levels, raters, max_order=order, level=level, scale=scale)
             if table.terms:
                 return FactorialModel(of, tuple(factors), order, table)
         reason = table.reason
-    table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level)
+    table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level, scale=scale)
     return FactorialModel(of, (), None, table, reason)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.gls import Gap, RaterGls
-from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP
+from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
 from evaluation.stats.zscores import rater_codes
 
 NOT_INDEPENDENT = Reason(
@@ -128,6 +128,7 @@ def anova(
     *,
     max_order: int | None = None,
     level: float = 0.90,
+    scale: tuple[float, float] | None = None,
 ) -> Anova:
     """Analyse the effects of factors and their interactions on ratings.
 
@@ -138,6 +139,7 @@ def anova(
             spread alike.
         max_order: of interactions; all by default, 1: none.
         level: of the intervals.
+        scale: ends of the scale that the values cannot leave, where raters are given and there is one.
 
     Raises:
         ValueError: no factor, or one of another length.
@@ -169,7 +171,7 @@ def anova(
         counts = np.zeros((int(rater.max()) + 1, len(cells)))
         np.add.at(counts, (rater, codes), 1.0)
         fit = RaterGls(means, codes, rater, used - means[codes], counts, 0.0)
-    return _analyse(columns, means, n, within, max_order, level, dropped, fit)
+    return _analyse(columns, means, n, within, max_order, level, dropped, fit, scale)
 
 
 def anova_from_cells(
@@ -216,11 +218,13 @@ def _analyse(
     level: float,
     dropped: int,
     fit: RaterGls | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> Anova:
     """Analyse cells.
 
     Args:
         fit: the cells' plain means with errors clustered by rater; None where ratings count as independent.
+        scale: as in `anova`.
     """
     total = int(n.sum())
 
@@ -270,7 +274,7 @@ def _analyse(
         judge = partial(_pooled, toward, means, n, variance, df, reason)
     else:
         judge = partial(_clustered, toward, fit)
-    marginals, contrasts = _means(factors, x, n, judge, level)
+    marginals, contrasts = _means(factors, x, n, judge, level, fit, scale)
     return Anova(
         terms, marginals, contrasts, residual, df, total, dropped, level, reason, eta_reason
     )
@@ -383,7 +387,15 @@ def _means(
     n: np.ndarray,
     judge: Judge,
     level: float,
+    fit: RaterGls | None,
+    scale: tuple[float, float] | None,
 ) -> tuple[tuple[Marginal, ...], tuple[Contrast, ...]]:
+    """Return the levels' means and their differences.
+
+    Args:
+        judge: tells of each how far it can be off.
+        fit, scale: with both, a level's mean has the score interval of every mean on a scale.
+    """
     from scipy import stats
 
     marginals, contrasts = [], []
@@ -402,6 +414,11 @@ def _means(
         for label in labels:
             found, low, high, reason = judged(rows[label])
             number = int(n[at == label].sum())
+            if fit is not None and scale is not None and reason in (None, ALL_ALIKE):
+                n_raters = int((fit.counts[:, at == label].sum(axis=1) > 0).sum())
+                spread = Spread(found.error**2, found.df if found.error else n_raters - 1, n_raters)
+                ends = interval_ends(found.difference, spread, level, scale)
+                (low, high), reason = ends or (None, None), None if ends else ALL_ALIKE
             marginals.append(Marginal(name, label, found.difference, low, high, number, reason))
         for a, b in combinations(labels, 2):
             found, low, high, reason = judged(rows[a] - rows[b])

@@ -140,7 +140,8 @@ def of_anova(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
     """Yield the intervals of the analysis of variance by two factors: of levels' means and of their differences."""
     values, bot, rater = study
     levels = {name: labels[bot] for name, labels in FACTORS.items()}
-    found = anova(values, levels, rater, level=LEVEL)
+    scale = SCALE if "points" in drawn else None
+    found = anova(values, levels, rater, level=LEVEL, scale=scale)
     means = {
         label: float(true_means(drawn)[labels == label].mean())
         for labels in FACTORS.values()

@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from evaluation.stats.anova import anova, anova_from_cells, sum_of_ratings
-from evaluation.stats.intervals import ONE_GROUP, mean_interval
+from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, mean_interval
 from tests.reference.test_selfplay_paper import HUMAN, row
 
 rng = np.random.default_rng(1)
@@ -127,6 +127,19 @@ def test_with_raters_a_level_of_one_cell_has_the_interval_of_its_mean():
     once = anova(values, {"bot": bots}, [None] * 36)
     assert once.eta_reason is None
     assert once.terms[0].low == anova(values, {"bot": bots}).terms[0].low
+
+
+def test_a_level_on_a_scale_has_an_interval_that_stays_on_it():
+    raters, bots = np.repeat(np.arange(6), 2), list("abab") * 3
+    values = [5, 4, 5, 2, 5, 3, 5, 1, 5, 2, 5, 3.0]
+    a, b = anova(values, {"bot": bots}, raters, level=0.9, scale=(1, 5)).marginals
+    for one in (a, b):
+        mine = np.array(bots) == one.level
+        own = mean_interval(np.array(values)[mine], raters[mine], level=0.9, scale=(1, 5))
+        assert (one.low, one.high) == pytest.approx((own.low, own.high))
+    assert (a.mean, a.high) == (5, 5)
+    free = anova(values, {"bot": bots}, raters, level=0.9)
+    assert (free.marginals[0].low, free.marginals[0].reason) == (None, ALL_ALIKE)
 
 
 def test_levels_of_one_rater_have_no_interval():
