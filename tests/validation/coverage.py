@@ -33,7 +33,7 @@ from evaluation.stats.agreement import (
 )
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.compare import preferences_fixed
-from evaluation.stats.correlation import METHODS, within_groups
+from evaluation.stats.correlation import METHODS, Method, correlate, within_groups
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.intervals import SHARE, mean_interval
 from evaluation.stats.ppi import powered_mean
@@ -126,6 +126,32 @@ def correlations(n: int) -> list[str]:
                 told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95)
                 for m in methods
             ]
+    return lines
+
+
+def over_people(n: int) -> list[str]:
+    """Return how often percentiles of resampled people held r and ρ over conversations, of which each person has several."""
+    lines = []
+    root = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+    for n_people, n_each in ((8, 5), (15, 3), (30, 4), (100, 2)):
+        for share in (0.0, 0.7):
+            truth: dict[Method, float] = {"pearson": 0.5, "spearman": 6 / np.pi * np.arcsin(0.25)}
+            for method, true in truth.items():
+                rng = np.random.default_rng(3)
+                people = np.repeat(np.arange(n_people), n_each)
+                held, width = 0, 0.0
+                for _ in range(n):
+                    own, rest = (
+                        root @ rng.normal(size=(2, size)) for size in (n_people, len(people))
+                    )
+                    x, y = np.sqrt(share) * own[:, people] + np.sqrt(1 - share) * rest
+                    found = correlate(x, y, method, units=people, n_bootstrap=N_RESAMPLES)
+                    assert found.low is not None
+                    assert found.high is not None
+                    held += found.low <= true <= found.high
+                    width += (found.high - found.low) / n
+                what = f"{method} of {n_people} people's {n_each} each, {share:g} of the variance theirs"
+                lines.append(told(what, held, n, width, 0.95))
     return lines
 
 
@@ -584,7 +610,7 @@ def main() -> int:
     )
     for part in parts:
         print("\n".join(part(n)), flush=True)
-    for part in (beside_fits, choices, medians, slopes, strengths):
+    for part in (beside_fits, choices, medians, slopes, strengths, over_people):
         print("\n".join(part(n // 3)), flush=True)
     return 0
 
