@@ -66,11 +66,22 @@ class Means:
     def _fitted(self, bot: str) -> tuple[Process, Posterior, Answers]:
         key = bot if bot in self.folds else ""
         if key not in self._made:
-            means = self.folds.get(key, self.whole)
-            process = Process(means, [np.array(c, dtype=int) for c in self.blocks.values()])
-            posterior = process.posterior(means.rating[None])
+            process = self.process(key)
+            posterior = process.posterior(process.means.rating[None])
             self._made[key] = (process, posterior, process.answers(posterior))
         return self._made[key]
+
+    def process(self, bot: str) -> Process:
+        """Return the process without a bot; that of all bots for one that is not rated, or for no name."""
+        key = bot if bot in self.folds else ""
+        if key not in self._processes:
+            columns = [np.array(c, dtype=int) for c in self.blocks.values()]
+            self._processes[key] = Process(self.folds.get(key, self.whole), columns)
+        return self._processes[key]
+
+    @cached_property
+    def _processes(self) -> dict[str, Process]:
+        return {}
 
     @cached_property
     def _made(self) -> dict[str, tuple[Process, Posterior, Answers]]:
@@ -208,10 +219,9 @@ class ProcessFolds:
                 for k, bot in enumerate(names)
             },
         )
-        columns = [np.array(c, dtype=int) for c in blocks.values()]
         self._names = list(blocks)
-        self._whole = Process(self.means.whole, columns)
-        self._folds = [Process(self.means.folds[bot], columns) for bot in names]
+        self._whole = self.means.process("")
+        self._folds = [self.means.process(bot) for bot in names]
 
     def line(self) -> Line:
         """Return the fit on all bots."""

@@ -46,7 +46,7 @@ PAGES = {
 LIMIT_MS = 300.0
 
 
-def make(key: str, n_ratings: int, n_chats: int = N_CHATS) -> Any:
+def make(key: str, n_ratings: int, n_chats: int = N_CHATS, n_bots: int = N_BOTS) -> Any:
     """Bulk-make an imported study: every conversation rated by many of the same people, who are named."""
     from django.utils import timezone
 
@@ -56,7 +56,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS) -> Any:
     from webapp.studies.models import Participant
     from webapp.studies.services import study_create
 
-    names = [f"bot{i:02}" for i in range(N_BOTS)]
+    names = [f"bot{i:02}" for i in range(n_bots)]
     bots = [bot_version_record_imported(bot_id=name, source=key) for name in names]
     study = study_create(key=key, name=key, bots=names, is_imported=True)
     keys = [dimension.key for dimension in study.rubric.dimensions.all()]
@@ -68,7 +68,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS) -> Any:
         Conversation(
             source="import",
             state="completed",
-            bot=bots[n % N_BOTS],
+            bot=bots[n % n_bots],
             study=study,
             external_id=f"d{n}",
             n_exchanges=5,
@@ -96,7 +96,7 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS) -> Any:
                 participant=person,
                 rubric_id=study.rubric_id,
                 answers={
-                    name: min(7, max(1, round(draw.gauss(3 + 2 * (n % N_BOTS) / N_BOTS, 1.4))))
+                    name: min(7, max(1, round(draw.gauss(3 + 2 * (n % n_bots) / n_bots, 1.4))))
                     for name in keys
                 },
                 submitted_at=now,
