@@ -102,7 +102,7 @@ def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it()
     alone = {path.stem for path in CONFIGS if not (columns_of(path.stem) & beside_rows)}
     accuracy = {"entailment-bert", "entailment-esim", "entailment-esim-lite", "entailment-lite", "entailment-lite-reply-only"}  # fmt: skip
     before = {"pone-seq2seq-po", "pone-lite-seq2seq-po"}  # stages that others go on from
-    ours = {"grade-lite-wordnet", "rade-lite-decay"}  # tried beside a row's own, as docs tell
+    ours = {"grade-lite-conceptnet", "rade-lite-decay"}  # tried beside a row's own, as docs tell
     assert alone == accuracy | before | ours
     lite = {name for row in published_rows() for name in row.ours if row.is_same and "lite" in name}
     assert lite == set()

@@ -19,8 +19,9 @@ from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import SHIPPED, shipped_names, trained_register
 from evaluation.models.grade_graph import graph_read
 from evaluation.training.config import config_again, config_values
+from evaluation.training.graph_sources import LICENCE_BESIDE
 from evaluation.training.loop import train
-from evaluation.training.metrics.grade import graph_paths
+from evaluation.training.metrics.grade import graph_paths, reader_restored
 from tests.evaluation.training.grade_builders import config, files_write
 from tests.tiny_models import save_model
 
@@ -122,6 +123,15 @@ def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
         == (folder.parent / "conceptnet/graph.tsv.gz").stat().st_size
     )
     assert "Attribution-ShareAlike 4.0" in (folder.parent / "conceptnet/LICENSE.txt").read_text()
+    licence = SHIPPED / "wordnet" / "LICENSE.txt"  # the graph has WordNet's edges too
+    assert (folder.parent / "conceptnet" / LICENCE_BESIDE).read_bytes() == licence.read_bytes()
+    assert metric.licence.endswith("CC BY-SA 4.0 (ConceptNet); WordNet's licence")
+    assert "WordNet's licence" in (folder / "CARD.md").read_text()
+    graph = reader_restored(metric.checkpoint).graph
+    both = graph.hops(
+        ["beagle", "trail"], ["dog"]
+    )  # the first edge is ConceptNet's, the second WordNet's
+    assert both.tolist() == [[2], [2]]
     assert {one.licence for one in metric.checkpoint.config.data.corpora} == {"CDLA-Sharing-1.0"}
     assert metric.name == "grade"
     better, worse = metric.scored(
