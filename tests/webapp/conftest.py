@@ -1,4 +1,4 @@
-"""A Prolific study, and people who came to its ends."""
+"""A Prolific study and people who came to its ends, and a fresh start for calls of the API."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_rating, make_study
@@ -28,6 +30,14 @@ CODES = {
     "code_withdrawn": "CWITH666",
 }
 PROLIFIC_STUDY = "60f6acb180a7b59ac0621f9e"
+
+
+@pytest.fixture
+def api_afresh(settings: Any, tmp_path: Path) -> None:
+    """Forget how often programs called, and keep data and bots in a folder of the test's own."""
+    caches["shared"].clear()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -29,14 +28,7 @@ from webapp.runs.models import HybridFit, Job, SelfPlayRun
 from webapp.studies.models import Study
 from webapp.studies.study_file import study_file_of
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
 def tables_of(answer: Any) -> set[str]:

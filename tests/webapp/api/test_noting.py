@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from django.core.cache import caches
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -21,15 +17,8 @@ from webapp.reading.votes import votes_of_bots
 from webapp.results.flags import flags_now
 from webapp.studies.models import Study
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -29,14 +28,7 @@ from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
 from webapp.transfer.jobs import import_conversations
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
 @pytest.fixture

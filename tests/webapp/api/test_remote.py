@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from django.core.cache import caches
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.management import call_command
 
@@ -22,14 +20,7 @@ from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
 from webapp.studies.models import Study
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from chatbots.registry import bot_get
@@ -16,14 +14,7 @@ from webapp.bots.models import BotHealth
 from webapp.core.rights import Right
 from webapp.runs.models import Job
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
 def test_bots_have_health_and_cards() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -27,14 +25,7 @@ from webapp.runs.engine import job_do
 from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
 from webapp.runs.services.selfplay import run_create
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_counted(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
-    settings.DATA_DIR = tmp_path
-    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
 def played(*bots: str, measures: bool = True, **asked: Any) -> SelfPlayRun:
