@@ -26,10 +26,10 @@ from webapp.dashboard.wording.pairs import pairs_section
 from webapp.dashboard.wording.sections import Section
 from webapp.ratings.pairs import compares_pairs
 from webapp.ratings.selectors import study_dimensions
-from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.results.making import StudyComparisons
 from webapp.results.pairs import study_pairs
 from webapp.results.study_data import Facts, StudyFrame, study_frame
+from webapp.results.summary import StudySummary, bot_summary
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 

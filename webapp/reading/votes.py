@@ -1,15 +1,17 @@
-"""How people voted on each bot's replies, read off the index of counts in one query."""
+"""How many replies each bot gave and how people voted on them, read off the index of counts."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Count, F, FilteredRelation, Q, QuerySet
+from django.db.models import Count, F, FilteredRelation, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from evaluation.stats.intervals import SHARE, mean_interval
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.reading.models import Figure, Series
 from webapp.studies.models import Study
@@ -50,7 +52,7 @@ def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
     # The end of the index is read, and no more of it than is needed.
     return any(
         voted.filter(series=pk).order_by("-value").values_list("pk").first()
-        for pk in _series().values()
+        for pk in _series("up", "down").values()
     )
 
 
@@ -60,7 +62,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     Args:
         study: of all of the rows, in whose part of the index the counts are found.
     """
-    series = _series()
+    series = _series("up", "down")
     if len(series) < 2:
         return {}
     # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
@@ -83,6 +85,26 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     return {bot: _votes(bot, sorted(rows)) for bot, rows in alike.items()}
 
 
+def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Counter[str]]:
+    """Return by bot how many `replies` it gave in these conversations of a study, and how many votes `up` and `down` they have.
+
+    Args:
+        study: of all of the rows, in whose part of the index the counts are found.
+    """
+    names = {key: name for name, key in _series("replies", "up", "down").items()}
+    counted = rows.filter(
+        figures__series__in=list(names), figures__study=study, figures__value__gt=0
+    ).order_by()
+    sums = list(counted.values_list("bot", "figures__series").annotate(Sum("figures__value")))
+    # By version, a number, for names are slow to tell apart.
+    versions = BotVersion.objects.filter(pk__in={version for version, _series, _n in sums})
+    bots = dict(versions.values_list("pk", "bot_id"))
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for version, key, n in sums:
+        found[bots[version]][names[key]] += round(n)
+    return found
+
+
 def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
     """Return the votes of these bots, the highest share of votes up first; bots without a vote come last.
 
@@ -92,9 +114,9 @@ def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[Bot
     return sorted(found, key=lambda one: (one.share is None, -(one.share or 0.0)))
 
 
-def _series() -> dict[str, int]:
-    """Return the keys of the counts of votes, by name."""
-    counts = Series.objects.filter(kind=Series.Kind.COUNT, name__in=("up", "down"))
+def _series(*names: str) -> dict[str, int]:
+    """Return the keys in the index of the counts with these names, by name."""
+    counts = Series.objects.filter(kind=Series.Kind.COUNT, name__in=names)
     return dict(counts.values_list("name", "pk"))
 
 

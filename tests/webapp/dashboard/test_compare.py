@@ -20,11 +20,11 @@ from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.conversations.models import Turn
 from webapp.dashboard.plots.board import around, lanes_of, whole
 from webapp.ratings.selectors import study_ratings
-from webapp.ratings.summary import bot_summary
 from webapp.reading.listing import of_study
 from webapp.results import stored
 from webapp.results.making import PARTS
 from webapp.results.stored import Question, data_of
+from webapp.results.summary import bot_summary
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.studies.models import Study

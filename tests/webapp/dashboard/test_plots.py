@@ -29,7 +29,7 @@ from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.tracks import track
 from webapp.dashboard.plots.weights import weights_figure
 from webapp.ratings.bots import BotInfo
-from webapp.ratings.summary import BotSummary, StudySummary
+from webapp.results.summary import BotSummary, StudySummary
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'

@@ -16,7 +16,7 @@ from tests.webapp.participant.test_judge import begin, shown
 from webapp.ratings.checks import set_apart
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_ratings
-from webapp.ratings.summary import bot_summary
+from webapp.results.summary import bot_summary
 from webapp.studies.models import Item, Study, Task, TaskCount
 from webapp.studies.rubrics import CHAT_QUESTIONS
 from webapp.studies.services import task_open

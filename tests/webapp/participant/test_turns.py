@@ -31,7 +31,7 @@ from webapp.ratings.marks import chat_end_to_mark, marks_asked, marks_given, rep
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add
-from webapp.ratings.summary import bot_summary
+from webapp.results.summary import bot_summary
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.studies.models import Study, Task
 from webapp.studies.questions import Question

@@ -14,7 +14,7 @@ from webapp.core.rights import Right
 from webapp.ratings.judging import judgements_of
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.ratings.services import rating_add
-from webapp.ratings.summary import bot_summary
+from webapp.results.summary import bot_summary
 from webapp.studies.models import Study
 from webapp.studies.services import task_open, task_withdraw
 from webapp.transfer.exporters.base import ExportOptions, exporter_get

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
-from webapp.ratings.summary import bot_summary
+from webapp.results.summary import bot_summary
 from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_new_version
 from webapp.transfer.jobs import import_conversations

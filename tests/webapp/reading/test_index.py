@@ -41,6 +41,7 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
         one: dict[str, float] = {}
         if turns:
             one["count.turns"] = len(turns)
+            one["count.replies"] = sum(turn.speaker == "bot" for turn in turns)
             one["count.up"] = sum(turn.vote == 1 for turn in turns)
             one["count.down"] = sum(turn.vote == -1 for turn in turns)
         if ratings:

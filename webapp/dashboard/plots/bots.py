@@ -16,7 +16,7 @@ from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
 from webapp.dashboard.wording.verdicts import test_said
-from webapp.ratings.summary import StudySummary
+from webapp.results.summary import StudySummary
 
 
 def bots_figure(summary: StudySummary, link: Link) -> Figure:

@@ -17,7 +17,7 @@ from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Variant
 from webapp.dashboard.wording.reasons import said
-from webapp.ratings.summary import BotSummary, StudySummary
+from webapp.results.summary import BotSummary, StudySummary
 
 WIDE = 958.0
 NARROW = 298.0

@@ -37,8 +37,8 @@ from webapp.dashboard.wording.correlations import dimensions_figure
 from webapp.dashboard.wording.powered import powered_section, predictor_title
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import study_bots
-from webapp.ratings.summary import bot_summary
 from webapp.results.study_data import StudyFrame
+from webapp.results.summary import bot_summary
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items

@@ -34,8 +34,8 @@ from webapp.dashboard.wording.verdicts import (
     ranking_verdicts,
     test_said,
 )
-from webapp.ratings.summary import StudySummary
 from webapp.results.study_data import StudyFrame
+from webapp.results.summary import StudySummary
 from webapp.studies.places import is_collecting
 
 

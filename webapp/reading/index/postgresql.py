@@ -49,23 +49,24 @@ BEGIN
     PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
     PERFORM reading_words_renew(ids);
     INSERT INTO reading_series (kind, name, metric)
-    SELECT 'count', one.name, 0 FROM (VALUES ('turns'), ('up'), ('down')) AS one (name)
+    SELECT 'count', one.name, 0 FROM (VALUES ('turns'), ('replies'), ('up'), ('down')) AS one (name)
     WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = one.name)
     ON CONFLICT DO NOTHING;
     DELETE FROM reading_figure f USING reading_series s
-    WHERE s.id = f.series_id AND s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+    WHERE s.id = f.series_id AND s.kind = 'count' AND s.name IN ('turns', 'replies', 'up', 'down')
         AND f.conversation_id = ANY(ids)
         AND NOT EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = f.conversation_id);
     INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
     SELECT counted.id, s.id, counted.study_id,
-        CASE s.name WHEN 'turns' THEN counted.turns WHEN 'up' THEN counted.up ELSE counted.down END
+        CASE s.name WHEN 'turns' THEN counted.turns WHEN 'replies' THEN counted.replies
+            WHEN 'up' THEN counted.up ELSE counted.down END
     FROM (
-        SELECT c.id, c.study_id, count(*) AS turns, count(*) FILTER (WHERE t.vote = 1) AS up,
-            count(*) FILTER (WHERE t.vote = -1) AS down
+        SELECT c.id, c.study_id, count(*) AS turns, count(*) FILTER (WHERE t.speaker = 'bot') AS replies,
+            count(*) FILTER (WHERE t.vote = 1) AS up, count(*) FILTER (WHERE t.vote = -1) AS down
         FROM conversations_conversation c JOIN conversations_turn t ON t.conversation_id = c.id
         WHERE c.id = ANY(ids) GROUP BY c.id, c.study_id
     ) AS counted
-    JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+    JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'replies', 'up', 'down')
     ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
 END $$
 """,

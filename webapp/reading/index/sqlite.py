@@ -41,6 +41,7 @@ def _turns(sign: str, row: str) -> str:
         _counted(name, by)
         for name, by in (
             ("turns", f"{sign}1"),
+            ("replies", f"{sign}({row}.speaker = 'bot')"),
             ("up", f"{sign}({row}.vote = 1)"),
             ("down", f"{sign}({row}.vote = -1)"),
         )
@@ -50,7 +51,7 @@ def _turns(sign: str, row: str) -> str:
 
 _NO_TURNS = """
 DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND series_id IN (
-    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'up', 'down')
+    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'replies', 'up', 'down')
 ) AND NOT EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = OLD.conversation_id);"""
 
 
@@ -140,10 +141,11 @@ _DONE = {
     # Only what is there is counted down: the conversation's numbers may be gone before its turns.
     + """
 UPDATE reading_figure SET value = value - (
-    SELECT CASE s.name WHEN 'turns' THEN 1 WHEN 'up' THEN OLD.vote = 1 ELSE OLD.vote = -1 END
+    SELECT CASE s.name WHEN 'turns' THEN 1 WHEN 'replies' THEN OLD.speaker = 'bot'
+        WHEN 'up' THEN OLD.vote = 1 ELSE OLD.vote = -1 END
     FROM reading_series s WHERE s.id = series_id
 ) WHERE conversation_id = OLD.conversation_id AND series_id IN (
-    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'up', 'down')
+    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'replies', 'up', 'down')
 );"""
     + _NO_TURNS,
     ("rating", "INSERT"): _words(_COMMENT[0], "comment", "NEW") + _ratings("NEW"),
@@ -174,14 +176,17 @@ def _all(statements: str) -> tuple[str, ...]:
 RENEW = (
     "DELETE FROM reading_figure",
     *(f"INSERT INTO {words} ({words}) VALUES ('rebuild')" for words, _table, _column in _WORDS),
-    *_all("".join(_series("count", f"'{name}'", "0") for name in ("turns", "up", "down"))),
+    *_all(
+        "".join(_series("count", f"'{name}'", "0") for name in ("turns", "replies", "up", "down"))
+    ),
     """
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT c.id, s.id, c.study_id,
-    CASE s.name WHEN 'turns' THEN count(*) WHEN 'up' THEN sum(t.vote = 1) ELSE sum(t.vote = -1) END
+    CASE s.name WHEN 'turns' THEN count(*) WHEN 'replies' THEN sum(t.speaker = 'bot')
+        WHEN 'up' THEN sum(t.vote = 1) ELSE sum(t.vote = -1) END
 FROM conversations_turn t
 JOIN conversations_conversation c ON c.id = t.conversation_id
-JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'replies', 'up', 'down')
 GROUP BY c.id, s.id, s.name, c.study_id""",
     *_all(_RATINGS_SERIES + _RATINGS_FIGURES),
     *_all(_METRIC_SERIES + _METRIC_FIGURES + _series("count", "'results'", "0")),

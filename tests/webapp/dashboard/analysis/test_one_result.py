@@ -33,8 +33,8 @@ from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.dashboard.wording.terms import terms
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import bot_summary
 from webapp.results.study_data import study_data
+from webapp.results.summary import bot_summary
 from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.jobs import jobs_unfinished

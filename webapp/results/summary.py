@@ -5,18 +5,18 @@ Reads only, a constant number of queries however many conversations there are.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import Interval
 from webapp.bots.models import BotVersion
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation
 from webapp.ratings.bots import MODEL, NO_MODEL, BotInfo, study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
@@ -28,6 +28,7 @@ from webapp.ratings.selectors import (
     study_ratings,
     study_whole,
 )
+from webapp.reading.votes import replies_of_bots
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import judges_items
 
@@ -96,7 +97,7 @@ def bot_summary(
     conversations = study_conversations(study, **counted)
     rated = ratings_counted(study, **counted)
     counts = _counts(study, conversations, rated)
-    votes = _votes(conversations)
+    replies = replies_of_bots(study, conversations)
     n_synthetic = Conversation.objects.filter(study=study, is_synthetic=True).count()
     if judges_items(study):
         n_synthetic = Task.objects.filter(
@@ -113,9 +114,9 @@ def bot_summary(
             n_ratings=n_ratings.get(bot_id, 0),
             intervals=(means.intervals(bot_id) if means is not None else {})
             or {d.key: Interval(None, None, None, 0, _NO_RATING) for d in dimensions},
-            n_replies=votes[bot_id]["n"],
-            votes_up=votes[bot_id]["up"],
-            votes_down=votes[bot_id]["down"],
+            n_replies=replies[bot_id]["replies"],
+            votes_up=replies[bot_id]["up"],
+            votes_down=replies[bot_id]["down"],
         )
         for bot_id, bot in bots.items()
     ]
@@ -128,29 +129,6 @@ def bot_summary(
     )
 
 
-def _votes(conversations: QuerySet[Conversation]) -> dict[str, Counter[str]]:
-    """Return by bot how many replies it gave (`n`), and how many votes `up` and `down` they have."""
-    return _by_bot(
-        conversations.filter(turns__speaker=Turn.Speaker.BOT)
-        .order_by()
-        .values("bot")
-        .annotate(
-            n=Count("turns"),
-            up=Count("turns", filter=Q(turns__vote=1)),
-            down=Count("turns", filter=Q(turns__vote=-1)),
-        )
-    )
-
-
-def _by_bot(by_version: Iterable[Any]) -> dict[str, Counter[str]]:
-    """Add counts of versions up by bot; the database tells versions apart sooner than names."""
-    rows = {row.pop("bot"): row for row in by_version}
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for version, bot in BotVersion.objects.filter(pk__in=rows).values_list("pk", "bot_id"):
-        found[bot].update(rows[version])
-    return found
-
-
 def _counts(
     study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]
 ) -> dict[str, int]:
@@ -158,8 +136,12 @@ def _counts(
     if judges_items(study):
         found = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in found}
-    by_version = conversations.order_by().values("bot").annotate(n=Count("pk"))
-    return {bot: counts["n"] for bot, counts in _by_bot(by_version).items()}
+    # By version, a number, for names are slow to tell apart.
+    by_version = dict(conversations.order_by().values_list("bot").annotate(Count("pk")))
+    found: Counter[str] = Counter()
+    for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
+        found[bot] += by_version[version]
+    return dict(found)
 
 
 def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, str, int]:

@@ -11,7 +11,7 @@ from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import bot_summary
+from webapp.results.summary import bot_summary
 
 pytestmark = pytest.mark.django_db
 
