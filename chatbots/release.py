@@ -1,9 +1,10 @@
-"""Which Confab this is: the version, in this one place, and the commit it was made from."""
+"""Which Confab this is (the version, in this one place, and the commit it was made from), and which release of a package is installed."""
 
 from __future__ import annotations
 
 import subprocess
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 VERSION = "0.1.0"
@@ -53,3 +54,15 @@ def release() -> str:
     """Return the version and, where it is known, the commit: `0.1.0 (commit c268cb4f1a2b)`."""
     made_from = commit()
     return f"{VERSION} (commit {made_from})" if made_from else VERSION
+
+
+@cache
+def package_version(name: str) -> str | None:
+    """Return the installed version of a package; None where it is not installed.
+
+    It is read once in a process: metrics and encoders ask for it whenever they say who they are.
+    """
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from chatbots.encoders.sentence import EncoderError
 from chatbots.encoders.vectors import FileVectors, Format, VectorTable
 from chatbots.encoders.weights import file_sha256, weights_read
 from chatbots.identity import Identity
+from chatbots.release import package_version
 
 COMPAT_BATCH = 64
 COMPAT_ROWS = 100_000
@@ -92,7 +92,7 @@ class InferSentEncoder:
                 "padding": "takes part in the maximum"
                 if self.compat
                 else "left out of the maximum",
-                "tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}",
+                "tokenizer": f"NLTKWordTokenizer {package_version('nltk')}",
             },
         )
 

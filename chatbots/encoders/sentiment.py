@@ -11,12 +11,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from chatbots.identity import Identity
+from chatbots.release import package_version
 
 _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 _lock = threading.Lock()
@@ -57,7 +57,7 @@ def vader_identity() -> Identity:
     return Identity(
         "vader",
         "1",
-        {"vaderSentiment": metadata.version("vaderSentiment"), "apostrophes": "straight"},
+        {"vaderSentiment": package_version("vaderSentiment"), "apostrophes": "straight"},
     )
 
 

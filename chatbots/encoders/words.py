@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from chatbots.encoders.quiet import quiet_loading
 from chatbots.encoders.sentence import MINILM, LocalSentenceEncoder, encoder_folder, encoder_get
 from chatbots.identity import Identity
 from chatbots.imports import import_lock, transformers_module
+from chatbots.release import package_version
 
 DIMENSION = 256
 SIF = 1e-4
@@ -62,7 +62,7 @@ class WordVectors:
             "1",
             {
                 "encoder": self._encoder.identity.as_dict(),
-                "model2vec": metadata.version("model2vec"),
+                "model2vec": package_version("model2vec"),
                 "dimension": DIMENSION,
                 "sif": SIF,
                 "corpus": _corpus_vocabulary()[0],

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from chatbots.release import package_version
 from evaluation.columns import Column, per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
@@ -111,7 +111,7 @@ class Rouge(_Overlap):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"rouge_score": _version("rouge-score")}
+        return {"rouge_score": package_version("rouge-score")}
 
     def unavailable_reason(self) -> str | None:
         if find_spec("rouge_score") is None:
@@ -180,7 +180,3 @@ def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
 def _reference(reply: ReplyInContext) -> str:
     assert reply.reference is not None, "asked although it lacks a reference"
     return reply.reference
-
-
-def _version(package: str) -> str | None:
-    return metadata.version(package) if find_spec(package.replace("-", "_")) else None

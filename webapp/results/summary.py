@@ -134,8 +134,8 @@ def _counts(
 ) -> dict[str, int]:
     """Return how many conversations each bot has, or how many judged items each model."""
     if judges_items(study):
-        found = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
-        return {model or NO_MODEL: n for model, n in found}
+        of_models = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
+        return {model or NO_MODEL: n for model, n in of_models}
     # By version, a number, for names are slow to tell apart.
     by_version = dict(conversations.order_by().values_list("bot").annotate(Count("pk")))
     found: Counter[str] = Counter()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from chatbots.release import release
+from chatbots.release import package_version, release
 from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
@@ -278,10 +277,10 @@ def _environment() -> NamedTable:
         [Cell("Python"), Cell(platform.python_version())],
     ]
     for package in _PACKAGES:
-        try:
-            rows.append([Cell(package), Cell(version(package))])
-        except PackageNotFoundError:
-            rows.append([Cell(package), Cell("–", why=_("not installed"))])
+        version = package_version(package)
+        rows.append(
+            [Cell(package), Cell(version) if version else Cell("–", why=_("not installed"))]
+        )
     rows.append([Cell(_("Made")), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
     return NamedTable(
         "environment", _("Software"), Table([Header(_("Package")), Header(_("Version"))], rows)

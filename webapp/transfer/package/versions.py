@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import platform
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from django.db import connection
 from django.db.models import Max
 
-from chatbots.release import VERSION, commit
+from chatbots.release import VERSION, commit, package_version
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.results.state import Reads, data_state
@@ -54,7 +53,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
         "confab": {"version": VERSION, "commit": commit()},
         "python": platform.python_version(),
         "database": {"kind": connection.vendor, "version": _database_version()},
-        "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+        "libraries": {name: found for name in _LIBRARIES if (found := package_version(name))},
         "study": {
             "key": study.key,
             "protocol": study.protocol,
@@ -91,13 +90,6 @@ def versions_json(found: dict[str, Any]) -> str:
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
-
-
 def _database_version() -> str:
     return ".".join(map(str, connection.get_database_version()))
 
@@ -115,7 +107,7 @@ def versions_differ(found: Any) -> list[dict[str, str]]:
     libraries = found.get("libraries")
     if isinstance(libraries, dict):
         made |= libraries
-        here |= {str(name): _version(str(name)) for name in libraries}
+        here |= {str(name): package_version(str(name)) or "" for name in libraries}
     return [
         {"what": str(name), "package": str(value), "here": str(here[name] or "")}
         for name, value in made.items()
