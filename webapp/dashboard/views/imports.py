@@ -23,8 +23,8 @@ from webapp.transfer.report import ImportReport
 from webapp.transfer.uploads import upload_import, upload_write
 
 _SHOWN = 200
-WAITED_FOR_BYTES = 5_000_000
-"""A larger file is imported by a worker: some tens of seconds are more than a browser should wait."""
+WAITED_FOR_BYTES = 500_000
+"""A larger file is imported by a worker, whose page shows how far it is; packed, this much holds about a thousand chats."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
