@@ -146,6 +146,7 @@ urlpatterns = [
     path("runs/", jobs.runs, name="runs"),
     path("runs/compare/", run_compare.runs_compare, name="runs_compare"),
     path("runs/<int:run_id>/", jobs.run, name="run"),
+    path("runs/<int:run_id>/metrics/", jobs.run_measure, name="run_measure"),
     path("runs/<int:run_id>/export/", export.run_export, name="run_export"),
     path(
         "runs/<int:run_id>/conversations/",

@@ -80,6 +80,7 @@ TO_POST = {
     "study_hybrid": {Right.RUN},
     "study_metrics": {Right.RUN},
     "runs": {Right.RUN},
+    "run_measure": {Right.RUN},
     "benchmark": {Right.RUN},
     "benchmark_renew": {Right.RUN},
     "benchmark_remove": {Right.RUN},

@@ -22,7 +22,7 @@ from webapp.core.rights import Right
 from webapp.reading.models import Figure
 from webapp.reading.run_means import MOST_COLUMNS, MOST_RUNS, AskedRuns, runs_compared
 from webapp.runs.engine import job_do
-from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
+from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.runs.services.selfplay import run_create
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
@@ -189,8 +189,33 @@ def test_empty_pages_say_what_to_do(staff: Client) -> None:
     run = played("eliza", measures=False)
     page = staff.get(address())
     assertContains(page, "No metric was computed for these runs")
-    assertNotContains(page, "compute_metrics")  # whoever only reads cannot start it
-    assertContains(staff.get(reverse("dashboard:run", args=[run.pk])), address(f"?run={run.pk}"))
+    where = reverse("dashboard:run", args=[run.pk])
+    assertNotContains(
+        page, f'page has them computed: <a href="{where}"'
+    )  # whoever only reads cannot
+    assertContains(staff.get(where), address(f"?run={run.pk}"))
+
+
+def test_what_a_run_lacks_is_computed_from_its_page(staff: Client) -> None:
+    run = played("eliza", measures=False)
+    where, to_measure = (
+        reverse(f"dashboard:{name}", args=[run.pk]) for name in ("run", "run_measure")
+    )
+    assertNotContains(staff.get(where), to_measure)  # whoever only reads cannot start it
+    assert staff.post(to_measure).status_code == 403
+    runner = Client()
+    runner.force_login(make_staff(Right.READ, Right.RUN, username="runner"))
+    assertContains(runner.get(address()), f'<a href="{where}">Self-play {run.pk}</a>')
+    assertContains(runner.get(where), f'action="{to_measure}"')
+    assertContains(runner.get(where), "4 conversations lack metrics as they are now.")
+    assert runner.post(to_measure)["Location"] == where
+    job = MetricRun.objects.get(run=run)
+    assert job.state == "queued"
+    assertNotContains(runner.get(where), to_measure)  # it is under way
+    job_do(job)
+    assert MetricResult.objects.filter(conversation__selfplay__run=run).exists()
+    assertNotContains(runner.get(where), to_measure)  # nothing is lacking
+    assertContains(runner.get(address()), "Words")
 
 
 def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None:

@@ -36,7 +36,7 @@ from webapp.runs.models import (
     State,
 )
 from webapp.runs.selectors.jobs import job_progress, job_title, jobs_broken_off, worker_lives
-from webapp.runs.selectors.metrics import metric_run_of
+from webapp.runs.selectors.metrics import conversations_unmeasured, metric_run_of
 from webapp.runs.selectors.selfplay import (
     Pair,
     runs_newest,
@@ -45,6 +45,7 @@ from webapp.runs.selectors.selfplay import (
     selfplay_failures,
 )
 from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
+from webapp.runs.services.metrics import metric_run_create
 from webapp.runs.services.selfplay import run_create
 from webapp.studies.selectors import study_found
 from webapp.transfer.exporters.base import run_exporters
@@ -171,6 +172,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
                 )
             matrix.append((slot, first, cells))
     metric_run = metric_run_of(run)
+    over = run.is_over and (metric_run is None or metric_run.is_over)
     return {
         **job_context(run, "selfplay"),
         "run": run,
@@ -182,7 +184,8 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         "n_failed": sum(n_failed for _n, n_failed in counts.values()),
         "failures": selfplay_failures(run),
         "metric_run": metric_run,
-        "over": run.is_over and (metric_run is None or metric_run.is_over),
+        "n_unmeasured": conversations_unmeasured(run) if over else 0,
+        "over": over,
     }
 
 
@@ -211,6 +214,20 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         if not search or hasattr(one, "is_searched")
     ]
     return page(request, "run.html", "runs", tables=tables, search=search, **run_context(found))
+
+
+@require_POST
+@needs(to_post=[Right.RUN])
+def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Have a worker compute the metrics that a run's conversations lack."""
+    found = get_object_or_404(SelfPlayRun, pk=run_id)
+    try:
+        metric_run_create(run=found, created_by=request.user)  # type: ignore[arg-type]
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.success(request, _("Metrics are being computed by a worker."))
+    return redirect("dashboard:run", found.pk)
 
 
 def _job(kind: str, pk: int) -> JobBase:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -34,13 +33,11 @@ def runs_compare(request: HttpRequest) -> HttpResponse:
         found=found,
         table=means_table(found) if found.sides else None,
         settings_table=settings_table(found) if found.runs else None,
+        chosen=[(run, run_title(run)) for run in found.runs],
         runs=[(run, run_title(run), run in found.runs) for run in found.every_run],
         bots=[(slot, bot, bot in asked.bots) for slot, bot in enumerate(found.every_bot, start=1)],
         measures=[one for one in measures if one[0].is_first or one[1]],
         more=[one for one in measures if not (one[0].is_first or one[1])],
         most_runs=MOST_RUNS,
         most_columns=MOST_COLUMNS,
-        command=f"{settings.CONFAB_PROGRAM} compute_metrics --run {found.runs[0].pk}"
-        if found.runs
-        else "",
     )

@@ -92,6 +92,15 @@ def conversations_lacking_count(
     return _lacking(study, run, versions).count()
 
 
+def conversations_unmeasured(run: SelfPlayRun) -> int:
+    """Count the finished conversations of a run that lack a metric which is computed by default, as it is now."""
+    wanted = {metric.identity.key for metric in metrics_find()}
+    versions = list(MetricVersion.objects.filter(key__in=wanted))
+    if len(versions) < len(wanted):
+        return measurable(study=None, run=run).count()
+    return conversations_lacking_count(study=None, run=run, versions=versions)
+
+
 def conversations_lacking(
     *,
     study: Study | None,
