@@ -38,8 +38,8 @@ ALL_ALIKE = Reason(
 )
 SHARE = (0.0, 1.0)
 """The scale of zeros and ones."""
-_ROUNDING = 1e-9
-"""A distance below this share of the scale, or a deviation below this share of the values, is rounding."""
+_ROUNDING = 1e-6
+"""A distance below this share of the scale, or a deviation below this share of the values, is rounding of models that compute in single precision."""
 
 
 @dataclass(frozen=True, slots=True)
