@@ -24,7 +24,7 @@ from evaluation.reasons import Reason
 from evaluation.stats.compare import NO_SPREAD, Comparison, holm
 from evaluation.stats.gls import MOST_SHARE, RaterGls
 from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
-from evaluation.stats.random_raters import Likelihood, rater_share
+from evaluation.stats.random_raters import Likelihood, left_open, rater_share
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -59,7 +59,7 @@ class MixedModel:
         f, df1, df2, p: test of no difference between the bots.
         rater_sd, residual_sd: standard deviations, in points of the scale.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
-        share_low, share_high: its profile likelihood interval.
+        share_low, share_high: its interval, exact under normal ratings.
         n, n_raters: used.
         converged: whether the optimum was found; then `reason` is empty.
         reason: why there is no fit.
@@ -144,7 +144,9 @@ def mixed_model(
     share, low, high = rater_share(likelihood, level)
     coefficients, covariance, variance = likelihood.solve(share)
     used = min(share, MOST_SHARE)
-    fit = RaterGls(coefficients, bot, rater, y - coefficients[bot], likelihood.counts, used)
+    apart = y - coefficients[bot]
+    unsure = left_open(likelihood, coefficients)
+    fit = RaterGls(coefficients, bot, rater, apart, likelihood.counts, used, unsure)
     means = _bot_means(labels.tolist(), fit, y, level, scale)
     f, p = _test(coefficients, covariance, df)
     ratio = share / (1 - share)

@@ -10,6 +10,8 @@ import numpy as np
 
 TOP = 1 - 1e-7
 """The largest share of the raters that is tried."""
+_SHARES = (np.arange(30) + 0.5) / 30
+"""Over which means are averaged."""
 
 
 class Likelihood:
@@ -39,6 +41,19 @@ class Likelihood:
         solution = np.linalg.solve(normal, right)
         rest = self.squares - float(c @ self.sums**2) - float(solution @ right)
         return normal, solution, max(rest, 0.0), float(np.log1p(self.size * ratio).sum())
+
+    def unexplained(self, share: float) -> float:
+        """Return the sum of squares that the bots leave, weighed by this share; near 1 what bots and raters leave."""
+        return self._parts(share)[2]
+
+    def freedoms(self) -> tuple[int, int]:
+        """Return the degrees of freedom of what raters explain beyond the bots, and of what neither explains."""
+        from scipy.sparse.csgraph import connected_components
+
+        # Bots that somebody rated both are joined; a part that nobody joins to others costs the raters one degree of freedom.
+        n_parts = int(connected_components(self.counts.T @ self.counts > 0)[0])
+        n_raters = len(self.size)
+        return n_raters - n_parts, self.n - n_raters - self.n_bots + n_parts
 
     def no_error(self) -> bool:
         """Tell whether bots and raters explain everything, so that no error is left."""
@@ -75,16 +90,50 @@ def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
     return (share, least) if values[best] > least else (float(grid[best]), values[best])
 
 
+def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
+    """Return (K, K) how far bots' means, made by one share of the raters, vary because the ratings leave that share open.
+
+    Means by other shares are weighed by the restricted likelihood, all shares being as good beforehand: what Kackar and Harville
+    (1984, Journal of the American Statistical Association 79) add to the variance, without their expansion, which fails where the
+    most likely share is 0. Where everybody rates every bot equally often, no mean depends on the share, and nothing is added.
+
+    Args:
+        means: (K,) by the share that is used.
+    """
+    log = np.array([likelihood.minus_twice_log(share) for share in _SHARES])
+    weights = np.exp((log.min() - log) / 2)
+    apart = np.array([likelihood.means(share) for share in _SHARES]) - means
+    return np.asarray((apart * (weights / weights.sum())[:, None]).T @ apart)
+
+
 def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, float]:
-    """Return the raters' share of the variance and its profile likelihood interval."""
+    """Return the raters' most likely share of the variance and its interval, which is exact under normal ratings.
+
+    Wald (1947, Annals of Mathematical Statistics 18; Seely and El-Bassiouni 1983 with fixed effects): with theta the true ratio of
+    the variances, what raters explain beyond the bots, weighed by theta, and what neither explains are independent, so that
+    their ratio F(theta) has the F distribution, however unequally people rate. All ratios are kept whose F(theta) lies between its
+    quantiles. Where raters differ by less than chance alone would make them, they count as differing by just as much: the test of
+    a ratio by that estimate, which cannot fall below 0. So the interval is never empty.
+    """
     from scipy import optimize, stats
 
-    share, least = most_likely_share(likelihood)
-    target = least + float(stats.chi2.ppf(level, 1))
+    share, _least = most_likely_share(likelihood)
+    raters, rest = likelihood.freedoms()
+    error = likelihood.unexplained(TOP)
 
-    def above(at: float) -> float:
-        return likelihood.minus_twice_log(at) - target
+    def f(at: float) -> float:
+        return max(likelihood.unexplained(at) - error, 0.0) / raters / (error / rest)
 
-    low = 0.0 if above(0.0) <= 0 else float(optimize.brentq(above, 0.0, share))
-    high = 1.0 if above(TOP) <= 0 else float(optimize.brentq(above, share, TOP))
-    return share, low, high
+    at_none = f(0.0) if raters else 0.0
+    if not at_none:
+        return share, 0.0, 1.0  # nothing tells raters and chance apart
+
+    def end(quantile: float, known: float) -> float:
+        if known <= quantile:
+            return 0.0
+        return float(optimize.brentq(lambda at: f(at) / at_none * known - quantile, 0.0, TOP))
+
+    below, above = stats.f.ppf([0.5 - level / 2, 0.5 + level / 2], raters, rest)
+    low, high = end(float(above), at_none), end(float(below), max(at_none, 1.0))
+    # The most likely share weighs the ratings otherwise, so that it may lie a little outside.
+    return share, min(low, share), max(high, share)

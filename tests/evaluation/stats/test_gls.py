@@ -79,6 +79,8 @@ def dense(fit: RaterGls, i: int, j: int) -> tuple[float, float, float]:
         total += float(row @ fit.apart[mine]) ** 2
         expected += float(row @ left @ row)
         rows.append(row @ (np.eye(n) - hat)[mine])
+    if fit.unsure is not None:
+        total += float(contrast @ fit.unsure @ contrast)
     between, own = fit.spread
     spread = np.diag(own[fit.bot]) + between * same
     q = np.array(rows) @ spread @ np.array(rows).T
@@ -199,3 +201,35 @@ def test_several_people_on_the_same_things_count_as_the_things_do() -> None:
     # Where each thing was rated by one person, raters are all there is to it.
     alone = pairwise(values, bot, (thing % 6).tolist(), list(range(240)))
     assert alone == pairwise(values, bot, (thing % 6).tolist())
+
+
+def test_a_share_of_the_raters_that_few_ratings_leave_open_adds_to_the_variance() -> None:
+    """By the likelihood's average over shares, by hand; nothing where everybody rates every bot."""
+    rng = np.random.default_rng(12)
+    rater = np.repeat(np.arange(8), 2)
+    bot = (rater + np.tile([0, 1], 8)) % 4
+    values = rng.normal(size=8)[rater] + rng.normal(size=16)
+    fit = fit_gls(values, bot, rater)
+    x, same = np.eye(4)[bot], (rater[:, None] == rater[None]).astype(float)
+    logs, means = [], []
+    for share in (np.arange(30) + 0.5) / 30:
+        v = np.eye(16) * (1 - share) + share * same
+        w = np.linalg.inv(v)
+        mean = np.linalg.solve(x.T @ w @ x, x.T @ w @ values)
+        left = values - x @ mean
+        logs.append(
+            -0.5 * np.linalg.slogdet(v)[1]
+            - 0.5 * np.linalg.slogdet(x.T @ w @ x)[1]
+            - 6 * np.log(left @ w @ left)
+        )
+        means.append(mean - fit.means)
+    weights = np.exp(np.array(logs) - max(logs))
+    expected = sum(w * np.outer(m, m) for w, m in zip(weights / weights.sum(), means, strict=True))
+    np.testing.assert_allclose(fit.unsure, expected, rtol=1e-6)
+    known = RaterGls(fit.means, bot, rater, fit.apart, fit.counts, fit.share).gap(0, 2)
+    added = expected[0, 0] + expected[2, 2] - 2 * expected[0, 2]
+    assert fit.gap(0, 2).error ** 2 == pytest.approx(known.error**2 + added)
+    assert added > 1e-3 * known.error**2
+    balanced = fit_gls(*within(rng))
+    assert balanced.unsure is not None
+    assert np.abs(balanced.unsure).max() < 1e-20

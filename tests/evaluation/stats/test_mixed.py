@@ -102,15 +102,40 @@ def test_an_interval_stays_on_the_scale_and_one_rater_gives_none():
     assert free.high > 5
 
 
+def test_the_raters_share_has_the_interval_of_the_f_distribution():
+    """Everybody rates every bot once: mean squares of raters and of what is left, by hand (Searle, Casella and McCulloch 1992)."""
+    data = ergo_stool()
+    found = mixed_model(data.y, data.bot, data.rater, level=0.9)
+    table = data.pivot_table(index="rater", columns="bot", values="y").to_numpy()
+    of_raters = 4 * table.mean(axis=1).var(ddof=1)
+    left = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    f = of_raters / ((left**2).sum() / (8 * 3))
+    ratios = [(f / stats.f.ppf(end, 8, 24) - 1) / 4 for end in (0.95, 0.05)]
+    assert (found.share_low, found.share_high) == pytest.approx(
+        [ratio / (1 + ratio) for ratio in ratios], rel=1e-5
+    )
+
+
 def test_interval_of_the_raters_share_covers():
-    """True share .5; profile likelihood, 90 %."""
+    """True share .5, raters who give two to six ratings."""
     inside = 0
     for _ in range(100):
         data = unbalanced(25, 1.0)
         found = mixed_model(data.y, data.bot, data.rater, level=0.9)
         assert found.share_low <= found.rater_share <= found.share_high
         inside += found.share_low <= 0.5 <= found.share_high
-    assert 80 <= inside <= 98
+    assert 84 <= inside <= 98
+
+
+def test_raters_and_bots_that_cannot_be_told_apart_leave_every_share_open():
+    """Each bot has one rater, so what raters add is not seen."""
+    bots, raters = np.repeat(["a", "b"], 6), np.repeat([0, 1], 6)
+    found = mixed_model(rng.normal(size=12), [*bots, "a", "b"][:12], raters)
+    assert not found.converged
+    both = mixed_model(
+        rng.normal(size=16), np.tile(["a", "b", "a", "b"], 4), np.repeat(np.arange(4), 4)
+    )
+    assert 0 <= both.share_low <= both.rater_share <= both.share_high < 1
 
 
 def test_no_variance_between_raters():
@@ -122,6 +147,9 @@ def test_no_variance_between_raters():
     found = mixed_model(values, bots, raters)
     assert found.rater_sd == 0
     assert found.share_low == 0
+    # As if raters differed by just as much as chance makes them: F with 19 and 19 degrees of freedom, two ratings each.
+    ratio = (1 / stats.f.ppf(0.025, 19, 19) - 1) / 2
+    assert found.share_high == pytest.approx(ratio / (1 + ratio), rel=1e-5)
     assert found.raters_are_alike
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
