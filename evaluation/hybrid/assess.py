@@ -153,7 +153,7 @@ def assess(
         by_bot = {bot: target.y[target.bots == bot] for bot in by_bot}
     frame = Frame(
         intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
-        ceiling=ceiling_of(by_bot, seed),
+        ceiling=ceiling_of(by_bot),
         influence=influence(scores["predicted"]),
         over_conversations=interval_over_conversations(
             [

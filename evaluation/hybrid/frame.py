@@ -1,6 +1,6 @@
 """The honest frame around a correlation over bots: what it could be at best, and what it hangs on.
 
-Ceiling: split-half reliability of the human bot means, stepped up (Spearman 1910; Brown 1910). Influence: each
+Ceiling: reliability of the human bot means, the intraclass correlation of form (1, k), with the interval of the F distribution. Influence: each
 bot left out of the correlation. Doubt: bots resampled elsewhere, here the conversations within each bot.
 Both intercepts (see `evaluation.hybrid.fit`), and the relation within groups of bots.
 """
@@ -16,9 +16,10 @@ import numpy as np
 from evaluation.hybrid.bot_level import BotLevel, Pairs, with_reason
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
+from evaluation.stats.icc import icc
 from evaluation.wording import counted
 
-N_SPLITS = 400
+FEWEST_BOTS = 3
 N_DRAWS = 2000
 _NEARLY_1 = 1 - 1e-12
 
@@ -28,8 +29,8 @@ class Ceiling:
     """How far the human means agree with themselves.
 
     Attributes:
-        reliability: of the bot means, mean over random splits; None where undefined.
-        low, high: 95 % interval, bots and splits resampled.
+        reliability: share of the variance of the bot means that is the bots' own, from 0 to 1; None where undefined.
+        low, high: 95 % interval.
         best_r: √reliability, what predictions of the true means would reach on average.
     """
 
@@ -83,49 +84,29 @@ class Frame:
         }
 
 
-def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
-    """Estimate the split-half reliability of the bots' mean ratings.
+def ceiling_of(ratings: Mapping[str, np.ndarray]) -> Ceiling:
+    """Estimate the reliability of the bots' mean ratings, conversations being independent within bots.
 
     Args:
         ratings: by bot the targets of its rated conversations.
     """
     bots = [values for values in ratings.values() if len(values) > 1]
-    if len(bots) < 3:
+    if len(bots) < FEWEST_BOTS:
         why = (
-            f"{counted(len(bots), 'bot')} with two rated conversations; a split into halves needs 3"
+            f"{counted(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to "
+            "see how far means agree with themselves"
         )
-        reason = Reason("few_bots_to_split", why, n_bots=len(bots))
+        reason = Reason("few_bots_for_reliability", why, n_bots=len(bots), needed=FEWEST_BOTS)
         return Ceiling(None, None, None, None, reason)
-    rng = np.random.default_rng(seed)
-    halves = np.empty((2, N_SPLITS, len(bots)))
-    for k, values in enumerate(bots):
-        middle = len(values) // 2
-        for split in range(N_SPLITS):
-            mixed = rng.permutation(values)
-            halves[0, split, k] = mixed[:middle].mean()
-            halves[1, split, k] = mixed[middle:].mean()
-    found = _stepped_up(rowwise(halves[0], halves[1], "pearson"))
-    if not len(found):
-        return Ceiling(
-            None, None, None, None, Reason("halves_alike", "the halves do not vary over bots")
-        )
-    reliability = float(found.mean())
-    chosen = rng.integers(0, len(bots), size=(N_SPLITS, len(bots)))
-    at = np.arange(N_SPLITS)[:, None]
-    drawn = _stepped_up(rowwise(halves[0][at, chosen], halves[1][at, chosen], "pearson"))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Ceiling(
-        reliability,
-        float(low),
-        float(high),
-        float(np.sqrt(reliability)) if reliability > 0 else None,
-    )
-
-
-def _stepped_up(r: np.ndarray) -> np.ndarray:
-    """Step reliabilities up to double length by Spearman-Brown, 2r / (1 + r), but not below −1."""
-    r = r[np.isfinite(r)]
-    return np.maximum(2 * r / np.maximum(1 + r, 1e-9), -1.0)
+    table = np.full((len(bots), max(map(len, bots))), np.nan)
+    for row, values in zip(table, bots, strict=True):
+        row[: len(values)] = values
+    found = icc(table, "icc1_k")
+    if found.value is None or found.low is None or found.high is None:
+        return Ceiling(None, None, None, None, found.reason)
+    # A share of a variance is none below 0: chance alone makes means differ by less than they do on average.
+    value, low, high = (max(0.0, end) for end in (found.value, found.low, found.high))
+    return Ceiling(value, low, high, float(np.sqrt(value)) if value > 0 else None)
 
 
 def influence_of(

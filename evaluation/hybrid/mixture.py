@@ -69,6 +69,21 @@ class Mixture:
         added = np.asarray(variance, dtype=float)
         return Mixture(self.weights, self.means, self.variances + added[..., None])
 
+    def widened_by(self, variances: np.ndarray, weights: np.ndarray) -> Mixture:
+        """Return the mixtures with independent normal noise added, whose variance is one of these (A,) with these (A,) weights."""
+        shape = (len(self.means), -1)
+        return Mixture(
+            (self.weights[:, :, None] * weights).reshape(shape),
+            np.repeat(self.means, len(variances), axis=1),
+            (self.variances[:, :, None] + variances).reshape(shape),
+        )
+
+    def log_density(self, value: float) -> float:
+        """Return the logarithm of the density of the first mixture there."""
+        spread = self.variances[0]
+        density = np.exp(-((value - self.means[0]) ** 2) / spread / 2) / np.sqrt(2 * np.pi * spread)
+        return float(np.log(max(float(self.weights[0] @ density), 1e-300)))
+
     def rated(self, noise: Noise) -> Mixture:
         """Return where a mean rating of what the mixtures are about is expected."""
         spread = self.variances + noise.variance + 2 * noise.covariance

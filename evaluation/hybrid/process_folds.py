@@ -148,23 +148,6 @@ class Means:
                 }
         return found
 
-    def beyond(self, bot: str, x: np.ndarray) -> list[str]:
-        """Return the blocks in which (p,) mean features lie further from the centre than any bot that is learned from.
-
-        Args:
-            bot: by the fold without it, where there is one.
-        """
-        means = self.folds.get(bot, self.whole)
-        unit = np.where(means.scale > 0, means.scale, np.inf)
-        centre = means.x.mean(axis=0)
-        away, trained = ((x - centre) / unit) ** 2, ((means.x - centre) / unit) ** 2
-        found = []
-        for name, columns in self.blocks.items():
-            used = [c for c in columns if means.scale[c] > 0]
-            if used and away[used].sum() > trained[:, used].sum(axis=1).max():
-                found.append(name)
-        return found
-
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
         return {

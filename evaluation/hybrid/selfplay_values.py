@@ -2,15 +2,16 @@
 
 In self-play there is no participant: metrics of the participant describe every turn that answers another, so those of both
 sides are averaged. The process was fitted to conversations with people. How far it errs on self-play is seen where bots
-have ratings and self-play, each predicted by the fold without it: with e_j the error of bot j and c_j its stated variance,
-noise of the human mean included, the excess max(0, mean(e² − c)) over the *other* such bots widens a bot's intervals. With
-fewer of them nothing is known of that: the process states its own spread inside the range of its training bots, and beyond
-it nothing but the order is told.
+have ratings and self-play, each predicted by the fold without it. An unknown variance a is added to what the process states, which moves in
+self-play would add; its values, none and a grid of multiples of what is stated, are as good as each other beforehand and are
+weighed by the errors of the *other* such bots. A bot is expected by the mixture over them, whose tails are longer the fewer errors
+are known. With fewer than four others nothing is known of it, and nothing but the order is told: where self-play lies one or two standard
+deviations within bots from conversations with people, what the process states held in 80 to 94 % of 95.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ from evaluation.reasons import Reason
 
 FEWEST_CHECKED = 4
 """So many other bots with ratings and self-play are needed to see how far predictions from self-play err."""
+_MULTIPLES = np.array([0.0, *np.geomspace(0.125, 256, 12)])
+"""Of the mean variance that is stated, tried as what self-play adds to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class FromSelfPlay:
     Attributes:
         expected: by bot, where its mean is.
         refused: by bot, why that is not told.
-        added: variance that errors on self-play add to what the process states; None where too few bots were checked.
+        added: mean of the variance that errors on self-play add to what the process states; None where too few bots were checked.
     """
 
     expected: Mapping[str, Mixture]
@@ -53,39 +56,66 @@ class FromSelfPlay:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A bot with ratings and self-play: where the process expects its mean rating, and that mean."""
+
+    expected: Mixture
+    rating: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """(A,) values of the variance that self-play adds, and (A,) weights of them."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def by(cls, checked: Sequence[_Checked]) -> _Added:
+        """Weigh the values by how far these bots' mean ratings are from where they are expected."""
+        stated = float(np.mean([float(one.expected.variance[0]) for one in checked]))
+        values = _MULTIPLES * stated
+        log = np.array(
+            [
+                sum(one.expected.widened(value).log_density(one.rating) for one in checked)
+                for value in values
+            ]
+        )
+        weights = np.exp(log - log.max())
+        return cls(values, weights / weights.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.weights @ self.values)
+
+
 def from_selfplay(means: Means, played: Design) -> FromSelfPlay:
     """Say where the means of bots with self-play are, widened or refused as above."""
     x = {str(bot): played.x[played.bots == bot] for bot in dict.fromkeys(played.bots)}
     stated = {bot: means.expected(bot, rows) for bot, rows in x.items()}
     human = means.ratings()
-    # What each rated bot's error says of the variance that is missing.
-    missing = {
-        bot: (human[bot] - float(found.mean[0])) ** 2
-        - float(found.variance[0])
-        - means.new_ratings(bot)[1]
+    checked = {
+        bot: _Checked(found.widened(means.new_ratings(bot)[1]), human[bot])
         for bot, found in stated.items()
         if bot in human
     }
     expected: dict[str, Mixture] = {}
     refused: dict[str, Reason] = {}
     for bot, found in stated.items():
-        others = [value for other, value in missing.items() if other != bot]
+        others = [one for other, one in checked.items() if other != bot]
         if len(others) >= FEWEST_CHECKED:
-            expected[bot] = found.widened(max(0.0, float(np.mean(others))))
-            continue
-        beyond = means.beyond(bot, x[bot].mean(axis=0))
-        if beyond:
-            refused[bot] = Reason(
-                "selfplay_beyond",
-                f"self-play lies beyond the rated bots in {', '.join(beyond)}, and {len(others)} other bots have "
-                f"ratings and self-play to check it by; {FEWEST_CHECKED} are needed",
-                blocks=list(beyond),
-                n_bots=len(others),
-                needed=FEWEST_CHECKED,
-            )
+            added = _Added.by(others)
+            expected[bot] = found.widened_by(added.values, added.weights)
         else:
-            expected[bot] = found
-    added = None
-    if len(missing) > FEWEST_CHECKED:
-        added = max(0.0, float(np.mean(list(missing.values()))))
-    return FromSelfPlay(expected, refused, added)
+            why = (
+                f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play err; "
+                f"{FEWEST_CHECKED} are needed"
+            )
+            refused[bot] = Reason(
+                "selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED
+            )
+    enough = len(checked) > FEWEST_CHECKED
+    return FromSelfPlay(
+        expected, refused, _Added.by(list(checked.values())).mean if enough else None
+    )

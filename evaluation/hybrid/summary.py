@@ -138,8 +138,8 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
                 beside += f"{span(*found['interval95'])}, "
             beside += f"of {found['n_new']} further ratings {span(*found['interval95_new'])}"
         for reason in found.get("reasons", []):
-            if reason["code"] == "selfplay_beyond":
-                beside += f"  no interval: beyond the rated bots in {', '.join(reason['blocks'])}"
+            if reason["code"] == "selfplay_unchecked":
+                beside += f"  no interval: {reason['n_bots']} of {reason['needed']} other bots with ratings and self-play"
         if found.get("combined"):
             beside += _combined(found["combined"])
         lines.append(f"  {bot:24} {cells}{beside}")

@@ -105,11 +105,11 @@ def _batches(
     for start in range(0, n_studies, batch):
         n = min(batch, n_studies - start)
         x = rng.normal(size=(N_BOTS + N_NEW, 5)) * rng.uniform(0.3, 3, size=5)
-        kernels = [_kernel(x[:, columns]) for columns in BLOCKS]
+        kernels = [kernel_of(x[:, columns]) for columns in BLOCKS]
         free = N_BOTS * (N_EACH - 1)
-        means = _means(x[:N_BOTS], SPREAD**2 * rng.chisquare(free) / free, N_EACH)
+        means = means_of(x[:N_BOTS], SPREAD**2 * rng.chisquare(free) / free, N_EACH)
         process = Process(means, BLOCKS)
-        true = 50 + _drawn(rng, kernels, n)
+        true = 50 + drawn_means(rng, kernels, n)
         rated = true[:, :N_BOTS] + rng.normal(scale=SPREAD / N_EACH**0.5, size=(n, N_BOTS))
         posterior = process.posterior(rated)
         noise, error = SPREAD / n_ratings**0.5, (means.variance / n_ratings) ** 0.5
@@ -177,7 +177,7 @@ def simulated_raters(
     for _ in range(n_studies):
         x = rng.normal(size=(N_BOTS, 5))
         # In units of a rating less its rater, as the process counts.
-        apart = _drawn(rng, [_kernel(x[:, columns]) for columns in BLOCKS], 1)[0]
+        apart = drawn_means(rng, [kernel_of(x[:, columns]) for columns in BLOCKS], 1)[0]
         true = 50 + (1 - share) ** 0.5 * apart
         # Twice, by other raters: further ratings are the second time.
         sums, again = (_rated(rng, x, true, bot, rater, share) for _ in range(2))
@@ -233,7 +233,7 @@ def _held(low: np.ndarray, high: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.column_stack([(low <= value) & (value <= high), high - low])
 
 
-def _kernel(x: np.ndarray, n_bots: int = N_BOTS) -> np.ndarray:
+def kernel_of(x: np.ndarray, n_bots: int = N_BOTS) -> np.ndarray:
     """Return the covariances of all bots, new ones too, by centre and trace of the rated ones."""
     z = x - x[:n_bots].mean(axis=0)
     products = z @ z.T
@@ -248,24 +248,27 @@ def left_out(
     for start in range(0, n_studies, batch):
         n = min(batch, n_studies - start)
         x = rng.normal(size=(n_bots, 5)) * rng.uniform(0.3, 3, size=5)
-        true = 50 + _drawn(rng, [_kernel(x[:, columns], n_bots) for columns in BLOCKS], n)
+        true = 50 + drawn_means(rng, [kernel_of(x[:, columns], n_bots) for columns in BLOCKS], n)
         rated = true + rng.normal(scale=SPREAD / n_each**0.5, size=(n, n_bots))
         predicted = np.empty((n, n_bots))
         for k in range(n_bots):
             others = np.arange(n_bots) != k
-            process = Process(_means(x[others], SPREAD**2, n_each), BLOCKS)
+            process = Process(means_of(x[others], SPREAD**2, n_each), BLOCKS)
             posterior = process.posterior(rated[:, others])
             predicted[:, k] = process.expected(posterior, x[k]).mean
         yield from zip(predicted, rated, strict=True)
 
 
-def _means(x: np.ndarray, variance: float, n_each: int) -> BotMeans:
+def means_of(
+    x: np.ndarray, variance: float, n_each: int, ratings: np.ndarray | None = None
+) -> BotMeans:
+    """Return bots with these mean features and so many independent ratings each, whose means are these, or 0."""
     n = len(x)
     return BotMeans(
         bots=tuple(f"b{k}" for k in range(n)),
         x=x,
         scale=np.ones(5),
-        rating=np.zeros(n),
+        rating=np.zeros(n) if ratings is None else ratings,
         n=np.full(n, float(n_each)),
         noise=np.eye(n) / n_each,
         df=np.full(n, n * (n_each - 1.0)),
@@ -273,9 +276,19 @@ def _means(x: np.ndarray, variance: float, n_each: int) -> BotMeans:
     )
 
 
-def _drawn(rng: np.random.Generator, kernels: list[np.ndarray], n: int) -> np.ndarray:
-    """Draw hyperparameters by the prior and with them true means, less their level: (n, bots)."""
+def drawn_means(
+    rng: np.random.Generator,
+    kernels: list[np.ndarray],
+    n: int,
+    at: tuple[float, ...] | None = None,
+) -> np.ndarray:
+    """Draw hyperparameters by the prior and with them true means, less their level: (n, bots).
+
+    Args:
+        at: theta and each tau, in place of a draw.
+    """
     grid = [(theta, *taus) for theta, *taus in product(THETAS, *[TAUS] * len(kernels))]
+    grid = grid if at is None else [at]
     total = np.array([sum(point) for point in grid])
     density = np.exp(-0.5 * (np.log(total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2) / total
     chosen = rng.choice(len(grid), size=n, p=density / density.sum())

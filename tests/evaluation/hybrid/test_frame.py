@@ -17,7 +17,7 @@ def test_the_ceiling_is_the_reliability_of_the_means():
     rng = np.random.default_rng(0)
     n, n_bots = 40, 60
     ratings = {f"b{k}": rng.normal() * 0.5 + rng.normal(size=n) * 2 for k in range(n_bots)}
-    found = ceiling_of(ratings, seed=0)
+    found = ceiling_of(ratings)
     true = 0.25 / (0.25 + 4 / n)  # variance of the true means over that of the observed ones
     assert found.reliability == pytest.approx(true, abs=0.12)
     assert found.low < true < found.high
@@ -27,8 +27,8 @@ def test_the_ceiling_is_the_reliability_of_the_means():
 def test_without_true_differences_there_is_nothing_to_predict():
     rng = np.random.default_rng(1)
     ratings = {f"b{k}": rng.normal(size=30) for k in range(40)}
-    assert ceiling_of(ratings, seed=0).reliability < 0.5
-    few = ceiling_of({"a": np.arange(4.0), "b": np.arange(1.0)}, seed=0)
+    assert ceiling_of(ratings).reliability < 0.5
+    few = ceiling_of({"a": np.arange(4.0), "b": np.arange(1.0)})
     assert few.reliability is None
     assert "1 bot with two" in few.reason
 

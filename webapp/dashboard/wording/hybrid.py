@@ -361,7 +361,7 @@ def _unrated_method(result: Mapping[str, Any]) -> str:
             "conversations and bots drawn: people’s mean can lie far outside."
         )
     refused = any(
-        isinstance(reason, Mapping) and reason["code"] == "selfplay_beyond"
+        isinstance(reason, Mapping) and reason["code"] == "selfplay_unchecked"
         for bot in result["bots"].values()
         if bot["human_mean"] is None
         for reason in bot.get("reasons", [])
@@ -369,7 +369,7 @@ def _unrated_method(result: Mapping[str, Any]) -> str:
     if not refused:
         return told
     return f"{told} " + _(
-        "Where self-play lies beyond the rated bots there is none: only the order counts."
+        "Where too few rated bots have self-play there is none: only the order counts."
     )
 
 

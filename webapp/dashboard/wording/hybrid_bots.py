@@ -37,7 +37,7 @@ def expected_table(
         refused = [
             reason
             for reason in one.get("reasons", [])
-            if isinstance(reason, Mapping) and reason["code"] == "selfplay_beyond"
+            if isinstance(reason, Mapping) and reason["code"] == "selfplay_unchecked"
         ]
         if one.get("selfplay") or refused:
             sources.append((_("itself"), one.get("selfplay") or {}))

@@ -119,7 +119,9 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
         rows.append(Check(title, share(pearson.get("r")), " ".join(why)))
     ceiling = result.get("ceiling") or {}
     if ceiling:
-        why_ceiling = said(ceiling.get("reason")) or _("Two halves of the ratings agree that well.")
+        why_ceiling = said(ceiling.get("reason")) or _(
+            "People’s means agree with themselves that well."
+        )
         title = _("r that perfect predictions would reach")
         rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
     over = result.get("bot_level_ci95_over_conversations")

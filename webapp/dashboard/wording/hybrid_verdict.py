@@ -226,7 +226,7 @@ def _sentence(found: Found, r: float) -> str:
             "The human means themselves are so reliable that a perfect prediction would reach about {r}."
         ).format(r=share(found["best_r"]))
     if code == "halves_disagree":
-        return _("The human means of two halves of the conversations do not agree.")
+        return _("The bots’ means differ by no more than the noise of their ratings.")
     if code == "within_groups":
         if found["mostly_between"]:
             return _(

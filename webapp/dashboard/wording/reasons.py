@@ -117,9 +117,8 @@ FRAGMENTS: dict[str, str] = {
     "no_rated_conversation": gettext_noop("no conversation has a rating"),
     "no_features": gettext_noop("no conversation with people has all features defined"),
     "no_selfplay_features": gettext_noop("no self-play conversation has all features defined"),
-    "selfplay_beyond": gettext_noop(
-        "self-play lies beyond the rated bots in {blocks}, and only {n_bots} have ratings and self-play to check it by; "
-        "{needed} others are needed"
+    "selfplay_unchecked": gettext_noop(
+        "only {n_bots} have ratings and self-play to see by how far predictions from self-play err; {needed} others are needed"
     ),
     "embedding": gettext_noop(
         "{n_directions} directions of an embedding, which mean nothing one by one"
@@ -129,15 +128,14 @@ FRAGMENTS: dict[str, str] = {
     "sum_of_features": gettext_noop(
         "a feature is a sum of others: the condition number is infinite"
     ),
-    "few_bots_to_split": gettext_noop(
-        "{n_bots} with two rated conversations; a split into halves needs 3"
+    "few_bots_for_reliability": gettext_noop(
+        "{n_bots} with two rated conversations; {needed} are needed to see how far means agree with themselves"
     ),
     "few_bots_for_values": gettext_noop("{n_bots}; {needed} with different means are needed"),
     "no_gain_no_slope": gettext_noop(
         "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope negative"
     ),
     "lengths_explain": gettext_noop("the lengths of the conversations leave nothing of one side"),
-    "halves_alike": gettext_noop("the halves do not vary over bots"),
     "in_words": gettext_noop("{words}"),
     "no_pair_judged": gettext_noop("no comparison of two bots"),
     "only_ties": gettext_noop("every judgement is a tie: nothing tells the bots apart"),

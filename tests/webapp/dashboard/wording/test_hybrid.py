@@ -122,7 +122,7 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     assert "<new>" not in [row[0].text for row in view.scatter.table.rows]
     assert "only the order counts" not in view.unrated.method
 
-    why = {"code": "selfplay_beyond", "blocks": ["paper"], "n_bots": 2, "needed": 4}
+    why = {"code": "selfplay_unchecked", "n_bots": 2, "needed": 4}
     bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
     view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
     assert view.unrated is not None
@@ -131,8 +131,8 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
     assert row[3].text == "–"
     assert table.note == (
-        "<new>: self-play lies beyond the rated bots in paper, and only 2 bots have ratings and self-play to check it "
-        "by; 4 others are needed."
+        "<new>: only 2 bots have ratings and self-play to see by how far predictions from self-play err; 4 others are "
+        "needed."
     )
 
 
