@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 Level = Literal["turn", "conversation"]
@@ -32,6 +33,14 @@ class Column:
     range: tuple[float | None, float | None]
     direction: Direction
     description: str
+
+
+def ends_of(range: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    """Return the ends that values cannot leave, infinite on an open side; None where both are open."""
+    low, high = range
+    if low is None and high is None:
+        return None
+    return -inf if low is None else low, inf if high is None else high
 
 
 def per_turn(

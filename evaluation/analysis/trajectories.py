@@ -1,8 +1,9 @@
 """How conversations unfold: the best against the worst, or bots that differ in one trait of their making.
 
 Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
-(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means
-by Welch's test, corrected by Holm (1979) over the measures.
+(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One person's
+conversations resemble each other, and may lie in both groups: errors are clustered by person (`gls`), which is Welch's test where everybody
+had one; p-values are corrected by Holm (1979) over the measures.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from evaluation.printing import figure, probability, span
 from evaluation.reasons import Reason
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import is_constant
+from evaluation.stats.gls import RaterGls, codes
 from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, course, extremes
-from evaluation.stats.welch import welch
+from evaluation.stats.zscores import rater_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +81,8 @@ class Contrast:
 
     Attributes:
         first, second: means over the conversations; None without one.
-        low, high: interval of first − second; None where one group does not vary or has fewer than two.
-        p, p_holm: Welch's; None where neither group varies.
+        low, high: interval of first − second; None where one group does not vary or has fewer than two people.
+        p, p_holm: of no difference; None where neither group varies.
         direction: of the first group; `none` where no difference is shown after Holm's correction.
         n_apart, n_compared: exchanges at which the intervals do not overlap, of those with both.
     """
@@ -251,15 +253,24 @@ def by_trait(
 
 
 def trajectories(
-    grouping: Grouping, values: Mapping[str, Rows], measures: Sequence[str]
+    grouping: Grouping,
+    values: Mapping[str, Rows],
+    measures: Sequence[str],
+    people: Mapping[str, str | None] | None = None,
+    scales: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> TrajectoryResult:
     """Compute the courses of every measure in every group, and how two groups differ.
 
     Args:
         values: by measure and conversation the values by exchange (`by_exchange`).
         measures: in the order in which they are told.
+        people: by conversation who took part, None where nobody knows; without, each had one conversation.
+        scales: by measure the ends that its values cannot leave; one of them may be infinite.
     """
-    made = [_measure(name, grouping, values.get(name, {})) for name in measures]
+    made = [
+        _measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name))
+        for name in measures
+    ]
     corrected = holm([m.contrast.p if m.contrast else None for m in made])
     return TrajectoryResult(
         grouping,
@@ -267,38 +278,82 @@ def trajectories(
     )
 
 
-def _measure(name: str, grouping: Grouping, rows: Rows) -> Measure:
-    if not any(value is not None for row in rows.values() for value in row):
+def _measure(
+    name: str,
+    grouping: Grouping,
+    rows: Rows,
+    people: Mapping[str, str | None],
+    scale: tuple[float, float] | None,
+) -> Measure:
+    known = [value for row in rows.values() for value in row if value is not None]
+    if not known:
         return Measure(name, ())
+    if scale is not None and not scale[0] <= min(known) <= max(known) <= scale[1]:
+        scale = None  # a metric that leaves the scale that it declares has none to keep to
     courses = tuple(
-        course([rows.get(pk, []) for pk in group.conversations]) for group in grouping.groups
+        course(
+            [rows.get(pk, []) for pk in group.conversations],
+            [people.get(pk) for pk in group.conversations],
+            scale=scale,
+        )
+        for group in grouping.groups
     )
     if len(courses) != 2:
         return Measure(name, courses)
-    x, y = (_means(rows, group.conversations) for group in grouping.groups)
-    enough = min(len(x), len(y)) > 1
-    constant = is_constant(x), is_constant(y)
-    tested = welch(x, y, LEVEL) if enough and not all(constant) else None
-    shown = tested is not None and not any(constant)
+    means = [_means(rows, group.conversations) for group in grouping.groups]
     first, second = courses
     n = min(len(first.n), len(second.n))
     apart = (first.low[:n] > second.high[:n]) | (first.high[:n] < second.low[:n])
     both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
+    low, high, p = _tested(means, people)
+    x, y = (list(one.values()) for one in means)
     return Measure(
         name,
         courses,
         Contrast(
-            first=float(x.mean()) if len(x) else None,
-            second=float(y.mean()) if len(y) else None,
-            low=tested.low if tested and shown else None,
-            high=tested.high if tested and shown else None,
-            p=tested.p if tested else None,
+            first=float(np.mean(x)) if x else None,
+            second=float(np.mean(y)) if y else None,
+            low=low,
+            high=high,
+            p=p,
             p_holm=None,
             direction="none",
             n_apart=int(apart.sum()),
             n_compared=int(both.sum()),
         ),
     )
+
+
+def _tested(
+    means: Sequence[Mapping[str, float]], people: Mapping[str, str | None]
+) -> tuple[float | None, float | None, float | None]:
+    """Return the interval of the difference of two groups' means and the p-value of none, None where there is none.
+
+    Args:
+        means: of each conversation, by group.
+    """
+    from scipy.stats import t
+
+    sides = [np.array(list(one.values())) for one in means]
+    constant = [is_constant(one) for one in sides]
+    if min(map(len, sides)) < 2 or all(constant):
+        return None, None, None
+    group = np.repeat([0, 1], [len(one) for one in sides])
+    person = codes(rater_codes([people.get(pk) for one in means for pk in one]))
+    counts = np.zeros((int(person.max()) + 1, 2))
+    np.add.at(counts, (person, group), 1.0)
+    if int((counts > 0).sum(axis=0).min()) < 2:
+        return None, None, None
+    at = np.array([one.mean() for one in sides])
+    fit = RaterGls(at, group, person, np.concatenate(sides) - at[group], counts, 0.0)
+    gap = fit.gap(0, 1)
+    if not gap.error:
+        return None, None, None
+    p = float(2 * t.sf(abs(gap.difference) / gap.error, gap.df))
+    if any(constant):
+        return None, None, p
+    half = float(t.ppf(0.5 + LEVEL / 2, gap.df)) * gap.error
+    return gap.difference - half, gap.difference + half, p
 
 
 def _corrected(measure: Measure, p_holm: float | None) -> Measure:
@@ -348,10 +403,10 @@ def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> lis
     ]
 
 
-def _means(rows: Rows, conversations: Sequence[str]) -> np.ndarray:
-    """Return the mean of each conversation that has a value, (n,)."""
-    known = [[v for v in rows.get(pk, []) if v is not None] for pk in conversations]
-    return np.array([sum(row) / len(row) for row in known if row])
+def _means(rows: Rows, conversations: Sequence[str]) -> dict[str, float]:
+    """Return the mean of each conversation that has a value."""
+    known = {pk: [v for v in rows.get(pk, []) if v is not None] for pk in conversations}
+    return {pk: sum(row) / len(row) for pk, row in known.items() if row}
 
 
 def _course_json(found: Course) -> dict[str, Any]:

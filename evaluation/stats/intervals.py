@@ -15,7 +15,14 @@ Without a scale the interval is m ± t √v. With one from a to b, it is all mu 
     (m − mu)² ≤ t² v (mu − a) (b − mu) / ((m − a) (b − m)),
 
 the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke and Wooldridge 1996).
-It stays on the scale and is longer towards its middle, as ratings near an end are skewed. Of zeros and ones it is Wilson's interval with
+It stays on the scale and is longer towards its middle, as ratings near an end are skewed. With one end a alone, as counts and lengths
+have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on the right; what people write is more skewed than that
+says, so it reaches at least as far as the interval that is corrected for the skewness of the units' sums (Hall 1992, Journal of the
+Royal Statistical Society B 54), with T = (m − mu) / √v and κ their standardised third moment over √k:
+
+    |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t
+
+Of zeros and ones it is Wilson's interval with
 the effective number of ratings m (1 − m) / v of survey statistics (Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where
 all raters agree nothing tells v, and it takes the most that the scale allows, (m − a) (b − m) / k.
 """
@@ -23,7 +30,7 @@ all raters agree nothing tells v, and it takes the most that the scale allows, (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,11 +75,13 @@ class Spread:
         variance: of the mean; 0 where nothing differs.
         df: degrees of freedom of that variance.
         n_units: that are independent of each other.
+        skew: of the mean, by the skewness of what the units add to its error.
     """
 
     variance: float
     df: float
     n_units: int
+    skew: float = 0.0
 
 
 def mean_interval(
@@ -90,7 +99,7 @@ def mean_interval(
         groups: (k,) what is independent of each other, e.g. the rater of each rating: one person's ratings resemble
             each other, and treated as independent they would promise too much.
         level: of the interval.
-        scale: ends of the scale that the values cannot leave, where there is one.
+        scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
         things: (k,) what was rated, where several people rated the same: ratings of one thing resemble each other too.
             The largest variance over groups, things and both counts (Cameron, Gelbach and Miller 2011).
 
@@ -151,15 +160,36 @@ def interval_ends(
     from scipy.special import stdtrit
 
     t = float(stdtrit(spread.df, 0.5 + level / 2))
-    if scale is None:
+    if scale is None or not np.isfinite(scale).any():
         half = t * float(np.sqrt(spread.variance))
         return (mean - half, mean + half) if spread.variance > 0 else None
     low, high = scale
+    if np.isinf(low):
+        ends = _ends_above(high - mean, replace(spread, skew=-spread.skew), t)
+        return ends and (high - ends[1], high - ends[0])
+    if np.isinf(high):
+        ends = _ends_above(mean - low, spread, t)
+        return ends and (low + ends[0], low + ends[1])
     most = max((mean - low) * (high - mean), 0.0)
     reach = t**2 * _variance_share(mean, spread, scale)
     middle = (mean + reach * (low + high) / 2) / (1 + reach)
     half = float(np.sqrt(reach * most + (reach * (high - low) / 2) ** 2)) / (1 + reach)
     return max(low, middle - half), min(high, middle + half)
+
+
+def _ends_above(above: float, spread: Spread, t: float) -> tuple[float, float] | None:
+    """Return the ends of the interval of a mean that lies so far above the only end of its scale, measured from there."""
+    error = float(np.sqrt(spread.variance))
+    if not (error > 0 and above > 0):
+        return None
+    added = t**2 * spread.variance / above / 2
+    half = float(np.hypot(t * error, added))
+    low, high = above + added - half, above + added + half
+    if abs(spread.skew) > _ROUNDING:
+        k = spread.skew
+        turned = [3 / k * (np.cbrt(1 + k * (end - k / 6)) - 1) for end in (t, -t)]
+        low, high = min(low, above - error * turned[0]), max(high, above - error * turned[1])
+    return max(low, 0.0), high
 
 
 def mean_p_value(
@@ -191,7 +221,8 @@ def _variance_share(mean: float, spread: Spread, scale: tuple[float, float]) -> 
 def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
     """Return the values, those that rounding put beyond an end of the scale at that end."""
     low, high = scale
-    least, most, margin = float(values.min()), float(values.max()), _ROUNDING * (high - low)
+    least, most = float(values.min()), float(values.max())
+    margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(most)))
     if least < low - margin or most > high + margin:
         raise ValueError(
             f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it"
@@ -234,7 +265,15 @@ def _spread(values: np.ndarray, units: np.ndarray) -> Spread | None:
         + total**2 * (u @ u) ** 2
         - 4 * total * (u @ p) * (u @ u)
     )
-    return Spread(variance, trace**2 / squares, n_units)
+    return Spread(variance, trace**2 / squares, n_units, _skew(a * apart))
+
+
+def _skew(parts: np.ndarray) -> float:
+    """Return the skewness of the sum of independent parts, as scipy's unbiased one of them says; 0 of two parts."""
+    k, squares = len(parts), float((parts**2).sum())
+    if k < 3 or not squares > 0:
+        return 0.0
+    return float((parts**3).sum()) / squares**1.5 * np.sqrt(k * (k - 1)) / (k - 2)
 
 
 def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.intervals import mean_interval
+from evaluation.stats.zscores import rater_codes
 from evaluation.storing import Array
 from evaluation.wording import counted
 
@@ -45,7 +48,7 @@ class Course:
     """Mean and interval at each turn, all of length T; NaN where undefined.
 
     Attributes:
-        mean, low, high: over the conversations with a value at the turn; an interval needs two.
+        mean, low, high: over the conversations with a value at the turn; an interval needs two people who differ, or a scale with two ends.
         n: how many those are.
     """
 
@@ -88,26 +91,33 @@ def extremes(
     return Extremes(best, worst, *ends, n_tied=(tied[0], tied[1]), reason=reason)
 
 
-def course(rows: Sequence[Sequence[float | None]], *, level: float = LEVEL) -> Course:
-    """Return the mean by turn with the interval of Student's t.
+def course(
+    rows: Sequence[Sequence[float | None]],
+    people: Sequence[Any] | None = None,
+    *,
+    level: float = LEVEL,
+    scale: tuple[float, float] | None = None,
+) -> Course:
+    """Return the mean by turn with the interval of every mean (`intervals`).
 
     Args:
         rows: a conversation's values turn by turn, None or NaN where undefined; lengths may differ.
-        level: of the interval, conversations being the unit.
+        people: (n,) who took part in each, for one person's conversations resemble each other; None: each by somebody else.
+        level: of the interval.
+        scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
     """
-    from scipy import stats
-
     n_turns = max((len(row) for row in rows), default=0)
     table = np.full((len(rows), n_turns), np.nan)
     for i, row in enumerate(rows):
         table[i, : len(row)] = [np.nan if value is None else value for value in row]
-    given = np.isfinite(table)
-    n = given.sum(axis=0)
-    some = np.maximum(n, 1)
-    filled = np.where(given, table, 0.0)
-    mean = np.where(n > 0, filled.sum(axis=0) / some, np.nan)
-    apart = np.where(given, table - np.where(n > 0, mean, 0.0), 0.0)
-    deviation = np.sqrt((apart**2).sum(axis=0) / np.maximum(n - 1, 1))
-    half = stats.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * deviation / np.sqrt(some)
-    half = np.where(n > 1, half, np.nan)
-    return Course(mean, mean - half, mean + half, n)
+    units = np.arange(len(rows)) if people is None else rater_codes(people)
+    found = [mean_interval(turn, units, level, scale=scale) for turn in table.T]
+    mean, low, high = (
+        np.array([np.nan if end is None else end for end in ends], dtype=float)
+        for ends in (
+            [one.mean for one in found],
+            [one.low for one in found],
+            [one.high for one in found],
+        )
+    )
+    return Course(mean, low, high, np.array([one.n for one in found], dtype=int))

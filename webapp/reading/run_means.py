@@ -16,6 +16,7 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from chatbots.outside import Mistake
+from evaluation.columns import ends_of
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import Interval, mean_interval
 from webapp.conversations.models import Conversation
@@ -53,7 +54,7 @@ class Measure:
     """A number that a metric gives of each conversation.
 
     Attributes:
-        scale: its ends, where it cannot leave them.
+        scale: its ends, where it cannot leave them, infinite on an open side.
         version: key of the metric's present version; None where it was never computed.
         is_first: the metric's other numbers follow it.
     """
@@ -252,14 +253,13 @@ def _measures() -> list[Measure]:
         version = versions.get(metric.name)
         columns = [column for column in metric.columns if column.level == "conversation"]
         for column in columns:
-            low, high = column.range
             found.append(
                 Measure(
                     name=column.name,
                     title=column.title.removesuffix(", mean"),
                     unit=column.unit,
                     about=column.description,
-                    scale=None if low is None or high is None else (low, high),
+                    scale=ends_of(column.range),
                     version=None if version is None else version.pk,
                     is_first=column is columns[0],
                 )

@@ -38,7 +38,7 @@ from webapp.results.powered import StudyPowered, study_powered
 from webapp.results.state import Reads
 from webapp.results.study_data import StudyData
 from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.courses import VOTES, turn_values
+from webapp.runs.selectors.courses import VOTES, participants_of, scales_of, turn_values
 from webapp.runs.selectors.fits import fit_leading, fits_newest
 from webapp.runs.selectors.frames import metric_frame
 from webapp.runs.selectors.metrics import metric_titles
@@ -97,7 +97,8 @@ def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
     if len(grouping.groups) < 2 or judges_items(data.study):
         return TrajectoryResult(grouping, ())
     values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
-    return trajectories(grouping, values, MEASURES[kind])
+    people = participants_of(data.conversations, grouping.conversations)
+    return trajectories(grouping, values, MEASURES[kind], people, scales_of(MEASURES[kind]))
 
 
 def study_point(

@@ -61,6 +61,19 @@ def test_means_and_intervals_by_turn():
         assert (found.low[turn], found.high[turn]) == pytest.approx(ends)
 
 
+def test_conversations_of_one_person_count_as_that_person_does():
+    rows = [[1.0], [1.2], [3.0], [3.1], [5.0], [4.8]]
+    found = course(rows, ["p", "p", "q", "q", "r", "r"])
+    means = [1.1, 3.05, 4.9]
+    ends = stats.t.interval(0.9, 2, np.mean(means), stats.sem(means))
+    assert (found.low[0], found.high[0]) == pytest.approx(ends)
+    nobody = course(rows, [None] * 6)
+    assert nobody.high[0] < found.high[0]
+    shares = course([[1.0], [1.0], [1.0]], scale=(0.0, 1.0))
+    assert 0 < shares.low[0] < 0.7
+    assert shares.high[0] == 1
+
+
 def test_one_conversation_has_no_interval_and_none_no_mean():
     found = course([[1.0, None, 3.0], [2.0, None]])
     assert found.n.tolist() == [2, 0, 1]

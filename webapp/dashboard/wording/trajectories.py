@@ -234,7 +234,7 @@ def verdict_sentence(found: TrajectoryResult) -> str:
         return ""
     first, second = (group_title(found.grouping, place) for place in (0, 1))
     return _(
-        "{first} against {second}: {found} (means of conversations, Welch, p < {alpha} by Holm’s correction)."
+        "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by Holm’s correction)."
     ).format(
         first=first[:1].upper() + first[1:],
         second=second,

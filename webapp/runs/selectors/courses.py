@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from evaluation.analysis.trajectories import by_exchange
+from evaluation.columns import ends_of
 from evaluation.metrics.registry import metric_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.runs.models import MetricResult
@@ -67,3 +68,30 @@ def turn_values(
             value if name == VOTES else value is not None for row in rows.values() for value in row
         )
     }
+
+
+def participants_of(
+    conversations: QuerySet[Conversation], ids: Sequence[str]
+) -> dict[str, str | None]:
+    """Return by conversation who took part, None where nobody knows.
+
+    Args:
+        conversations: all of the study's, of which `ids` are some.
+    """
+    wanted = set(ids)
+    which = conversations.filter(pk__in=ids) if len(ids) <= _MOST_IDS else conversations
+    return {
+        str(pk): None if person is None else str(person)
+        for pk, person in which.values_list("pk", "participant")
+        if str(pk) in wanted
+    }
+
+
+def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
+    """Return the ends that the values of these columns cannot leave, infinite on an open side; None without any end."""
+    found: dict[str, tuple[float, float] | None] = {}
+    for metric in metric_list():
+        for column in metric.columns:
+            if column.level == "turn" and column.name in columns:
+                found[column.name] = ends_of(column.range)
+    return {**found, VOTES: (-1.0, 1.0)}

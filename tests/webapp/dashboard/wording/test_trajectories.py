@@ -34,7 +34,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
     )
     assert verdict_sentence(found) == (
         "Best 4 against worst 4: higher in “words, participant”; no difference shown in “sentiment, participant” "
-        "(means of conversations, Welch, p < .10 by Holm’s correction)."
+        "(means of conversations, errors clustered by person, p < .10 by Holm’s correction)."
     )
     nothing = trajectories(
         Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, []
