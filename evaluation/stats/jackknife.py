@@ -13,7 +13,7 @@ each k_(i), for without one item all raters may agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -101,11 +101,41 @@ def jackknife_interval(
         return None
     middle = n * value - (n - 1) * float(without.mean()) if centred else value
     middle = middle if lowest < middle < 1 else value
-    excess = n * float((apart**4).sum()) / squares**2 - 3
-    excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)
-    df = min(n - 1.0, 2 * n / max(excess + 2, 1e-9))
+    df = _freedom(apart)
     slope = ((n_each - 1) / (1 + (n_each - 1) * middle) + 1 / (1 - middle)) / 2
     half = float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt((n - 1) / n * squares)) * slope
     odds = (1 + (n_each - 1) * middle) / (1 - middle) * np.exp([-2 * half, 2 * half])
     low, high = np.where(np.isfinite(odds), (odds - 1) / (odds + n_each - 1), 1.0)
     return float(low), float(high)
+
+
+def _freedom(apart: np.ndarray) -> float:
+    """Return the degrees of freedom of the variance that values without each of (n,) units have, n being four or more."""
+    n = len(apart)
+    excess = n * float((apart**4).sum()) / float((apart**2).sum()) ** 2 - 3
+    excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)
+    return min(n - 1.0, 2 * n / max(excess + 2, 1e-9))
+
+
+def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
+    """Return half the width of the interval of a sum of statistics; None where nothing tells how far it can be off.
+
+    Args:
+        parts: of each statistic, which is of units of its own, its (n,) values without each of these units.
+    """
+    from scipy.special import stdtrit
+
+    variances, freedoms = [], []
+    for without in parts:
+        n, apart = len(without), without - without.mean()
+        if n < 4 or not np.isfinite(without).all():
+            return None
+        squares = float((apart**2).sum())
+        if squares > 1e-24:
+            variances.append((n - 1) / n * squares)
+            freedoms.append(_freedom(apart))
+    if not variances:
+        return 0.0
+    variance = sum(variances)
+    df = variance**2 / sum(v**2 / free for v, free in zip(variances, freedoms, strict=True))
+    return float(stdtrit(df, 0.5 + level / 2)) * variance**0.5

@@ -1,20 +1,10 @@
-"""Correlations under weights, as resamples of whole contexts give them to replies."""
+"""Correlations under weights, as leaving out whole contexts gives them to replies."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from evaluation.stats.correlation import is_constant
-
-
-def contexts_resampled(
-    contexts: np.ndarray, n_bootstrap: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return (n_bootstrap, N) how often each reply is drawn when whole contexts are."""
-    _, codes = np.unique(contexts.astype(str), return_inverse=True)
-    n = int(codes.max()) + 1
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
-    return drawn[:, codes].astype(float)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

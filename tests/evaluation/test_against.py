@@ -8,6 +8,7 @@ from scipy import stats
 
 from evaluation.against import against, gains_printed
 from evaluation.judgements import judge
+from tests.evaluation import simulated_gains
 
 
 def made(n=40, seed=3):
@@ -19,36 +20,35 @@ def made(n=40, seed=3):
     return good, poor, human, contexts, cells
 
 
-def test_the_gain_is_the_mean_over_cells_and_its_interval_that_of_a_loop():
+def test_the_gain_is_the_mean_over_cells_and_its_interval_the_jackknife_over_contexts():
     good, poor, human, contexts, cells = made()
-    found = against(good, poor, human, contexts, cells, "poor", n_bootstrap=4000)
+    found = against(good, poor, human, contexts, cells, "poor")
     parts = [np.array([one == cell for one in cells]) for cell in dict.fromkeys(cells)]
-    apart = [
-        stats.pearsonr(good[p], human[p])[0] - stats.pearsonr(poor[p], human[p])[0] for p in parts
-    ]
-    assert found.gains["pearson"].gain == pytest.approx(np.mean(apart))
+
+    def gain_of(rows):
+        return np.mean(
+            [
+                stats.pearsonr(good[p & rows], human[p & rows])[0]
+                - stats.pearsonr(poor[p & rows], human[p & rows])[0]
+                for p in parts
+            ]
+        )
+
+    gain = found.gains["pearson"]
+    assert gain.gain == pytest.approx(gain_of(np.ones(40, dtype=bool)))
     assert found.gains["mean"].gain == pytest.approx(
         (found.gains["pearson"].gain + found.gains["spearman"].gain) / 2
     )
-    rng = np.random.default_rng(0)
-    draws = []
-    for _ in range(1500):
-        one = []
-        for part in parts:
-            names = sorted(set(contexts[part]))
-            drawn = rng.choice(names, len(names))
-            rows = np.concatenate([np.flatnonzero(part & (contexts == name)) for name in drawn])
-            one.append(
-                np.corrcoef(good[rows], human[rows])[0, 1]
-                - np.corrcoef(poor[rows], human[rows])[0, 1]
-            )
-        draws.append(np.mean(one))
-    low, high = np.quantile(draws, [0.025, 0.975])
-    gain = found.gains["pearson"]
-    assert gain.low == pytest.approx(low, abs=0.12)  # percentiles further out, for few contexts
-    assert gain.high == pytest.approx(high, abs=0.12)
-    assert gain.low < low
-    assert gain.high > high
+    # Both models answer the same contexts, each of which is left out of both.
+    shared = np.array([f"c{k // 4}" for k in range(40)], dtype=object)
+    both = against(good, poor, human, shared, cells, "poor").gains["pearson"]
+    for one, units, n in ((gain, contexts, 20), (both, shared, 10)):
+        without = np.array([gain_of(units != unit) for unit in dict.fromkeys(units)])
+        apart = without - without.mean()
+        excess = stats.kurtosis(without, bias=False)
+        half = stats.t.ppf(0.975, min(n - 1, 2 * n / (excess + 2)))
+        half *= np.sqrt((n - 1) / n * (apart**2).sum())
+        assert (one.low, one.high) == pytest.approx((one.gain - half, one.gain + half))
     assert found.cells == {("s", "x"): 20, ("s", "y"): 20}
 
 
@@ -95,3 +95,10 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
     assert told["spearman"]["gain"] == pytest.approx(np.mean(wanted))
     with pytest.raises(ValueError, match="nothing can be compared with bleurt"):
         judge(file, ["rouge_l"], against="bleurt")
+
+
+@pytest.mark.parametrize("design", ["15 contexts", "15 contexts, four models"])
+def test_intervals_of_gains_hold(design):
+    """100 studies each, three Monte-Carlo errors; percentiles of contexts resampled in each cell held in 87 to 91 % of 95."""
+    for what, one in simulated_gains.paired(simulated_gains.JUDGED[design], 100).items():
+        assert one.inside / one.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 100), what

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from evaluation.combination import JudgedSet, combine, combine_sets
+from tests.evaluation import simulated_gains
 
 
 def data_set(name, seed, n=60, signal=(0.6, 0.6), missing=0):
@@ -33,7 +34,7 @@ def test_weights_are_those_of_ridge_on_the_other_sets():
             left, right = left + x.T @ x / len(y), right + x.T @ y / len(y)
         return np.linalg.solve(left, right)
 
-    for k, found in enumerate(combine_sets(sets, n_bootstrap=50).sets):
+    for k, found in enumerate(combine_sets(sets).sets):
         others = [one for i, one in enumerate(sets) if i != k]
         np.testing.assert_allclose(list(found.weights.values()), ridge(others, found.penalty))
         x = np.stack([normal(values) for values in sets[k].scores.values()], axis=1)
@@ -71,6 +72,35 @@ def test_two_signals_are_better_than_one_and_a_copy_is_not():
     gain = combine_sets(copies).gains["spearman"]
     assert gain.value == pytest.approx(0)
     assert not gain.claimed
+
+
+def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
+    sets = [data_set(name, seed, signal=(0.6, 0.4)) for seed, name in enumerate("abcd")]
+    found = combine_sets(sets)
+    gain = found.gains["pearson"]
+    own = [one.combined["pearson"] - one.single["pearson"][one.best] for one in found.sets]
+    half = stats.t.ppf(0.975, 3) * np.std(own, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
+    assert gain.high - gain.value >= half - 1e-12
+    # Sets that gain alike leave the contexts: of one set four times, by the jackknife with weights of two metrics as they are.
+    alike = [JudgedSet(name, sets[0].human, sets[0].contexts, sets[0].scores) for name in "abcd"]
+    same = combine_sets(alike)
+    gain, (one, *_rest) = same.gains["pearson"], same.sets
+    x = np.stack(
+        [stats.norm.ppf((stats.rankdata(v) - 3 / 8) / 60.25) for v in sets[0].scores.values()],
+        axis=1,
+    )
+    x = (x - x.mean(axis=0)) / x.std(axis=0) @ list(one.weights.values())
+    best = sets[0].scores[one.best]
+    without = np.array(
+        [
+            stats.pearsonr(x[rest], sets[0].human[rest])[0]
+            - stats.pearsonr(best[rest], sets[0].human[rest])[0]
+            for name in dict.fromkeys(sets[0].contexts)
+            for rest in [sets[0].contexts != name]
+        ]
+    )
+    error = np.sqrt(19 / 20 * ((without - without.mean()) ** 2).sum() / 4)
+    assert 1.96 * error < gain.high - gain.value < 2.3 * error
 
 
 def test_undefined_scores_are_counted_and_a_metric_undefined_on_a_whole_set_is_not_its_best():
@@ -117,3 +147,9 @@ def test_files_are_scored_and_their_data_sets_combined(tmp_path):
     assert list(found["sets"]) == ["one", "two", "three"]
     assert found["sets"]["one"]["n"] == 5
     assert set(found["pearson"]) == {"combined", "best", "gain", "ci95", "claimed"}
+
+
+def test_the_interval_of_a_gain_holds():
+    """40 studies of three data sets, three Monte-Carlo errors."""
+    found = simulated_gains.combined(simulated_gains.COMBINED["3 sets that differ"], 40)
+    assert found.inside / found.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 40)

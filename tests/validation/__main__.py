@@ -13,7 +13,16 @@ import importlib
 import os
 import sys
 
-VALIDATIONS = ("validate", "comparisons", "coverage", "models", "replies", "entailment", "folds")
+VALIDATIONS = (
+    "validate",
+    "comparisons",
+    "coverage",
+    "models",
+    "held",
+    "replies",
+    "entailment",
+    "folds",
+)
 SIZED = frozenset(VALIDATIONS) - {"comparisons"}
 
 

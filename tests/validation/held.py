@@ -1,0 +1,73 @@
+"""Do intervals hold what they claim that stand beside courses of talk, metrics of replies and self-play? Simulated studies.
+
+    python -m tests.validation.held --size quick|full
+
+The studies are those of which the suite has a few: `simulated_courses`, `simulated_gains` and `simulated_selfplay` under `tests.evaluation`.
+Prints only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from evaluation.stats.trajectories import LEVEL
+from tests.evaluation import simulated_gains
+from tests.evaluation.hybrid import simulated_selfplay
+from tests.evaluation.stats import simulated_courses
+from tests.evaluation.stats.simulated_models import Held
+from tests.validation.coverage import told
+
+N_STUDIES = {"quick": 20, "full": 600}
+
+
+def courses(n: int) -> Iterator[str]:
+    """Yield how often intervals of courses and of differences held, where there is one in half of the studies or more."""
+    for design in simulated_courses.DESIGNS:
+        for what, one in simulated_courses.held(design, n).items():
+            if one.of >= n / 2:
+                yield _line(f"{design}: {what}", one, LEVEL)
+
+
+def gains(n: int) -> Iterator[str]:
+    """Yield how often intervals of gains held."""
+    for name, judged in simulated_gains.JUDGED.items():
+        for what, one in simulated_gains.paired(judged, n).items():
+            yield _line(f"gain of one metric over another, {name}: {what}", one, 0.95)
+    for name, sets in simulated_gains.COMBINED.items():
+        yield _line(f"gain of a combined metric, {name}", simulated_gains.combined(sets, n), 0.95)
+
+
+def selfplay(n: int) -> Iterator[str]:
+    """Yield how often intervals of what self-play predicts held."""
+    for name, sizes in simulated_selfplay.SIZES.items():
+        for shift, moved in simulated_selfplay.SHIFTS.items():
+            found = simulated_selfplay.held(sizes, moved, n)
+            if not found:
+                yield f"self-play, {name}, {shift}: no interval, for too few rated bots have self-play"
+            for what, parts in found.items():
+                one = Held(sum(inside for inside, _width in parts), len(parts))
+                one.widths = [width for _inside, width in parts]
+                yield _line(f"self-play, {name}, {shift}: {what}", one, 0.95)
+
+
+def _line(what: str, one: Held, level: float) -> str:
+    return told(what, int(one.inside), one.of, float(np.median(one.widths)), level)
+
+
+def main() -> int:
+    """Print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=["quick", "full"], default="quick")
+    n = N_STUDIES[parser.parse_args().size]
+    for part in (courses, gains, selfplay):
+        for line in part(n):
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
