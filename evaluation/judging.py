@@ -24,8 +24,7 @@ from evaluation.metrics.judge import (
     lines,
 )
 from evaluation.stats.correlation import Correlation, correlate
-from evaluation.stats.intervals import Interval, mean_interval
-from evaluation.stats.proportion import share_interval
+from evaluation.stats.intervals import SHARE, Interval, mean_interval
 
 NO_SECOND = "it has no second reply to compare with"
 _LEVEL = 0.95
@@ -98,6 +97,12 @@ class PairsJudged:
         return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
+    def changed(self) -> Interval:
+        """How often the better reply is another one in the other order, over contexts."""
+        values = [float(one.changed) for one in self.pairs]
+        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=SHARE)
+
+    @property
     def n_changed(self) -> int:
         """Pairs whose better reply is another one in the other order."""
         return sum(one.changed for one in self.pairs)
@@ -126,11 +131,10 @@ class PairsJudged:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        position, n = self.position_bias, len(self.pairs)
-        ends = share_interval(self.n_changed, n)
+        position, changed = self.position_bias, self.changed
         return {
             "judge": self.judge,
-            "n": n,
+            "n": len(self.pairs),
             "n_requests": self.n_requests,
             "refused": self.refused,
             "unanswered": self.unanswered,
@@ -141,8 +145,8 @@ class PairsJudged:
                 "ci95": None if position.low is None else [position.low, position.high],
             },
             "changed": {
-                "value": self.n_changed / n if n else None,
-                "ci95": None if ends is None else list(ends),
+                "value": changed.mean,
+                "ci95": None if changed.low is None else [changed.low, changed.high],
             },
             "length_bias": self.length_bias.to_json(),
         }

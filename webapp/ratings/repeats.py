@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Subquery
 
 from evaluation.analysis.self_agreement import OwnAgreement, own_agreement
-from evaluation.stats.proportion import share_interval
+from evaluation.stats.intervals import SHARE, mean_interval
 from webapp.quality.selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
@@ -35,14 +35,14 @@ class OwnOfPerson:
 
     Attributes:
         n_same, n: answers that were the same, of how many; n is at least 1.
-        low, high: ends of the share's interval (Wilson), from 0 to 1.
+        low, high: ends of the share's interval over items, from 0 to 1; None with one item, whose answers hang together.
     """
 
     person: UUID
     n_same: int
     n: int
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 def repeats_answered(
@@ -92,15 +92,19 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
 
 def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
     """Return for each person how often they gave the same answer again, the lowest share first."""
-    same: dict[UUID, list[bool]] = {}
+    same: dict[UUID, list[tuple[str, bool]]] = {}
     for one in again:
         shared = one.first.keys() & one.second.keys()
-        same.setdefault(one.person, []).extend(one.first[key] == one.second[key] for key in shared)
+        same.setdefault(one.person, []).extend(
+            (one.item, one.first[key] == one.second[key]) for key in shared
+        )
     found = []
     for person, answers in same.items():
-        interval = share_interval(sum(answers), len(answers), level=LEVEL)
-        if interval is not None:
-            found.append(OwnOfPerson(person, sum(answers), len(answers), *interval))
+        if answers:
+            values = [float(is_same) for _item, is_same in answers]
+            items = [item for item, _is_same in answers]
+            ends = mean_interval(values, items, LEVEL, scale=SHARE)
+            found.append(OwnOfPerson(person, int(sum(values)), len(values), ends.low, ends.high))
     return sorted(found, key=lambda one: (one.n_same / one.n, str(one.person)))
 
 

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from chatbots import Conversation
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
@@ -161,7 +162,7 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
     assert found.length_bias.r is None, "it says the same of all"
     assert found.to_json()["changed"] == {
         "value": 1.0,
-        "ci95": [pytest.approx(0.4385, abs=1e-4), 1.0],
+        "ci95": [pytest.approx(3 / (3 + stats.t.ppf(0.975, 2) ** 2)), 1.0],
     }
 
 

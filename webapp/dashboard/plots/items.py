@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from django.utils.translation import gettext as _
 from markupsafe import Markup
@@ -13,6 +12,7 @@ from markupsafe import Markup
 from evaluation.plots.scale import ticks
 from evaluation.plots.svg import drawing, el, line, text
 from evaluation.printing import figure, span
+from evaluation.stats.intervals import mean_interval
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 
 _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
@@ -61,11 +61,10 @@ def _fifths(
 def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
     means = [mean for _score, mean in part]
     centre = fmean(means)
-    half = 1.96 * stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
-    low, high = (None, None) if half is None else (centre - half, centre + half)
+    ends = mean_interval(means, level=0.95)
     return [
         Cell(name), _number(part[0][0]), _number(part[-1][0]), Cell(str(len(part)), raw=(len(part),)),
-        _number(centre), Cell(span(low, high), raw=(low, high)), _number(min(means)), _number(max(means)),
+        _number(centre), Cell(span(ends.low, ends.high), raw=(ends.low, ends.high)), _number(min(means)), _number(max(means)),
     ]  # fmt: skip
 
 
