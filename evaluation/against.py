@@ -3,7 +3,8 @@
 A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are defined; the gain
 is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of the jackknife over the contexts of each
 data set, which are left out of both columns at once, so that what makes a reply easy for both cancels, and of all models at
-once, which often answer the same contexts. With ranks, they are those among all replies of a cell.
+once, which often answer the same contexts. With ranks, they are those among all replies of a cell. Either side may be several
+columns, such as trainings by several seeds: the mean of their coefficients then counts, and the interval is of these very trainings.
 """
 
 from __future__ import annotations
@@ -87,17 +88,19 @@ def against(
     """Compare two columns of scores of the same N replies.
 
     Args:
-        ours, theirs, human: (N,) NaN where undefined.
+        ours, theirs: (N,) NaN where undefined; or (K, N), several columns, all of them defined where a reply counts.
+        human: (N,) NaN where undefined.
         contexts: (N,) the context, which replies share.
         cells: (N,) data set and dialogue model.
         column: the name of the other column.
     """
-    known = np.isfinite(ours) & np.isfinite(theirs) & np.isfinite(human)
+    ours, theirs = np.atleast_2d(ours), np.atleast_2d(theirs)
+    known = np.isfinite(np.vstack([ours, theirs, human])).all(axis=0)
     counted: dict[tuple[str, str], np.ndarray] = {}
     left_out = 0
     for cell in dict.fromkeys(cells):
         here = known & np.array([one == cell for one in cells], dtype=bool)
-        if here.sum() < 3 or any(is_constant(one[here]) for one in (ours, theirs, human)):
+        if here.sum() < 3 or any(is_constant(one[here]) for one in (*ours, *theirs, human)):
             left_out += 1
         else:
             counted[cell] = np.flatnonzero(here)
@@ -112,10 +115,11 @@ def against(
                         _coefficient(one[at], human[at], method)
                         for at in counted.values()
                         for method in methods
+                        for one in side
                     ]
                 )
             )
-            for one in (ours, theirs)
+            for side in (ours, theirs)
         )
         half = jackknife_half(
             [
@@ -150,7 +154,7 @@ def _without(
     """Return the sum over cells of the mean difference of coefficients without each context: (contexts,).
 
     Args:
-        cells: the rows of each.
+        ours, theirs: (K, N); cells: the rows of each.
     """
     rows = np.concatenate(cells)
     names, codes = np.unique(contexts[rows].astype(str), return_inverse=True)
@@ -162,8 +166,14 @@ def _without(
         for at, place in zip(cells, places, strict=True):
             for method in methods:
                 mine, its = (
-                    weighted_correlations(one[at], human[at], weights[:, place], method)
-                    for one in (ours, theirs)
+                    np.mean(
+                        [
+                            weighted_correlations(one[at], human[at], weights[:, place], method)
+                            for one in side
+                        ],
+                        axis=0,
+                    )
+                    for side in (ours, theirs)
                 )
                 found += (mine - its) / len(methods)
         return found

@@ -38,13 +38,22 @@ class FoldsMeasured:
         seeds: of folds and weights.
         r: by method, one coefficient for each seed, all folds pooled.
         ci95: of Pearson's coefficient of the scores averaged over seeds, over contexts.
-        n: pairs.
+        scores: (seeds, N) of the pairs, each by the network that had not seen its context.
+        people: (N,) what people gave them.
+        contexts: (N,) a name for what was said before.
     """
 
     seeds: tuple[int, ...]
     r: dict[str, tuple[float, ...]]
     ci95: tuple[float, float] | None
-    n: int
+    scores: np.ndarray
+    people: np.ndarray
+    contexts: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """How many pairs there are."""
+        return len(self.people)
 
     def mean(self, method: str = "pearson") -> float:
         """Return the mean over seeds."""
@@ -112,6 +121,7 @@ def folds_measured(
         )
         for method in METHODS
     }
-    whole = correlate(np.mean(found, axis=0), y, units=[units[key] for key in order])
+    contexts = [units[key] for key in order]
+    whole = correlate(np.mean(found, axis=0), y, units=contexts)
     ends = None if whole.low is None or whole.high is None else (whole.low, whole.high)
-    return FoldsMeasured(tuple(seeds), r, ends, len(y))
+    return FoldsMeasured(tuple(seeds), r, ends, np.array(found), y, np.array(contexts))

@@ -102,3 +102,25 @@ def test_intervals_of_gains_hold(design):
     """100 studies each, three Monte-Carlo errors; percentiles of contexts resampled in each cell held in 87 to 91 % of 95."""
     for what, one in simulated_gains.paired(simulated_gains.JUDGED[design], 100).items():
         assert one.inside / one.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 100), what
+
+
+def test_several_trainings_count_by_the_mean_of_their_coefficients():
+    good, poor, human, contexts, cells = made()
+    other = human + 2 * np.random.default_rng(4).normal(size=len(human))
+    both = against(np.stack([good, other]), poor, human, contexts, cells, "poor")
+    each = [against(one, poor, human, contexts, cells, "poor") for one in (good, other)]
+    for name, gain in both.gains.items():
+        assert gain.gain == pytest.approx(np.mean([one.gains[name].gain for one in each]))
+        assert gain.theirs == pytest.approx(each[0].gains[name].theirs)
+    widest = max(one.gains["mean"].high - one.gains["mean"].low for one in each)
+    assert 0 < both.gains["mean"].high - both.gains["mean"].low < widest
+    twice = against(np.stack([good, good]), np.stack([poor, poor]), human, contexts, cells, "poor")
+    for end in ("gain", "low", "high"):
+        assert getattr(twice.gains["mean"], end) == pytest.approx(
+            getattr(each[0].gains["mean"], end)
+        )
+    lacks = np.where(np.arange(len(human)) == 0, np.nan, other)
+    assert against(np.stack([good, lacks]), poor, human, contexts, cells, "poor").cells == {
+        ("s", "x"): 19,
+        ("s", "y"): 20,
+    }

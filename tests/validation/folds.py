@@ -1,11 +1,13 @@
 """Two things that need several trainings or sets: RADE-lite's network on folds, and metrics combined across data sets.
 
     python -m tests.validation.folds --size quick|full [--data FOLDER]
+    python -m tests.validation.folds --size full --config rade-lite-no-pr --against rade-lite --sets chitchat,persona --seeds 11
 
 `quick`: a third of RADE's chitchat set, three folds, one seed, so its figure is of little data; and a combination of three
 metrics that need no language model, on 40 replies of each of GRADE's cells. `full`: all three sets, five folds, three
-seeds, by the committed config; and mutual information among the metrics. Prints only; what is not here is skipped with
-its reason.
+seeds, by the committed config; and mutual information among the metrics. With `--against` another config is measured on the same
+folds, the first one's gain over it is told with its interval over contexts, and nothing is combined. Prints only; what is not
+here is skipped with its reason.
 """
 
 from __future__ import annotations
@@ -19,16 +21,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 
+from evaluation.against import against
 from evaluation.metrics.registry import metric_get
 from evaluation.printing import share, span
+from evaluation.training.config import config_values
 from evaluation.training.rade_data import RatedPair, rated_pairs_read
-from evaluation.training.rade_folds import SEEDS, folds_measured
+from evaluation.training.rade_folds import SEEDS, FoldsMeasured, folds_measured
 from tests.validation.replies import QUICK_PER_CELL, RADE_SETS, SHARED, first_of_each_cell
 from tests.validation.validate import ROOT, Confab
 
-CONFIG = ROOT / "evaluation" / "training" / "configs" / "rade-lite.yaml"
+CONFIGS = ROOT / "evaluation" / "training" / "configs"
 QUICK_PAIRS = 240
 METRICS = ("semantic_similarity", "grade_lite", "pone_lite")
 SLOW_METRICS = ("reply_pmi",)
@@ -50,22 +54,45 @@ def release_lines(pairs: Sequence[RatedPair]) -> str:
     )
 
 
-def rade_told(source: Path, work: Path, *, quick: bool) -> str:
-    """Train RADE-lite on all folds but one, for each of them, and return how it agrees with people."""
-    config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+def rade_folds(
+    config: str, source: Path, work: Path, seeds: Sequence[int], *, quick: bool
+) -> FoldsMeasured:
+    """Train by a config on all folds but one, for each of them."""
+    values: dict[str, Any] = config_values(CONFIGS / f"{config}.yaml")
     pairs = rated_pairs_read(source).pairs
-    options = {**config["options"], "rated": [f"{source.stem}.jsonl"]}
-    seeds = SEEDS[:1] if quick else SEEDS
+    options = {**values["options"], "rated": [f"{source.stem}.jsonl"]}
     if quick:
         pairs, options["folds"] = pairs[:QUICK_PAIRS], 3
     (work / f"{source.stem}.jsonl").write_text(release_lines(pairs), encoding="utf-8")
-    found = folds_measured({**config, "options": options}, work, seeds)
+    return folds_measured({**values, "options": options}, work, seeds)
+
+
+def rade_told(name: str, found: FoldsMeasured) -> str:
+    """Return how scores of folds agree with people."""
     interval = f" {span(*found.ci95, shares=True)}" if found.ci95 else ""
     return (
-        f"rade-lite, {source.name}: Pearson {share(found.mean(), 3)}{interval}, by seed "
-        f"{', '.join(share(one, 3) for one in found.r['pearson'])}, Spearman "
-        f"{share(found.mean('spearman'), 3)} ({found.n} pairs, {options.get('folds', 5)} folds by context, "
-        f"{len(seeds)} seed{'s' * (len(seeds) > 1)})"
+        f"{name}: Pearson {share(found.mean(), 3)}{interval}, by seed {', '.join(share(one, 3) for one in found.r['pearson'])}, "
+        f"Spearman {share(found.mean('spearman'), 3)} ({found.n} pairs, folds by context, {len(found.seeds)} "
+        f"seed{'s' * (len(found.seeds) > 1)})"
+    )
+
+
+def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMeasured]) -> str:
+    """Return the paired gain in Pearson's coefficient of one config over another: mean over the sets, and over seeds in each.
+
+    Both score the pairs of a set in one order when their seeds are the same, for then the folds are.
+    """
+    cells = [(str(k), "") for k, one in enumerate(ours) for _ in range(one.n)]
+    gain = against(
+        *(np.hstack([one.scores for one in side]) for side in (ours, theirs)),
+        np.hstack([one.people for one in ours]),
+        np.hstack([one.contexts for one in ours]),
+        cells,
+        name,
+    ).gains["pearson"]
+    return (
+        f"{name}: {share(gain.ours, 3)} less {share(gain.theirs, 3)}, a gain of {share(gain.gain, 3)} "
+        f"{span(gain.low, gain.high, shares=True)} in Pearson's r"
     )
 
 
@@ -109,21 +136,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
+    parser.add_argument("--config", default="rade-lite", help="one of evaluation/training/configs")
+    parser.add_argument("--against", default="", help="another one, on the same folds")
+    parser.add_argument(
+        "--sets", default=",".join(name.removeprefix("rade_") for name in RADE_SETS)
+    )
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     options = parser.parse_args()
     quick = options.size == "quick"
+    sets = [f"rade_{name}" for name in options.sets.split(",")][: 1 if quick else None]
+    seeds = [int(seed) for seed in options.seeds.split(",")][: 1 if quick else None]
+    configs = [name for name in (options.config, options.against) if name]
+    found: dict[str, list[FoldsMeasured]] = {name: [] for name in configs}
     begun, done = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as folder:
         work = Path(folder)
         confab = Confab(work)
-        for name in RADE_SETS[:1] if quick else RADE_SETS:
+        for name in sets:
             source = options.data / f"{name}.jsonl.gz"
             if not source.exists():
-                print(f"rade-lite is skipped: there is no {source}")
+                print(f"{options.config} is skipped: there is no {source}")
                 continue
-            print(rade_told(source, work, quick=quick), flush=True)
+            for config in configs:
+                one = rade_folds(config, source, work, seeds, quick=quick)
+                found[config].append(one)
+                print(rade_told(f"{config}, {source.name}", one), flush=True)
+            if options.against:
+                told = f"{options.config} against {options.against}, {source.name}"
+                print(gain_told(told, *([found[config][-1]] for config in configs)), flush=True)
             done += 1
-        source = options.data / "grade.jsonl.gz"
-        if source.exists():
+        if options.against:
+            if done > 1:
+                told = f"{options.config} against {options.against}, mean of {done} sets"
+                print(gain_told(told, *found.values()))
+        elif (source := options.data / "grade.jsonl.gz").exists():
             file = source
             if quick:
                 file = work / "grade.jsonl"
