@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 MANIFEST, WEIGHTS = "manifest.json", "model.safetensors"
+TRAINING_LOCK = ".lock"
+"""In the folder of a training, from its beginning on: whoever trains there holds it."""
 
 DTYPES = {"float32": "F32", "float16": "F16"}
 """Precisions of stored weights, and what safetensors calls them."""

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from chatbots.checkpoint_folders import TRAINING_LOCK
 from chatbots.identity import derive_seed
 from chatbots.training.config import KeepingConfig, OptimiserConfig
 from chatbots.training.logs import MetricsLog
@@ -76,7 +77,7 @@ def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[Non
     output.mkdir(parents=True, exist_ok=True)
     devices = [torch.device(device)] if device.startswith("cuda") else []
     try:
-        with FileLock(output / ".lock", timeout=0), torch.random.fork_rng(devices=devices):
+        with FileLock(output / TRAINING_LOCK, timeout=0), torch.random.fork_rng(devices=devices):
             if restart:
                 training_forget(output)
             yield

@@ -23,6 +23,7 @@ from evaluation.training.backbone_config import BackboneConfig, backbone_missing
 from evaluation.training.checkpoint import (
     Checkpoint,
     MetricManifest,
+    checkpoint_awaited,
     checkpoint_missing,
     checkpoint_read,
 )
@@ -156,7 +157,8 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
                 name=name, title=manifest.title, checkpoint=str(place), device=device
             )
         except (CheckpointError, ValueError) as error:
-            log.warning("%s is left out: %s", place, error)
+            level = logging.INFO if checkpoint_awaited(place) else logging.WARNING
+            log.log(level, "%s is left out: %s", place, error)
             continue
         metrics.discard(name)
         made.append(metrics.add(metric))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatbots.checkpoint_folders import (
     MANIFEST,
+    TRAINING_LOCK,
     WEIGHTS,
     CheckpointError,
     folder_written,
@@ -166,6 +167,12 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
     except OSError:
         raise CheckpointError(f"{folder} has no {MANIFEST}, so it is no checkpoint") from None
     return Checkpoint(folder, _manifest(path, stamp.st_mtime_ns, stamp.st_size))
+
+
+def checkpoint_awaited(folder: Path) -> bool:
+    """Return whether a training has begun in a folder and has written no checkpoint so far, as in its first epoch."""
+    begun = (folder / TRAINING_LOCK).exists()
+    return begun and not any((folder / name / MANIFEST).is_file() for name in ("", "best"))
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:

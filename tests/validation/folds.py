@@ -92,7 +92,7 @@ def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMe
     ).gains["pearson"]
     return (
         f"{name}: {share(gain.ours, 3)} less {share(gain.theirs, 3)}, a gain of {share(gain.gain, 3)} "
-        f"{span(gain.low, gain.high, shares=True)} in Pearson's r"
+        f"{span(gain.low, gain.high, 3, shares=True)} in Pearson's r"
     )
 
 

@@ -146,7 +146,7 @@ def main() -> int:
             if len(found) > 1:
                 gains = against(*found, people, contexts, cells, two[1][0]).gains
                 lines = [
-                    f"{name} {share(gains[name].gain, 3)} {span(gains[name].low, gains[name].high, shares=True)}"
+                    f"{name} {share(gains[name].gain, 3)} {span(gains[name].low, gains[name].high, 3, shares=True)}"
                     for name in (*AGAINST, MEAN)
                 ]
                 print(f"  gain{how}: {', '.join(lines)}", flush=True)

@@ -8,6 +8,7 @@ import pytest
 
 from chatbots import Conversation
 from chatbots.encoders.words import word_vectors
+from chatbots.training.engine import training_folder
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.judgements import judge, judgements_of
 from evaluation.metrics.pone import Pone
@@ -156,3 +157,13 @@ def test_trainings_get_the_name_of_what_they_are_and_no_other(trainings):
     assert "name it under kind: pone" in wrong
     assert "recurrent" in Ruber(checkpoint=str(trainings / "by-bert")).unavailable_reason()
     assert "kind: ruber" in Ruber().unavailable_reason()
+
+
+def test_only_what_is_no_training_under_way_is_warned_of(tmp_path, caplog):
+    for name in ("begun", "other"):
+        (tmp_path / name).mkdir()
+    with training_folder(tmp_path / "begun", "cpu", restart=False):
+        assert trained_register(tmp_path) == []
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(warned) == 1
+    assert "other is left out" in warned[0]
