@@ -134,14 +134,16 @@ class _MetricTraining(Training[Any, ExampleLoss]):
         watch: Callable[[Progress], None] | None,
     ) -> None:
         self.config = config
+        # Before any text is encoded, which may take half an hour.
+        first = _first_stage(output.parent / config.start) if config.start else None
         self.learned: LearnedMetric = learned_get(config.metric)
         splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
         self.prepared: Prepared = self.learned.prepare(config, splits, str(device))
         self.n_dialogues = splits.n_dialogues
         torch.manual_seed(derive_seed(config.seed, "weights"))
         network = self.learned.network(config, self.prepared)
-        if config.start:
-            _take_over(network, output.parent / config.start)
+        if first is not None:
+            _take_over(network, first)
         network.to(device).train()
         optimiser = config.optimiser
         per_epoch = self.prepared.train.n_batches(optimiser.batch_size)
@@ -306,10 +308,17 @@ class ExampleWindow:
         return values
 
 
-def _take_over(network: nn.Module, folder: Path) -> None:
+def _first_stage(folder: Path) -> Checkpoint:
     try:
-        n = weights_take_over(network, checkpoint_read(folder))
+        return checkpoint_read(folder)
+    except CheckpointError as error:
+        raise ValuesError(f"start: {error}; train that one first") from error
+
+
+def _take_over(network: nn.Module, first: Checkpoint) -> None:
+    try:
+        n = weights_take_over(network, first)
     except CheckpointError as error:
         raise ValuesError(f"start: {error}; train that one first") from error
     if not n:
-        raise ValuesError(f"start: {folder} has no weight of the name and shape of one here")
+        raise ValuesError(f"start: {first.folder} has no weight of the name and shape of one here")

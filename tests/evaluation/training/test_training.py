@@ -12,6 +12,7 @@ from chatbots.checkpoints import WEIGHTS, CheckpointError
 from chatbots.outside import ValuesError
 from chatbots.training.logs import log_read
 from chatbots.training.state import StateError
+from evaluation.training import loop
 from evaluation.training.checkpoint import checkpoint_missing, checkpoint_read
 from evaluation.training.config import config_check
 from evaluation.training.loop import restored, train
@@ -78,11 +79,14 @@ def test_a_killed_training_ends_with_the_same_bits(data: Path, tmp_path: Path) -
         train(config(data, optimiser={"lr": 0.1}), tmp_path / "killed")
 
 
-def test_a_training_starts_from_another_one(data: Path, tmp_path: Path) -> None:
+def test_a_training_starts_from_another_one(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = train(config(data, name="first"), tmp_path / "first")
     stopped = {"optimiser": {"lr": 1e-9, "max_batches": 1}}
     second = train(config(data, start="first", seed=1, **stopped), tmp_path / "second")
     torch.testing.assert_close(weights(second.checkpoint), weights(first.checkpoint))
+    monkeypatch.setattr(loop, "dialogues_read", lambda _: pytest.fail("it reads the text first"))
     with pytest.raises(ValuesError, match="train that one first"):
         train(config(data, start="nothing", **stopped), tmp_path / "third")
 
