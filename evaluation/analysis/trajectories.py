@@ -32,6 +32,9 @@ MOST_BY_TRAIT = 5000
 MOST_LEVELS = 3
 """So many levels of a trait are drawn beside each other."""
 
+FEWEST_PEOPLE = 50
+"""With 10 and 20 people 90 % intervals of differences held in 85 to 91 % of simulated studies, least of rare things; with 50 in 91 and more."""
+
 Kind = Literal["best-worst", "by-trait"]
 Rows = Mapping[str, Sequence[float | None]]
 """Values by exchange, by conversation."""
@@ -135,11 +138,24 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrajectoryResult:
-    """The courses of some measures in some groups of conversations, at one interval level."""
+    """The courses of some measures in some groups of conversations, at one interval level.
+
+    Attributes:
+        n_people: who had these conversations, everybody unknown another one; None where nothing was compared.
+    """
 
     grouping: Grouping
     measures: tuple[Measure, ...]
     level: float = LEVEL
+    n_people: int | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether intervals of differences hold a little less than they say, for so few people had the conversations."""
+        told = any(
+            one.contrast is not None and one.contrast.low is not None for one in self.measures
+        )
+        return told and self.n_people is not None and self.n_people < FEWEST_PEOPLE
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; undefined is None."""
@@ -153,6 +169,7 @@ class TrajectoryResult:
             "highest_worst": grouping.highest_worst,
             "reason": grouping.reason.to_json() if grouping.reason else None,
             "level": self.level,
+            "n_people": self.n_people,
             "measures": {
                 measure.name: {
                     "courses": {
@@ -180,6 +197,10 @@ class TrajectoryResult:
                     f"  {measure.name:36} {figure(found.first)} − {figure(found.second)} = "
                     f"{figure(found.difference)} {span(found.low, found.high)}, Holm {probability(found.p_holm)}"
                 )
+        if self.is_small:
+            lines.append(
+                f"  {self.n_people} people: with fewer than {FEWEST_PEOPLE} intervals of differences hold less, in 85 to 91 % of 90"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -275,6 +296,7 @@ def trajectories(
     return TrajectoryResult(
         grouping,
         tuple(_corrected(measure, p) for measure, p in zip(made, corrected, strict=True)),
+        n_people=len(set(rater_codes([(people or {}).get(pk) for pk in grouping.conversations]))),
     )
 
 

@@ -40,9 +40,22 @@ def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
     assert (found.low, found.high, found.p) == pytest.approx(
         (ends.low, ends.high, expected.pvalue), rel=1e-6
     )
-    alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p")).measures[0].contrast
-    assert alone is not None
-    assert (alone.low, alone.p) == (None, None)
+    alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p"))
+    contrast = alone.measures[0].contrast
+    assert contrast is not None
+    assert (contrast.low, contrast.p, alone.n_people, alone.is_small) == (None, None, 1, False)
+
+
+def test_few_people_are_said_to_make_intervals_that_hold_less() -> None:
+    few = trajectories(GROUPS, VALUES, ["m"], {name: f"p{k % 6}" for k, name in enumerate(NAMES)})
+    assert (few.n_people, few.is_small, few.to_json()["n_people"]) == (6, True, 6)
+    assert "6 people: with fewer than 50" in few.summary()
+    names = [f"c{k}" for k in range(60)]
+    groups = (Group("x", tuple(names[:30])), Group("y", tuple(names[30:])))
+    values = {"m": {name: [float(k % 7)] for k, name in enumerate(names)}}
+    many = trajectories(Grouping("by-trait", groups, trait="t"), values, ["m"])
+    assert (many.n_people, many.is_small) == (60, False)
+    assert "people" not in many.summary()
 
 
 @pytest.mark.parametrize("design", ["halves, 60 people", "kinds, 10 people, 4 each"])
