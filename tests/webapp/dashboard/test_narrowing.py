@@ -35,13 +35,19 @@ def reader(client: Client) -> Client:
     return client
 
 
-@pytest.fixture
-def study() -> Study:
-    """Return a study of six rated chats."""
+@pytest.fixture(scope="module")
+def rated_chats(rows_of_file: None) -> int:
+    """Make a study of six rated chats; return its primary key."""
     study = make_study("n")
     for quality in (1, 2, 3, 4, 5, 6):
         make_rating(make_conversation(study, n_exchanges=3), quality=quality)
-    return study
+    return study.pk
+
+
+@pytest.fixture
+def study(rated_chats: int, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=rated_chats)
 
 
 def sent(line: str, numbers: Numbers, changed: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,16 +87,22 @@ def measure(study: Study) -> None:
         MetricResult.objects.bulk_create(rows)
 
 
-@pytest.fixture
-def study(db: Any, tmp_path: Path) -> Study:
-    """Make the study, imported and measured."""
-    path = tmp_path / "records.jsonl"
+@pytest.fixture(scope="module")
+def analysed(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Make the study, imported and measured; return its primary key."""
+    path = tmp_path_factory.mktemp("analysed") / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records()))
     import_conversations(path, study_key="analysed", scale=(1, 7))
     made = Study.objects.get(key="analysed")
     measure(made)
     bot_columns_store(study=made, columns=bot_columns_read(TABLE, list(BOTS), "bots.csv"))
-    return made
+    return made.pk
+
+
+@pytest.fixture
+def study(analysed: int, db: Any) -> Study:
+    """Return the study of the file, read anew."""
+    return Study.objects.get(pk=analysed)
 
 
 @pytest.fixture

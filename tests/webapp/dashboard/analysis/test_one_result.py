@@ -170,7 +170,7 @@ def test_every_page_tells_the_numbers_of_the_command(
         read(staff, "study_statistics"),
         read(staff, "study_statistics_part", "models"),
     )
-    matrices = read(staff, "study_statistics_part", "correlations")
+    correlations = read(staff, "study_statistics_part", "correlations")
     hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
 
     # Raters: people who are named, on every page alike.
@@ -253,10 +253,10 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert f"Hybrid metric on self-play chance passes {chance} {on_selfplay} " in hybrid
 
     # The same r stands in the matrix over bots.
-    rows = matrix(study, "bots-dimensions")
+    rows = matrices(study)["bots-dimensions"]
     assert rows["Hybrid metric (rated chats)", "Quality"] == r
     assert rows["Hybrid metric (self-play)", "Quality"] == on_selfplay
-    assert "Rows of the hybrid metric are those of fit" in matrices
+    assert "Rows of the hybrid metric are those of fit" in correlations
 
 
 def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_notebook(
@@ -336,11 +336,14 @@ def test_which_bots_carry_a_fit_is_told_alike(staff: Client, study: Study, tmp_p
         assert carrying["conversations"][0]["conversation"] in page
 
 
-def matrix(study: Study, id: str) -> dict[tuple[str, str], str]:
+def matrices(study: Study) -> dict[str, dict[tuple[str, str], str]]:
+    """Return what each matrix of the study says of a row and a column."""
     data = study_data(study)
     assert data is not None
-    figures = {figure.id: figure for figure in section_of(data, "correlations").figures}
-    return {(row[0].text, row[1].text): row[2].text for row in figures[id].table.rows}
+    return {
+        figure.id: {(row[0].text, row[1].text): row[2].text for row in figure.table.rows}
+        for figure in section_of(data, "correlations").figures
+    }
 
 
 def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
@@ -350,6 +353,8 @@ def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
     view = hybrid_view(result, study_bots(study), lambda bot: "", {"fluency": "Fluency"})
     dimensions = {table.id: table.table for table in view.tables}["hybrid-dimensions"]
     table = {row[0].text: [cell.text for cell in row] for row in dimensions.rows}
+    shown_in = matrices(study)
+    rows = shown_in["bots-dimensions"]
     for key, title in (("quality", "Quality"), ("fluency", "Fluency")):
         over_bots = result["dimensions"][key]
         chats = result["dimensions_conversation_level"][key]
@@ -358,18 +363,17 @@ def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
             share(over_bots["predicted_selfplay"]["pearson"]["r"]),
             share(chats["spearman"]["r"]),
         ]
-        rows = matrix(study, "bots-dimensions")
         assert [
             rows["Hybrid metric (rated chats)", title],
             rows["Hybrid metric (self-play)", title],
-            matrix(study, "metrics-dimensions")["Hybrid metric, bot left out", title],
+            shown_in["metrics-dimensions"]["Hybrid metric, bot left out", title],
         ] == shown
         assert [table[title][1], table[title][3], table[title][5]] == shown
 
 
 def test_what_is_the_same_in_self_play_is_counted_once(study: Study, run: SelfPlayRun) -> None:
     fit("--run", str(run.pk))
-    names = [row for row, column in matrix(study, "bots-dimensions") if column == "Quality"]
+    names = [row for row, column in matrices(study)["bots-dimensions"] if column == "Quality"]
     assert names.count("Words (self-play)") == 1
     assert not [name for name in names if "participant" in name and "self-play" in name]
     # With people they are two things.
@@ -428,7 +432,7 @@ def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
     assert f"with an intercept for each fold, as in the paper, r is {r} (" in hybrid
     assert f"With one intercept for all folds r is {common} " in hybrid
     assert "r over 7 bots, an intercept for each fold" in told
-    assert matrix(study, "bots-dimensions")["Hybrid metric (rated chats)", "Quality"] == r
+    assert matrices(study)["bots-dimensions"]["Hybrid metric (rated chats)", "Quality"] == r
 
 
 def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study) -> None:
@@ -445,7 +449,7 @@ def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study)
     result = fit()
     assert sorted(result["target"].split(",")) == ["charm", "fluency"]
     assert HybridFit.objects.order_by("-pk")[0].request["targets"] == result["target"].split(",")
-    rows = matrix(study, "bots-dimensions")
+    rows = matrices(study)["bots-dimensions"]
     assert rows["Hybrid metric (rated chats)", "Mean of all dimensions"] == share(
         result["bot_level"]["pearson"]["r"]
     )
