@@ -20,6 +20,9 @@ from pathlib import Path
 import pytest
 from asgiref.sync import SyncToAsync
 from django.db import connection, connections, transaction
+from django.template.base import Template
+from django.template.context import Context
+from django.test.signals import template_rendered
 from pytest_django import DjangoDbBlocker
 
 from chatbots.devices import batches_made_exact
@@ -109,6 +112,21 @@ def vector_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 @pytest.fixture(autouse=True)
 def _vector_cache_used(vector_cache: Path) -> None:
     cache_folder_set(vector_cache)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _whole_pages_are_told(django_test_environment: None) -> None:
+    """Have a test's client keep the context of each page, and of nothing within it.
+
+    Django keeps a copy for each part that a page includes and for each field of its forms: a tenth of what pages cost.
+    """
+
+    def rendered(self: Template, context: Context) -> str:
+        if context.template is self and not str(self.name).startswith("django/forms/"):
+            template_rendered.send(sender=self, template=self, context=context)
+        return self.nodelist.render(context)
+
+    Template._render = rendered
 
 
 @pytest.fixture(scope="session", autouse=True)
