@@ -88,7 +88,9 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   webapp/api/test_contract.py webapp/plugins/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
   webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py \
   webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \
-  webapp/test_command_line.py webapp/core/test_log_files.py webapp/runs/test_fits.py webapp/runs/test_devices.py)
+  webapp/test_command_line.py webapp/core/test_log_files.py webapp/runs/test_fits.py webapp/runs/test_devices.py \
+  webapp/runs/test_train_metric.py webapp/transfer/test_package_loaders.py webapp/dashboard/test_board_picture.py \
+  webapp/dashboard/analysis/test_powered.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.

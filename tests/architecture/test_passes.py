@@ -37,6 +37,8 @@ SAME_VIEWS = {
         "webapp/dashboard/test_pages.py",
         "webapp/dashboard/test_thin_studies.py",
     ),
+    # Drawings of what the page of the comparison says.
+    "webapp/dashboard/test_board_picture.py": ("webapp/dashboard/test_compare.py",),
     # Whatever is sent to the API's routes gets an answer that its description allows.
     "webapp/api/test_contract.py": ("webapp/api/test_api.py",),
 }
@@ -54,6 +56,15 @@ ELSEWHERE = {
     ),
     # How jobs are planned, done, killed and gone on with; here a model is trained meanwhile.
     "webapp/runs/test_training.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_worker.py"),
+    # A job of the kind that trains a metric, and files; what jobs do with a database is asked there.
+    "webapp/runs/test_train_metric.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_kinds.py"),
+    # What is fitted and predicted is stored and read there; here three readers tell one number of it.
+    "webapp/dashboard/analysis/test_powered.py": (
+        "webapp/dashboard/analysis/test_sections.py",
+        "webapp/dashboard/analysis/test_report.py",
+    ),
+    # Programs that read a package's files; its bytes are asked of both.
+    "webapp/transfer/test_package_loaders.py": ("webapp/transfer/test_package.py",),
     # Reading a package back asks no database, and writing one is asked of both.
     "webapp/transfer/test_package_reading.py": (
         "webapp/transfer/test_package.py",
