@@ -369,9 +369,8 @@ def _gain(
         _without(one, of.best, here, method) / n
         for one, of, here in zip(sets, found, predicted, strict=True)
     ]
-    half = max(
-        float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * spread, jackknife_half(without, _LEVEL) or 0.0
-    )
+    reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
+    half = max(reach, float(jackknife_half(without, _LEVEL) or 0.0))
     return Gain(
         float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0)
     )

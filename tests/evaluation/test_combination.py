@@ -1,5 +1,7 @@
 """A combination of metrics: what is learned where, against brute force, and when it may be called better."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -147,6 +149,7 @@ def test_files_are_scored_and_their_data_sets_combined(tmp_path):
     assert list(found["sets"]) == ["one", "two", "three"]
     assert found["sets"]["one"]["n"] == 5
     assert set(found["pearson"]) == {"combined", "best", "gain", "ci95", "claimed"}
+    assert json.loads(json.dumps(found)) == found  # nothing that a file would keep as words
 
 
 def test_the_interval_of_a_gain_holds():

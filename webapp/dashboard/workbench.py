@@ -276,10 +276,10 @@ def examples(
 def orders(numbers: Numbers) -> list[tuple[str, str]]:
     """Return the orders that a reader may choose, each as `sort:` has it and its name."""
     found = [("newest", _("newest first")), ("oldest", _("oldest first"))]
+    rising, falling = _("{title}, lowest first"), _("{title}, highest first")
     for number in numbers.measured():
-        words = {"title": number.title}
-        found.append((number.name, _("{title}, lowest first").format(**words)))
-        found.append((f"-{number.name}", _("{title}, highest first").format(**words)))
+        found.append((number.name, rising.format(title=number.title)))
+        found.append((f"-{number.name}", falling.format(title=number.title)))
     return found
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.webapp.dashboard.analysis.conftest import data, study
+from tests.webapp.dashboard.analysis.conftest import data, study_make
 from tests.webapp.dashboard.conftest import staff
 from webapp.results import stored
+from webapp.studies.models import Study
 
-__all__ = ["data", "staff", "study"]
+__all__ = ["data", "staff"]
+
+
+@pytest.fixture
+def study(db: Any, tmp_path: Path) -> Study:
+    """Make the study of the analysis for one test, which may change it."""
+    return study_make(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django import template
 from django.utils.formats import date_format
@@ -12,6 +14,7 @@ from evaluation.plots.lettering import plain
 from evaluation.plots.svg import el
 from evaluation.printing import figure
 from webapp.dashboard.board import Choice
+from webapp.dashboard.narrowing import Range
 from webapp.dashboard.plots.tracks import printed
 from webapp.dashboard.workbench import Workbench
 from webapp.reading.fields import Number
@@ -19,6 +22,8 @@ from webapp.reading.models import SavedSearch
 from webapp.reading.spread import Spread
 
 register = template.Library()
+
+_SELECTED, _CHECKED = Markup(" selected"), Markup(" checked")
 
 
 @register.simple_tag
@@ -78,6 +83,46 @@ def spread_bars(spread: Spread) -> Markup:
         if (height := max(40 * bar.n / highest, 1.5) if bar.n else 0)
     ]
     return Markup("").join(drawn)
+
+
+# A study has some hundred numbers, each of them in several lists: a template would take ten times as long to write these.
+
+
+@register.simple_tag
+def select_options(options: Iterable[tuple[str, Any]], chosen: str) -> Markup:
+    """Write values and their titles as the options of a select."""
+    return Markup("").join(
+        Markup('<option value="{}"{}>{}</option>').format(
+            value, _SELECTED if value == chosen else "", title
+        )
+        for value, title in options
+    )
+
+
+@register.simple_tag
+def range_options(ranges: Iterable[Range], shown: Range) -> Markup:
+    """Write numbers as the options of a select, each with the range that the line asks for."""
+    written = Markup('<option value="{}" data-low="{}" data-high="{}"{}>{}</option>')
+    return Markup("").join(
+        written.format(
+            one.number.name,
+            one.low,
+            one.high,
+            _SELECTED if one.number == shown.number else "",
+            one.number.title,
+        )
+        for one in ranges
+    )
+
+
+@register.simple_tag
+def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
+    """Write numbers as boxes to tick, and which are ticked."""
+    written = Markup('<label><input type="checkbox" name="columns" value="{}"{}> {}</label>')
+    return Markup("").join(
+        written.format(number.name, _CHECKED if is_shown else "", number.title)
+        for number, is_shown in columns
+    )
 
 
 @register.simple_tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,21 @@ def measure(study: Study) -> None:
         MetricResult.objects.bulk_create(rows)
 
 
-@pytest.fixture(scope="module")
-def analysed(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Make the study, imported and measured; return its primary key."""
-    path = tmp_path_factory.mktemp("analysed") / "records.jsonl"
+def study_make(folder: Path) -> Study:
+    """Make the study, imported by way of a file in the folder, and measured."""
+    path = folder / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records()))
     import_conversations(path, study_key="analysed", scale=(1, 7))
     made = Study.objects.get(key="analysed")
     measure(made)
     bot_columns_store(study=made, columns=bot_columns_read(TABLE, list(BOTS), "bots.csv"))
-    return made.pk
+    return made
+
+
+@pytest.fixture(scope="module")
+def analysed(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Make the study once for the file; return its primary key."""
+    return study_make(tmp_path_factory.mktemp("analysed")).pk
 
 
 @pytest.fixture

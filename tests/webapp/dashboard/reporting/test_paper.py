@@ -18,7 +18,7 @@ from evaluation.published.ghandeharioun2019 import (
     paper_bots,
     published,
 )
-from tests.webapp.dashboard.analysis.conftest import study  # noqa: F401
+from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.dashboard.report_files import report_ask, report_newest, report_read
 from webapp.dashboard.reporting.paper import _r
 from webapp.runs.engine import job_do

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
-from tests.webapp.dashboard.analysis.conftest import study  # noqa: F401
 from tests.webapp.dashboard.reporting.test_changes import document
+from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
 from webapp.core.redaction import redact_tokens
 from webapp.core.rights import Right
