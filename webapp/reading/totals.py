@@ -94,8 +94,13 @@ def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
     rated = Figure.objects.filter(
         series__kind=Series.Kind.COUNT, series__name="ratings", study=study
     ).values("conversation")
-    rows = Conversation.objects.filter(among, pk__in=rated).order_by().values_list("bot")
-    by_version = dict(rows.annotate(Count("pk")))  # in numbers, which are sooner grouped than names
+    return conversations_by_bot(Conversation.objects.filter(among, pk__in=rated))
+
+
+def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
+    """Return by bot how many of these conversations it had."""
+    # By version, a number, for names are slow to tell apart.
+    by_version = dict(rows.order_by().values_list("bot").annotate(Count("pk")))
     found: Counter[str] = Counter()
     for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
         found[bot] += by_version[version]

@@ -5,7 +5,6 @@ Reads only, a constant number of queries however many conversations there are.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from django.db.models import Count, QuerySet
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import Interval
-from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.ratings.bots import MODEL, NO_MODEL, BotInfo, study_bots
 from webapp.ratings.models import Rating
@@ -28,6 +26,7 @@ from webapp.ratings.selectors import (
     study_ratings,
     study_whole,
 )
+from webapp.reading.totals import conversations_by_bot
 from webapp.reading.votes import replies_of_bots
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import judges_items
@@ -136,12 +135,7 @@ def _counts(
     if judges_items(study):
         of_models = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in of_models}
-    # By version, a number, for names are slow to tell apart.
-    by_version = dict(conversations.order_by().values_list("bot").annotate(Count("pk")))
-    found: Counter[str] = Counter()
-    for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
-        found[bot] += by_version[version]
-    return dict(found)
+    return conversations_by_bot(conversations)
 
 
 def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, str, int]:
