@@ -23,12 +23,19 @@ from webapp.studies.models import Study
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
-@pytest.fixture
-def study() -> Study:
+@pytest.fixture(scope="module")
+def shop(rows_of_file: None) -> int:
+    """Make a study of three rated conversations; return its primary key."""
     study = make_study("shop")
     for quality in (2, 5, 6):
         make_rating(make_conversation(study, n_exchanges=3), quality=quality)
-    return study
+    return study.pk
+
+
+@pytest.fixture
+def study(shop: int, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=shop)
 
 
 def server(*rights: Right) -> Server:

@@ -21,16 +21,22 @@ from webapp.transfer.exporters.base import exporters
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
 
-@pytest.fixture
-def study() -> Study:
-    """Make a study of four rated conversations, of which two speak of tomatoes."""
+@pytest.fixture(scope="module")
+def shop(rows_of_file: None) -> int:
+    """Make a study of four rated conversations, of which two speak of tomatoes; return its primary key."""
     study = make_study("shop")
     for number, quality in enumerate((2, 6, 3, 7)):
         chat = make_conversation(study, n_exchanges=3, entry_nonce=f"n{number}")
         if number < 2:
             exchange(chat, "I like tomatoes", "Do you cook?")
         make_rating(chat, quality=quality)
-    return study
+    return study.pk
+
+
+@pytest.fixture
+def study(shop: int, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=shop)
 
 
 def exported(path: Path, what: str, line: str, **source: Any) -> bytes:

@@ -45,9 +45,15 @@ def rate_some(study: Study, n: int, offset: int = 0) -> None:
         make_rating(conversation, quality=1 + (i + offset) % 7, fluency=3 + i % 3)
 
 
-@pytest.fixture
-def rated(db: Any) -> Study:
-    """Make a study of two bots with eight rated conversations."""
+@pytest.fixture(scope="module")
+def rated_of_file(rows_of_file: None) -> int:
+    """Make a study of two bots with eight rated conversations once for the file; return its primary key."""
     study = make_study("rated")
     rate_some(study, 8)
-    return study
+    return study.pk
+
+
+@pytest.fixture
+def rated(rated_of_file: int, db: Any) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=rated_of_file)

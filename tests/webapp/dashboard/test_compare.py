@@ -64,10 +64,16 @@ def study_of(path: Path, levels: dict[str, float], key: str = "c", n: int = 15) 
     return Study.objects.get(key=key)
 
 
+@pytest.fixture(scope="module")
+def four_bots(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Make a study of four bots, the first two alike; return its primary key."""
+    return study_of(tmp_path_factory.mktemp("four"), LEVELS).pk
+
+
 @pytest.fixture
-def compared(db: None, tmp_path: Path) -> Study:
-    """Make a study of four bots, the first two alike."""
-    return study_of(tmp_path, LEVELS)
+def compared(four_bots: int, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=four_bots)
 
 
 def address(study: Study, query: str = "") -> str:

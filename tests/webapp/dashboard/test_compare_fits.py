@@ -53,10 +53,16 @@ def cells_of(page: object, name: str = "table") -> list[dict[str, str]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def four_bots(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Make a study of four bots, the first two alike; return its primary key."""
+    return study_of(tmp_path_factory.mktemp("four"), LEVELS).pk
+
+
 @pytest.fixture
-def study(db: None, tmp_path: Path) -> Study:
-    """Make a study of four bots."""
-    return study_of(tmp_path, LEVELS)
+def study(four_bots: int, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=four_bots)
 
 
 def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(

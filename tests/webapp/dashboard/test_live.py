@@ -325,8 +325,10 @@ def test_items_are_settled_by_the_contexts_that_both_answered(staff: Client) -> 
 
 
 def test_asking_again_costs_little_and_says_when_nothing_changed(
-    staff: Client, rated: Study, django_assert_max_num_queries: Any
+    staff: Client, django_assert_max_num_queries: Any
 ) -> None:
+    rated = make_study("rated")
+    rate_some(rated, 8)
     first = staff.get(address(rated, "study_live_now"))
     digest = first["ETag"]
     again = staff.get(address(rated, "study_live_now"), headers={"if-none-match": digest})
