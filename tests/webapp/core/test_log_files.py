@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,20 +93,13 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_and_the_web_process_write_to_one_file(tmp_path: Path, vector_cache: Path) -> None:
     file = tmp_path / "logs" / "confab.log"
-    worker = [sys.executable, "-m", "celery", "--app", "webapp.celery", "worker"]
-    worker += ["--queues", "gpu,default", "--concurrency", "1", "--loglevel", "INFO"]
     log = {"CONFAB_LOG_FILE": str(file)}
     for server in start_confab(tmp_path, vector_cache, log, with_demo=False):
         server.add_study("empty", ["eliza"])
-        process = subprocess.Popen(worker, cwd=ROOT, env=server.env, start_new_session=True)
-        try:
-            wait_for(
-                lambda: file.exists() and "celery@" in file.read_text(), "the worker's lines", 120
-            )
-            server.manage("compute_metrics", "--study", "empty", "--metrics", "words", "--inline")
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
+        server.start_worker()
+        wait_for(lambda: file.exists() and "worker@" in file.read_text(), "the worker's lines", 120)
+        server.manage("compute_metrics", "--study", "empty", "--metrics", "words", "--inline")
+        server.kill("worker", signal.SIGTERM)
     lines = file.read_text().splitlines()
     assert any(" ready." in line for line in lines)
     assert all(re.match(r"\d{4}-\d\d-\d\d", line) for line in lines if not line.startswith(" "))
