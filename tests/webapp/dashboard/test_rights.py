@@ -129,9 +129,17 @@ def browser(*rights: Right) -> Client:
 
 @pytest.fixture
 def browsers() -> dict[str, tuple[set[Right], Client]]:
-    """Return browsers of staff: with reading alone, reading and one right, one right alone, all, and none."""
-    alone = [frozenset({right}) for right in Right]
-    sets = {*alone, *(one | {Right.READ} for one in alone), frozenset(), frozenset(Right)}
+    """Return browsers of staff: with reading alone, reading and one right, every right but reading, all, and none.
+
+    Whatever one right without reading would open, every right without reading opens.
+    """
+    every = frozenset(Right)
+    sets = {
+        *(frozenset({Right.READ, one}) for one in Right),
+        every - {Right.READ},
+        every,
+        frozenset(),
+    }
     return {"-".join(sorted(rights)): (set(rights), browser(*sorted(rights))) for rights in sets}
 
 
