@@ -41,7 +41,7 @@ from tests.evaluation.stats import simulated_means, test_gls, test_sequential
 from tests.validation import simulated
 
 LEVEL = 0.90
-N_STUDIES = {"quick": 100, "full": 1_500}
+N_STUDIES = {"quick": 40, "full": 1_500}
 LEVELS = (0.90, 0.95)
 RATERS = (3, 5, 8, 12, 20, 40)
 BOTS = (4, 6, 8, 12, 20)

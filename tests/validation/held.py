@@ -21,7 +21,7 @@ from tests.evaluation.stats import simulated_courses
 from tests.evaluation.stats.simulated_models import Held
 from tests.validation.coverage import told
 
-N_STUDIES = {"quick": 20, "full": 600}
+N_STUDIES = {"quick": 10, "full": 600}
 
 
 def courses(n: int) -> Iterator[str]:

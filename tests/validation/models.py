@@ -25,7 +25,7 @@ from tests.evaluation.stats.simulated_models import (
     once,
 )
 
-N_STUDIES = {"quick": 30, "full": 800}
+N_STUDIES = {"quick": 15, "full": 800}
 RATERS = {"quick": (8,), "full": (8, 16, 40)}
 
 

@@ -44,11 +44,11 @@ from tests.validation.values import (
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "interactive"
 QUICK_PER_BOT = 30
-SIZES = {"quick": ((15,), 3), "full": ((60, 30), 10)}
+SIZES = {"quick": ((15,), 2), "full": ((60, 30), 10)}
 """Conversations a bot of the subsamples, and how many of each size."""
-N_PERMUTED = {"quick": 6, "full": 60}
+N_PERMUTED = {"quick": 3, "full": 60}
 """Fits to ratings that were dealt out to other bots."""
-N_SIMULATED = {"quick": 1_000, "full": 40_000}
+N_SIMULATED = {"quick": 300, "full": 40_000}
 
 
 @dataclass(frozen=True)
