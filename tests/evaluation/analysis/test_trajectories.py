@@ -43,19 +43,37 @@ def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
     alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p"))
     contrast = alone.measures[0].contrast
     assert contrast is not None
-    assert (contrast.low, contrast.p, alone.n_people, alone.is_small) == (None, None, 1, False)
+    assert (contrast.low, contrast.p, alone.n_people) == (None, None, 1)
 
 
-def test_few_people_are_said_to_make_intervals_that_hold_less() -> None:
-    few = trajectories(GROUPS, VALUES, ["m"], {name: f"p{k % 6}" for k, name in enumerate(NAMES)})
-    assert (few.n_people, few.is_small, few.to_json()["n_people"]) == (6, True, 6)
-    assert "6 people: with fewer than 50" in few.summary()
-    names = [f"c{k}" for k in range(60)]
-    groups = (Group("x", tuple(names[:30])), Group("y", tuple(names[30:])))
-    values = {"m": {name: [float(k % 7)] for k, name in enumerate(names)}}
-    many = trajectories(Grouping("by-trait", groups, trait="t"), values, ["m"])
-    assert (many.n_people, many.is_small) == (60, False)
-    assert "people" not in many.summary()
+def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None:
+    """Two shares of different people: Newcombe's hybrid score interval (1998, method 10), of Wilson's with t in place of z."""
+    groups = (Group("x", tuple(NAMES[:5])), Group("y", tuple(NAMES[5:])))
+    laughs = dict(zip(NAMES, [1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1], strict=True))
+    values = {"m": {name: [float(value)] for name, value in laughs.items()}}
+    scales = {"m": (0.0, 1.0)}
+    told = trajectories(
+        Grouping("by-trait", groups, trait="t"), values, ["m"], scales=scales, people=None
+    )
+    found = told.measures[0].contrast
+    assert found is not None
+    assert told.n_people == 12
+    ends = []
+    for names in (NAMES[:5], NAMES[5:]):
+        share, n = np.mean([laughs[name] for name in names]), len(names)
+        z = stats.t.ppf(0.95, n - 1)
+        effective = n - 1  # a variance of share (1 − share) / (n − 1)
+        middle = (share + z**2 / effective / 2) / (1 + z**2 / effective)
+        half = z * np.sqrt(share * (1 - share) / effective + z**2 / effective**2 / 4)
+        half /= 1 + z**2 / effective
+        ends.append((share, middle - half, middle + half))
+    (x, low_x, high_x), (y, low_y, high_y) = ends
+    low = x - y - np.hypot(x - low_x, high_y - y)
+    high = x - y + np.hypot(high_x - x, y - low_y)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert low < 0 < high
+    assert found.p is not None
+    assert found.p > 0.1
 
 
 @pytest.mark.parametrize("design", ["halves, 60 people", "kinds, 10 people, 4 each"])

@@ -8,6 +8,7 @@ or those with two kinds of bots, of which everybody may meet both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -60,37 +61,81 @@ DESIGNS: dict[str, tuple[str, int, int]] = {
 """How conversations are grouped, how many people there are and how many conversations each has."""
 
 
-def _drawn(
-    rng: np.random.Generator, how: str, n_people: int, n_each: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (n, turns) of what lies behind a measure, (n,) exchanges, the group, 0 or 1, and the person."""
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """Simulated conversations.
+
+    Attributes:
+        inner: (n, turns) what lies behind a measure.
+        length: (n,) exchanges.
+        score: (n,) conversations below `border` are of the second group.
+        person: (n,) who had it.
+    """
+
+    inner: np.ndarray
+    length: np.ndarray
+    score: np.ndarray
+    border: float
+    person: np.ndarray
+
+
+def _drawn(rng: np.random.Generator, how: str, n_people: int, n_each: int) -> _Study:
+    """Return the conversations of one study."""
     person = np.repeat(np.arange(n_people), n_each)
     n = len(person)
     own, chat = rng.normal(size=n_people)[person], rng.normal(size=n)
     if how == "halves":
         score = 0.4 * own + 0.4 * chat + 0.8 * rng.normal(size=n)
-        group = (score < np.median(score)).astype(int)
-        added = np.zeros(n)
+        border, added = float(np.median(score)), np.zeros(n)
     else:
-        group = (rng.random(n) < 0.75).astype(int)  # a quarter of them of the first kind
-        added = 0.4 * group
+        score, border = (rng.random(n) < 0.25).astype(float), 0.5  # a quarter of the first kind
+        added = 0.4 * (score < border)
     inner = 0.55 * own + 0.45 * chat + added
     values = inner[:, None] + 0.7 * rng.normal(size=(n, N_TURNS))
     length = np.clip(rng.geometric(0.12, size=n) + (own + chat > 0), 1, N_TURNS)
-    return values, length, group, person
+    return _Study(values, length, score, border, person)
+
+
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """A measure in a great many conversations, sorted by score: sums of it up to each of them.
+
+    Attributes:
+        score: (n,)
+        sums, counts: (n, turns) of the measure at every exchange, and of conversations that reach it.
+        means: (n,) sums of conversations' means.
+    """
+
+    score: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+    means: np.ndarray
+
+    def beyond(self, border: float) -> tuple[np.ndarray, float]:
+        """Return the means of both sides of a border by exchange, (2, turns), and the difference of the means of conversations.
+
+        An interval is held to the means of conversations beyond the border that its study has: who rates ten conversations
+        finds other ones best than who rates a thousand.
+        """
+        at, n = int(np.searchsorted(self.score, border)), len(self.score)
+        low = self.sums[at - 1] / self.counts[at - 1]
+        high = (self.sums[-1] - self.sums[at - 1]) / (self.counts[-1] - self.counts[at - 1])
+        gap = (self.means[-1] - self.means[at - 1]) / (n - at) - self.means[at - 1] / at
+        return np.array([high, low]), float(gap)
 
 
 @cache
-def _truth(how: str) -> Mapping[str, tuple[np.ndarray, float]]:
-    """Return by measure the means by group and exchange, (2, turns), and the difference of the means of conversations."""
-    inner, length, group, _person = _drawn(np.random.default_rng(0), how, MANY, 4)
-    there = np.arange(N_TURNS) < length[:, None]
+def _truth(how: str) -> Mapping[str, _Many]:
+    """Return every measure in a great many conversations."""
+    study = _drawn(np.random.default_rng(0), how, MANY, 4)
+    order = np.argsort(study.score)
+    there = (np.arange(N_TURNS) < study.length[:, None])[order]
     found = {}
     for name, (of, _scale) in MEASURES.items():
-        values = np.where(there, of(inner), np.nan)
-        by_turn = np.array([np.nanmean(values[group == g], axis=0) for g in (0, 1)])
-        means = [float(np.nanmean(values[group == g], axis=1).mean()) for g in (0, 1)]
-        found[name] = (by_turn, means[0] - means[1])
+        values = np.where(there, of(study.inner)[order], 0.0)
+        means = values.sum(axis=1) / there.sum(axis=1)
+        parts = (np.cumsum(one, axis=0) for one in (values, there, means))
+        found[name] = _Many(study.score[order], *parts)
     return found
 
 
@@ -101,24 +146,26 @@ def held(design: str, n_studies: int, seed: int = 0) -> dict[str, Held]:
     found: dict[str, Held] = {}
     scales = {name: scale for name, (_of, scale) in MEASURES.items()}
     for _ in range(n_studies):
-        inner, length, group, person = _drawn(rng, how, n_people, n_each)
-        names = [f"c{i}" for i in range(len(group))]
+        study = _drawn(rng, how, n_people, n_each)
+        names = [f"c{i}" for i in range(len(study.person))]
+        group = (study.score < study.border).astype(int)
         groups = tuple(
             Group(label, tuple(names[i] for i in np.flatnonzero(group == g)))
             for g, label in enumerate(("first", "second"))
         )
         values = {
             name: {
-                pk: row[:n].tolist() for pk, row, n in zip(names, of(inner), length, strict=True)
+                pk: row[:n].tolist()
+                for pk, row, n in zip(names, of(study.inner), study.length, strict=True)
             }
             for name, (of, _scale) in MEASURES.items()
         }
-        people = dict(zip(names, (f"p{one}" for one in person), strict=True))
+        people = dict(zip(names, (f"p{one}" for one in study.person), strict=True))
         told = trajectories(
             Grouping("by-trait", groups, trait="kind"), values, list(MEASURES), people, scales
         )
         for measure in told.measures:
-            by_turn, gap = _truth(how)[measure.name]
+            by_turn, gap = _truth(how)[measure.name].beyond(study.border)
             for g, course in enumerate(measure.courses):
                 for turn in AT:
                     if turn < len(course.n) and course.n[turn] >= FEWEST:

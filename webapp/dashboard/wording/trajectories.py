@@ -9,7 +9,6 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.trajectories import (
-    FEWEST_PEOPLE,
     SEED,
     Contrast,
     Grouping,
@@ -58,7 +57,6 @@ def trajectories_section(
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
-        section.missing.extend(_few_people(best_worst))
         section.figures.append(_best_worst_figure(best_worst, panels, headline))
         if grouping.reason:
             section.missing.append(
@@ -79,7 +77,6 @@ def trajectories_section(
     else:
         panels = _panels(by_trait, study_key, point_link)
         section.points.extend(_statements(by_trait, panels))
-        section.missing.extend(_few_people(by_trait))
         section.figures.append(_by_trait_figure(by_trait, panels))
     return section
 
@@ -197,17 +194,6 @@ def _statements(found: TrajectoryResult, panels: list[Panel]) -> list[str]:
         for measure, panel in zip(found.measures, panels, strict=True)
         if measure.contrast is not None
     ]
-
-
-def _few_people(found: TrajectoryResult) -> list[str]:
-    """Return the caution that intervals of differences hold less than they say, where they do."""
-    if not found.is_small:
-        return []
-    told = _(
-        "{people} had these conversations. With fewer than {fewest} the 90 % intervals of differences hold in 85 to 91 % of simulated "
-        "studies, least for rare things such as laughter."
-    )
-    return [told.format(people=counts.people(found.n_people or 0), fewest=FEWEST_PEOPLE)]
 
 
 def _statement(panel: Panel, contrast: Contrast) -> str:
