@@ -246,14 +246,32 @@ class MetricResult(TimeStamped):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "metric"], name="metric_result_unique")
         ]
-        indexes = [
-            models.Index(
-                fields=["conversation"], condition=~models.Q(language=""), name="metric_left_out"
-            )
-        ]
 
     def __str__(self) -> str:
         return f"{self.metric_id} of {self.conversation_id}"
+
+
+class ResultTally(models.Model):
+    """By how much the number of a study's results of a metric's version changed: the sum of `n` is how many there are.
+
+    Only those of finished conversations count. Triggers keep it (`webapp.reading.index`). Rows are added rather than changed, so that
+    jobs at work on one study do not wait for each other; making the index anew leaves one row of each kind.
+    """
+
+    is_derived = True
+
+    # The database does not check it, for a study's rows go before its results, whose deletion adds some.
+    study = models.ForeignKey(
+        Study, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    metric = models.PositiveBigIntegerField(help_text="Key of the metric's version.")
+    language = models.CharField(
+        max_length=20, help_text="As in the results: empty where the metric was computed."
+    )
+    n = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.study_id}, {self.metric}: {self.n:+}"
 
 
 class MetricRun(JobBase):

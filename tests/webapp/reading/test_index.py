@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -18,6 +18,7 @@ from webapp.reading.index import index_make
 from webapp.reading.models import Figure
 from webapp.reading.words import Words, words_within
 from webapp.runs.models import MetricResult, MetricVersion
+from webapp.runs.selectors.metrics import results_by_version
 from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Participant, Study
 
@@ -60,6 +61,21 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
         if one:
             found[chat.pk] = one
     return found
+
+
+def results_tallied() -> dict[tuple[int, int, str], int]:
+    """Return the tally of results: study, version, language and how many."""
+    found: Counter[tuple[int, int, str]] = Counter()
+    for study in Study.objects.all():
+        for version, language, n in results_by_version(study=study, run=None):
+            found[study.pk, version, language] = n
+    return dict(found)
+
+
+def results_there() -> dict[tuple[int, int, str], int]:
+    """Return what it should hold, counted from the data."""
+    rows = MetricResult.objects.filter(conversation__state="completed")
+    return dict(Counter(rows.values_list("conversation__study", "metric", "language").order_by()))
 
 
 def found_by(*words: str, exact: bool = False) -> set[uuid.UUID]:
@@ -125,12 +141,33 @@ def measured_again(study: Study) -> None:
     MetricResult.objects.update(values={"made_user": 3})
 
 
+def left_out_now(study: Study) -> None:
+    MetricResult.objects.filter(conversation=of(study, 0)).update(language="de", values={})
+
+
+def withdrawn(study: Study) -> None:
+    Conversation.objects.filter(pk=of(study, 0).pk).update(state="withdrawn")
+
+
+def withdrawn_and_measured(study: Study) -> None:
+    Conversation.objects.filter(study=study).update(state="withdrawn")
+    version = MetricVersion.objects.create(key="k2", name="other", version="1")
+    MetricResult.objects.create(conversation=of(study, 1), metric=version)
+    Conversation.objects.filter(study=study).update(state="completed")
+    MetricResult.objects.create(conversation=of(study, 2), metric=version, language="fr")
+
+
 def results_deleted(_study: Study) -> None:
     MetricResult.objects.all().delete()
 
 
 def conversation_deleted(study: Study) -> None:
     of(study, 2).delete()
+
+
+def study_deleted(study: Study) -> None:
+    study.conversations.all().delete()
+    study.delete()
 
 
 def person_erased(study: Study) -> None:
@@ -151,15 +188,22 @@ def made_anew(_study: Study) -> None:
         rating_changed,
         ratings_deleted,
         measured_again,
+        left_out_now,
+        withdrawn,
+        withdrawn_and_measured,
         results_deleted,
+        study_deleted,
         conversation_deleted,
         person_erased,
         made_anew,
     ],
 )
 def test_numbers_follow_the_data(study: Study, change: Callable[[Study], None]) -> None:
+    Conversation.objects.filter(study=study).update(state="completed")
+    assert set(results_there().values()) == {1}
     change(study)
     assert figures() == counted()
+    assert results_tallied() == results_there()
 
 
 def test_words_are_found_in_turns_and_comments(study: Study) -> None:

@@ -24,6 +24,7 @@ _TABLES = {
     "runs_metricresult",
     "reading_series",
     "reading_figure",
+    "runs_resulttally",
     "reading_conversationwords",
 }
 _PREFIX = "reading_index_"

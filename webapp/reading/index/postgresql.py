@@ -14,6 +14,12 @@ BETWEEN = "xturnoverx"
 MOST_CHARACTERS = 250_000
 """So much of a conversation is searched; a vector must stay below a megabyte."""
 
+_TALLIED = """INSERT INTO runs_resulttally (study_id, metric, language, n)
+        SELECT c.study_id, m.metric_id, m.language, {sign}count(*)
+        FROM {source} m JOIN conversations_conversation c ON c.id = m.conversation_id
+        WHERE c.state = 'completed' AND c.study_id IS NOT NULL
+        GROUP BY c.study_id, m.metric_id, m.language"""
+
 TABLES = (
     r"""
 CREATE OR REPLACE FUNCTION reading_words(said text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -173,12 +179,27 @@ BEGIN
 END $$
 """,
     """
+CREATE OR REPLACE FUNCTION reading_state_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO runs_resulttally (study_id, metric, language, n)
+    SELECT NEW.study_id, m.metric_id, m.language, CASE NEW.state WHEN 'completed' THEN count(*) ELSE -count(*) END
+    FROM runs_metricresult m WHERE m.conversation_id = NEW.id GROUP BY m.metric_id, m.language;
+    RETURN NULL;
+END $$
+""",
+    f"""
 CREATE OR REPLACE FUNCTION reading_metric_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM reading_results_renew((SELECT array_agg(DISTINCT conversation_id) FROM fresh));
     ELSIF TG_OP = 'DELETE' THEN
         PERFORM reading_results_renew((SELECT array_agg(DISTINCT conversation_id) FROM gone));
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        {_TALLIED.format(sign="-", source="gone")};
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {_TALLIED.format(sign="", source="fresh")};
     END IF;
     IF TG_OP <> 'INSERT' THEN
         DELETE FROM reading_figure f USING gone o, reading_series s
@@ -193,7 +214,7 @@ BEGIN
         )
         ON CONFLICT DO NOTHING;
         INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
-        SELECT n.conversation_id, s.id, c.study_id, (v.value #>> '{}')::float8
+        SELECT n.conversation_id, s.id, c.study_id, (v.value #>> '{{}}')::float8
         FROM fresh n
         JOIN conversations_conversation c ON c.id = n.conversation_id
         CROSS JOIN LATERAL jsonb_each(n.values) AS v
@@ -223,6 +244,11 @@ TRIGGERS = {
     )
     for event in ("INSERT", "UPDATE", "DELETE")
 }
+TRIGGERS["reading_index_state_update"] = (
+    "CREATE TRIGGER {name} AFTER UPDATE OF state ON conversations_conversation FOR EACH ROW"
+    " WHEN (NEW.study_id IS NOT NULL AND (OLD.state = 'completed') <> (NEW.state = 'completed'))"
+    " EXECUTE FUNCTION reading_state_changed()"
+)
 TRIGGERS_THERE = """
 SELECT t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE t.tgname LIKE %s AND NOT t.tgisinternal AND pg_table_is_visible(c.oid)
@@ -230,6 +256,8 @@ WHERE t.tgname LIKE %s AND NOT t.tgisinternal AND pg_table_is_visible(c.oid)
 RENEW = (
     "DELETE FROM reading_figure",
     "DELETE FROM reading_conversationwords",
+    "DELETE FROM runs_resulttally",
+    _TALLIED.format(sign="", source="runs_metricresult"),
     """
 SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids), reading_results_renew(part.ids) FROM (
     SELECT array_agg(id) AS ids FROM (

@@ -130,6 +130,30 @@ DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND value
     SELECT id FROM reading_series WHERE kind = 'count' AND name = 'results'
 );"""
 
+
+def _tallied(row: str, sign: str) -> str:
+    """Return the statements that change the tally of results by one; SQLite has one writer, so a row is changed in place."""
+    chat = f"""FROM conversations_conversation c
+WHERE c.id = {row}.conversation_id AND c.state = 'completed' AND c.study_id IS NOT NULL"""
+    same = f"t.metric = {row}.metric_id AND t.language = {row}.language"
+    return f"""
+INSERT INTO runs_resulttally (study_id, metric, language, n)
+SELECT c.study_id, {row}.metric_id, {row}.language, 0 {chat} AND NOT EXISTS (
+    SELECT 1 FROM runs_resulttally t WHERE t.study_id = c.study_id AND {same}
+);
+UPDATE runs_resulttally SET n = n {sign} 1 WHERE id = (
+    SELECT min(t.id) FROM runs_resulttally t WHERE t.study_id = (SELECT c.study_id {chat}) AND {same}
+);"""
+
+
+_STATE_CHANGED = """
+INSERT INTO runs_resulttally (study_id, metric, language, n)
+SELECT NEW.study_id, m.metric_id, m.language, CASE NEW.state WHEN 'completed' THEN count(*) ELSE -count(*) END
+FROM runs_metricresult m
+WHERE m.conversation_id = NEW.id AND NEW.study_id IS NOT NULL
+    AND (OLD.state = 'completed') <> (NEW.state = 'completed')
+GROUP BY m.metric_id, m.language;"""
+
 _TURN, _COMMENT = _WORDS
 _DONE = {
     ("turn", "INSERT"): _words(_TURN[0], "text", "NEW") + _turns("+", "NEW"),
@@ -153,11 +177,22 @@ UPDATE reading_figure SET value = value - (
     + _words(_COMMENT[0], "comment", "NEW")
     + _ratings("NEW"),
     ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
-    ("metric", "INSERT"): _METRIC + _counted("results", "1").replace("{row}", "NEW"),
-    ("metric", 'UPDATE OF "values"'): _METRIC_GONE + _METRIC,
-    ("metric", "DELETE"): _METRIC_GONE + _RESULT_GONE,
+    ("metric", "INSERT"): _METRIC
+    + _counted("results", "1").replace("{row}", "NEW")
+    + _tallied("NEW", "+"),
+    ("metric", 'UPDATE OF "values", language, metric_id'): _METRIC_GONE
+    + _METRIC
+    + _tallied("OLD", "-")
+    + _tallied("NEW", "+"),
+    ("metric", "DELETE"): _METRIC_GONE + _RESULT_GONE + _tallied("OLD", "-"),
+    ("state", "UPDATE OF state"): _STATE_CHANGED,
 }
-_OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult"}
+_OF = {
+    "turn": _TURN[1],
+    "rating": _COMMENT[1],
+    "metric": "runs_metricresult",
+    "state": "conversations_conversation",
+}
 TRIGGERS = {
     f"reading_index_{what}_{event.split()[0].lower()}": (
         f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[what]} BEGIN{done}\nEND"
@@ -175,6 +210,13 @@ def _all(statements: str) -> tuple[str, ...]:
 
 RENEW = (
     "DELETE FROM reading_figure",
+    "DELETE FROM runs_resulttally",
+    """
+INSERT INTO runs_resulttally (study_id, metric, language, n)
+SELECT c.study_id, m.metric_id, m.language, count(*)
+FROM runs_metricresult m JOIN conversations_conversation c ON c.id = m.conversation_id
+WHERE c.state = 'completed' AND c.study_id IS NOT NULL
+GROUP BY c.study_id, m.metric_id, m.language""",
     *(f"INSERT INTO {words} ({words}) VALUES ('rebuild')" for words, _table, _column in _WORDS),
     *_all(
         "".join(_series("count", f"'{name}'", "0") for name in ("turns", "replies", "up", "down"))

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.conf.locale import LANG_INFO
-from django.db.models import Count
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.conversations.models import Conversation
-from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
-from webapp.runs.selectors.metrics import measurable, metrics_all
+from webapp.runs.models import MetricRun, MetricVersion, SelfPlayRun
+from webapp.runs.selectors.metrics import metrics_all, results_by_version
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -87,9 +86,7 @@ def results_counted(
     Returns:
         By the version's key, by language: "" where it was computed, else that for which it does not hold.
     """
-    rows = MetricResult.objects.filter(conversation__in=measurable(study=study, run=run))
-    # By numbers, for names are slow to group.
-    counted = list(rows.order_by().values_list("metric", "language").annotate(Count("pk")))
+    counted = results_by_version(study=study, run=run)
     versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in counted})
     keys = dict(versions.values_list("pk", "key"))
     found: dict[str, Counter[str]] = {}
@@ -110,12 +107,7 @@ def metrics_left_out(
         counted: `results_counted` of it, where that is known already.
     """
     current = {metric.identity.key: metric for metric in metrics_all()}
-    found = counted
-    if found is None:
-        rows = MetricResult.objects.filter(conversation__in=measurable(study=study, run=run))
-        if not rows.exclude(language="").exists():  # soon known, and mostly so
-            return []
-        found = results_counted(study=study, run=run)
+    found = results_counted(study=study, run=run) if counted is None else counted
     return [
         LeftOut(
             metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Sum
 
 from chatbots.registry import UnknownName
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
+from webapp.runs.models import MetricResult, MetricRun, MetricVersion, ResultTally, SelfPlayRun
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -130,6 +130,21 @@ def metrics_lacked(
         pk: tuple(name for name in versions if name not in there.get(pk, ()))
         for pk in conversation_ids
     }
+
+
+def results_by_version(
+    *, study: Study | None, run: SelfPlayRun | None
+) -> list[tuple[int, str, int]]:
+    """Return how many finished conversations of a study or of a run have a result: key of the metric's version, language, number.
+
+    Of a study it is read off the tally, for it may have millions of results.
+    """
+    if study is not None:
+        rows: QuerySet[Any] = ResultTally.objects.filter(study=study)
+        found = rows.order_by().values_list("metric", "language").annotate(Sum("n"))
+        return [row for row in found if row[2]]
+    rows = MetricResult.objects.filter(conversation__in=measurable(study=None, run=run))
+    return list(rows.order_by().values_list("metric", "language").annotate(Count("pk")))
 
 
 def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVersion, bool]]:
