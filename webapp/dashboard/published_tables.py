@@ -48,29 +48,44 @@ def sets_published() -> list[SetPublished]:
 
 
 def _ceilings(one: PublishedSet) -> str:
-    return ", ".join(f"{model} {share(value)}" for model, value in one.ceilings.items())
+    return ", ".join(f"{_in_words(model)} {share(value)}" for model, value in one.ceilings.items())
 
 
 def published_table(rows: Sequence[Published]) -> Table:
-    """Return published figures with intervals by r and n, by the three coefficients."""
-    headers = [Header(_("Metric")), Header(_("Dialogue model")), Header(_("Dimension"))]
-    headers += [Header(title, numeric=True) for title in METHODS.values()]
-    headers += [Header("n", numeric=True), Header(_("Published by")), Header(_("Mind"))]
+    """Return published figures with intervals by r and n, by the three coefficients.
+
+    A column in which all rows say the same, or none says anything, is left out.
+    """
+    has_dimensions = len({row.dimension for row in rows}) > 1
+    methods = [
+        method for method in METHODS if any(row.values.get(method) is not None for row in rows)
+    ]
+    has_notes = any(row.note for row in rows)
+    headers = [Header(_("Metric")), Header(_("Dialogue model"))]
+    headers += [Header(_("Dimension"))] * has_dimensions
+    headers += [Header(METHODS[method], numeric=True) for method in methods]
+    headers += [Header("n", numeric=True), Header(_("Published by"))]
+    headers += [Header(_("Mind"))] * has_notes
     return Table(
         headers,
         [
             [
                 Cell(row.title),
-                Cell(row.system or _("all")),
-                Cell(row.dimension),
-                *(Cell(_with_interval(row, method), raw=_raw(row, method)) for method in METHODS),
+                Cell(_in_words(row.system) or _("all")),
+                *[Cell(row.dimension)] * has_dimensions,
+                *(Cell(_with_interval(row, method), raw=_raw(row, method)) for method in methods),
                 Cell(str(row.n or ""), raw=(row.n,)),
                 Cell(row.place),
-                Cell(row.note),
+                *[Cell(row.note)] * has_notes,
             ]
             for row in rows
         ],
     )
+
+
+def _in_words(model: str) -> str:
+    """Return a dialogue model's name with spaces, at which a narrow column can break it."""
+    return model.replace("_", " ")
 
 
 def _raw(row: Published, method: Method) -> tuple[float | None, ...]:
