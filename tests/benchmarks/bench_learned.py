@@ -10,9 +10,9 @@ How often a text comes again decides most of the gain, so it is told for 1, 4 an
 have 2 to 9). The last line for GRADE: 10,000 different pairs, their minutes, and the memory at the half, at the end and
 at its highest.
 
-    python -m tests.benchmarks.bench_learned [--pairs 540] [--single 60] [--rounds 3] [--many 10000]
+    python -m tests.benchmarks.bench_learned [--pairs 540] [--single 60] [--rounds 3] [--many 10000] [--device cuda]
 
-RADE's network is one of random scores: what its weights are changes no time.
+On a GPU only the clock tells. RADE's network is one of random scores: what its weights are changes no time.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ def forgotten(metric: ReplyMetric) -> None:
         metric._reader.lexicon._near.clear()
 
 
-def alone(metric: ReplyMetric, some: Sequence[ReplyInContext], *, keep: bool) -> None:
+def alone(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str, *, keep: bool) -> None:
     """Score replies one by one."""
     for reply in some:
         if not keep:
             forgotten(metric)
-        item_scores(metric, [reply], Shared())
+        item_scores(metric, [reply], Shared(device))
 
 
-def together(metric: ReplyMetric, some: Sequence[ReplyInContext]) -> None:
+def together(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str) -> None:
     """Score replies in one call."""
     forgotten(metric)
-    item_scores(metric, some, Shared())
+    item_scores(metric, some, Shared(device))
 
 
 def best_rates(
@@ -76,24 +76,32 @@ def best_rates(
     return found
 
 
-def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads: int) -> None:
+def where_told(device: str, n_threads: int) -> str:
+    """Return what a rate by the clock is of."""
+    return f"{n_threads} cores" if device == "cpu" else torch.cuda.get_device_name(device)
+
+
+def compared(
+    metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads: int, device: str
+) -> None:
     """Print the rates of a metric for each number of replies to a context, with so many threads of PyTorch."""
     torch.set_num_threads(n_threads)
     # Threads that wait for each other count as processor time: with several only the clock tells.
-    clock = time.process_time if n_threads == 1 else time.perf_counter
-    where = "of one core's time" if n_threads == 1 else f"by the clock on {n_threads} cores"
-    item_scores(metric, replies(8, seed=9), Shared())
+    by_core = device == "cpu" and n_threads == 1
+    clock = time.process_time if by_core else time.perf_counter
+    where = "of one core's time" if by_core else f"by the clock on {where_told(device, n_threads)}"
+    item_scores(metric, replies(8, seed=9), Shared(device))
     for per_context in PER_CONTEXT:
         some = replies(n, per_context=per_context)
         if metric.needs_reference:
             some = [one._replace(reference=some[k - 1].response) for k, one in enumerate(some)]
         few = some[:: max(1, n // n_single)]
         ways: list[tuple[int, Callable[[], None]]] = [
-            (len(some), lambda some=some: together(metric, some)),
-            (len(few), lambda few=few: alone(metric, few, keep=True)),
+            (len(some), lambda some=some: together(metric, some, device)),
+            (len(few), lambda few=few: alone(metric, few, device, keep=True)),
         ]
         if isinstance(metric, Grade):
-            ways.append((len(few), lambda few=few: alone(metric, few, keep=False)))
+            ways.append((len(few), lambda few=few: alone(metric, few, device, keep=False)))
         batched, single, *cold = best_rates(rounds, ways, clock)
         texts = len({text for one in some for text in (*one.context, one.response)})
         told = f"{metric.name}, {per_context} replies to a context ({texts / n:.2f} texts a pair): "
@@ -103,7 +111,9 @@ def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads:
         print(told, flush=True)
 
 
-def beside_each_other(metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int) -> None:
+def beside_each_other(
+    metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int, device: str
+) -> None:
     """Print the rates of all these metrics of the same replies, as `evaluate_metrics` computes them: texts encoded once."""
     names = ", ".join(metric.name for metric in metrics)
     for per_context in PER_CONTEXT:
@@ -112,25 +122,25 @@ def beside_each_other(metrics: Sequence[ReplyMetric], n: int, n_single: int, rou
         few = some[:: max(1, n // n_single)]
 
         def all_together(some: Sequence[ReplyInContext] = some) -> None:
-            shared = Shared()
+            shared = Shared(device)
             for metric in metrics:
                 forgotten(metric)
                 item_scores(metric, some, shared)
 
         def each_alone(few: Sequence[ReplyInContext] = few) -> None:
             for metric in metrics:
-                alone(metric, few, keep=True)
+                alone(metric, few, device, keep=True)
 
         ways = [(len(some), all_together), (len(few), each_alone)]
         batched, single = best_rates(rounds, ways, time.perf_counter)
         print(
-            f"{names}, {per_context} replies to a context: per second by the clock on {torch.get_num_threads()} cores "
-            f"{batched:.0f} by all of them in batches, {single:.1f} one by one ({batched / single:.1f} times)",
+            f"{names}, {per_context} replies to a context: per second by the clock on "
+            f"{where_told(device, torch.get_num_threads())} {batched:.0f} by all of them in batches, {single:.1f} one by one ({batched / single:.1f} times)",
             flush=True,
         )
 
 
-def many(metric: ReplyMetric, n: int) -> None:
+def many(metric: ReplyMetric, n: int, device: str) -> None:
     """Print how long so many different pairs take, and how much memory they do."""
     process = psutil.Process()
     rng = np.random.default_rng(1)
@@ -139,7 +149,7 @@ def many(metric: ReplyMetric, n: int) -> None:
     ]
     begun, held = time.perf_counter(), []
     for part in (some[: n // 2], some[n // 2 :]):
-        item_scores(metric, part, Shared())
+        item_scores(metric, part, Shared(device))
         held.append(process.memory_info().rss / 1e6)
     minutes = (time.perf_counter() - begun) / 60
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -183,21 +193,22 @@ def main() -> int:
     parser.add_argument("--single", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--many", type=int, default=10_000)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, …")
     options = parser.parse_args()
     grade = metric_get("grade_lite")
     pone = metric_get("pone_lite")
     assert isinstance(grade, ReplyMetric)
     assert isinstance(pone, ReplyMetric)
-    n_cores = torch.get_num_threads()
+    device, n_cores = options.device, torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
         learned = (grade, pone, metric_get("entailment_lite"), rade_lite(Path(folder)))
         assert all(isinstance(metric, ReplyMetric) for metric in learned)
         for metric in learned:
-            for n_threads in sorted({1, n_cores}):
-                compared(metric, options.pairs, options.single, options.rounds, n_threads)  # type: ignore[arg-type]
-        beside_each_other(learned, options.pairs, options.single, options.rounds)  # type: ignore[arg-type]
+            for n_threads in sorted({1, n_cores} if device == "cpu" else {n_cores}):
+                compared(metric, options.pairs, options.single, options.rounds, n_threads, device)  # type: ignore[arg-type]
+        beside_each_other(learned, options.pairs, options.single, options.rounds, device)  # type: ignore[arg-type]
     if options.many:
-        many(grade, options.many)
+        many(grade, options.many, device)
     return 0
 
 
