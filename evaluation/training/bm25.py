@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+from chatbots.imports import import_lock
 
 _WORD = re.compile(r"\w+(?:'\w+)*")
 
@@ -19,9 +23,7 @@ class Bm25:
     """
 
     def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
-        import bm25s
-
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells every index it builds
+        bm25s = _bm25s()
         self._n = len(texts)
         self._index = None
         words = [_words(text) for text in texts]
@@ -42,6 +44,27 @@ class Bm25:
         for row, query in zip(found, queries, strict=True):
             row[:] = np.argsort(-self.scores(query), kind="stable")[:n]
         return found
+
+
+def _bm25s() -> Any:
+    """Return the module bm25s, imported as if JAX were not there.
+
+    It would compute something by JAX at its import, and JAX then takes three quarters of a GPU's memory for itself; what
+    it would use JAX for, the choice of the best, is not asked of it here.
+    """
+    with import_lock:
+        if "bm25s" not in sys.modules:
+            jax = sys.modules.get("jax")
+            sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it then fails
+            try:
+                import bm25s
+            finally:
+                del sys.modules["jax"]
+                if jax is not None:
+                    sys.modules["jax"] = jax
+            logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells every index it builds
+        import bm25s
+    return bm25s
 
 
 def _words(text: str) -> list[str]:
