@@ -229,8 +229,11 @@ def test_a_large_study_waits_for_a_worker(
     page = staff.get(where)
     assertContains(page, "5 of 6 pairs can be told apart.")  # it is there already
     assert "against" not in page.context
+    computing = "The comparison by this question is not there yet"
+    assertContains(staff.get(address(compared, "?by=fluency")), computing)
     job_do(Job.objects.get(kind="results", payload__part="dimensions"))
     assertContains(staff.get(where), "Only quality sets them apart.")
+    assertNotContains(staff.get(address(compared, "?by=fluency")), computing)
 
 
 def test_bars_stand_in_few_lanes() -> None:
