@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from evaluation.plots.lettering import text_width
 
 
@@ -17,15 +19,10 @@ class Box:
     x1: float
     y1: float
 
-    def overlap(self, other: Box) -> float:
-        """Return the shared area, in square pixels."""
-        wide = min(self.x1, other.x1) - max(self.x0, other.x0)
-        high = min(self.y1, other.y1) - max(self.y0, other.y0)
-        return wide * high if wide > 0 and high > 0 else 0.0
-
-    def outside(self, other: Box) -> float:
-        """Return the area of this box that lies outside the other, in square pixels."""
-        return (self.x1 - self.x0) * (self.y1 - self.y0) - self.overlap(other)
+    @property
+    def ends(self) -> tuple[float, float, float, float]:
+        """Its left, upper, right and lower end."""
+        return self.x0, self.y0, self.x1, self.y1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +55,42 @@ def place_labels(
         bounds: where labels may go.
         size: font size in pixels.
     """
-    chosen: list[Label | None] = [None] * len(names)
-    candidates = [
-        list(_around(name, point, size)) for name, point in zip(names, points, strict=True)
+    options = [list(_around(name, point, size)) for name, point in zip(names, points, strict=True)]
+    boxes = [np.array([label.box.ends for _distance, label in tried]) for tried in options]
+    marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
+    alone = [
+        np.array([distance for distance, _label in tried])
+        + 30 * (_areas(places) - _overlaps(places, np.array([bounds.ends]))[:, 0])
+        + 2 * _overlaps(places, marks).sum(axis=1)
+        for tried, places in zip(options, boxes, strict=True)
     ]
+    chosen = [-1] * len(names)
+    taken = np.full((len(names), 4), np.nan)
     for _round in range(3):
-        for i, options in enumerate(candidates):
-            others = [label.box for j, label in enumerate(chosen) if label is not None and j != i]
+        for i, places in enumerate(boxes):
+            others = np.delete(taken, i, axis=0)
+            others = others[np.isfinite(others[:, 0])]
+            chosen[i] = int(np.argmin(alone[i] + 60 * _overlaps(places, others).sum(axis=1)))
+            taken[i] = places[chosen[i]]
+    return [tried[at][1] for tried, at in zip(options, chosen, strict=True)]
 
-            def cost(option: tuple[float, Label], others: list[Box] = others) -> float:
-                distance, label = option
-                return (
-                    distance
-                    + 60 * sum(label.box.overlap(other) for other in others)
-                    + 30 * label.box.outside(bounds)
-                    + 2 * sum(label.box.overlap(mark) for mark in obstacles)
-                )
 
-            chosen[i] = min(options, key=cost)[1]
-    return [label for label in chosen if label is not None]
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    """Return the areas of boxes, (N,) in square pixels."""
+    areas: np.ndarray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return areas
+
+
+def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the areas that boxes share with others, (N, M) in square pixels.
+
+    Args:
+        boxes, others: (N, 4) and (M, 4): left, upper, right and lower end.
+    """
+    here, there = boxes[:, None, :], others[None, :, :]
+    sides = np.minimum(here[..., 2:], there[..., 2:]) - np.maximum(here[..., :2], there[..., :2])
+    shared: np.ndarray = np.clip(sides, 0.0, None).prod(axis=-1)
+    return shared
 
 
 def _around(name: str, point: tuple[float, float], size: float):
