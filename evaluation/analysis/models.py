@@ -229,7 +229,7 @@ def _anova_summary(model: FactorialModel) -> str:
     table = model.table
     rows = [
         [
-            *(term.name, figure(term.ss, 1), str(term.df), figure(term.f)),
+            *(term.name, figure(term.ss, 1), str(term.df), figure(term.df2, 1), figure(term.f)),
             *(probability(term.p).removeprefix("p ").removeprefix("= "), share(term.partial_eta2)),
         ]
         for term in table.terms
@@ -240,8 +240,10 @@ def _anova_summary(model: FactorialModel) -> str:
     foot = f"{table.n:,} ratings, {table.n_dropped:,} without a value; type III" + (
         f"; {table.reason}" if table.reason else ""
     )
-    headers = ["term", "SS", "df", "F", "p", "partial η²"]
-    rows.append(["residual", figure(table.residual_ss, 1), str(table.residual_df), "", "", ""])
+    if table.eta_reason:
+        foot += "; tests with errors clustered by rater"
+    headers = ["term", "SS", "df", "error df", "F", "p", "partial η²"]
+    rows.append(["residual", figure(table.residual_ss, 1), str(table.residual_df), *[""] * 4])
     return text_table(title, headers, rows, foot)
 
 

@@ -5,10 +5,10 @@ squares are of type III with sum-to-zero contrasts: bots have different numbers 
 shall be judged with every bot counting alike. Means, numbers and variances of the cells are all the model
 needs, so it can be fitted to a published table too.
 
-The ratings count as independent in the table, and as spread alike in all cells. Where raters rate several bots, `mixed.py` is
-the honest model. Means of levels and their differences do not lean on that where raters are given: their errors are clustered by
-rater, with degrees of freedom of their own, as those of bots are (`gls`). The interval of eta² has no such form, so there is none
-where a rater gave several ratings.
+Without raters, or where each gave one rating, the ratings count as independent in the tests, and as spread alike in all cells. Where
+a rater gave several, they are not: each term is tested on the cells' means by generalised least squares, whose errors are clustered
+by rater (`gls`, `wald`), while the sums of squares and partial eta² only describe. The interval of eta² has no such form, so there
+is none. Means of levels and their differences are of those means too wherever raters are given, as bots are compared everywhere.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.gls import Gap, RaterGls
+from evaluation.stats.gls import Gap, RaterGls, fit_gls
 from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
+from evaluation.stats.wald import CONSTANT, WaldTest, wald_test
 from evaluation.stats.zscores import rater_codes
 
 NOT_INDEPENDENT = Reason(
@@ -38,9 +39,11 @@ class Term:
     Attributes:
         ss: sum of squares, type III.
         df: its degrees of freedom.
-        f, p: against the residual; None where that has none or does not vary.
+        f, p: against the residual, or by errors clustered by rater where ratings are not independent; None where there is no test.
+        df2: degrees of freedom of what it is tested against.
         partial_eta2: ss / (ss + residual ss).
         low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None where ratings are not independent.
+        reason: why this term has no test, where the others may have one.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Term:
     partial_eta2: float | None
     low: float | None
     high: float | None
+    df2: float | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +173,7 @@ def anova(
     fit = None
     if raters is not None and len(used):
         rater = np.unique(rater_codes(raters)[keep], return_inverse=True)[1].reshape(-1)
-        counts = np.zeros((int(rater.max()) + 1, len(cells)))
-        np.add.at(counts, (rater, codes), 1.0)
-        fit = RaterGls(means, codes, rater, used - means[codes], counts, 0.0)
+        fit = fit_gls(used, codes, rater)
     return _analyse(columns, means, n, within, max_order, level, dropped, fit, scale)
 
 
@@ -223,7 +226,7 @@ def _analyse(
     """Analyse cells.
 
     Args:
-        fit: the cells' plain means with errors clustered by rater; None where ratings count as independent.
+        fit: the cells' means by generalised least squares; None where ratings count as independent.
         scale: as in `anova`.
     """
     total = int(n.sum())
@@ -259,17 +262,24 @@ def _analyse(
         why = "as many cells as ratings: nothing is left to judge the effects by"
         reason = Reason("one_rating_a_cell", why)
     elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
-        why = "the ratings do not vary within the cells: nothing to judge the effects by"
-        reason = Reason("constant_cells", why)
+        reason = CONSTANT
     variance = residual / df if reason is None else None
-    repeated = fit is not None and len(fit.counts) < total
+    # (p, c): what each cell's mean weighs in each coefficient.
+    toward = inverse @ q.T * root
+    clustered = fit if fit is not None and len(fit.counts) < total else None
     terms = tuple(
-        _term(name, coefficients, covariance, columns, variance, df, None if repeated else level)
+        _term(
+            name,
+            coefficients[columns],
+            covariance[columns, columns],
+            variance,
+            df,
+            level,
+            None if clustered is None else wald_test(clustered, toward[columns]),
+        )
         for name, columns in blocks.items()
     )
-    eta_reason = NOT_INDEPENDENT if repeated and reason is None else None
-    # A row of x times `toward` is what each cell's mean weighs in the row's fitted value.
-    toward = inverse @ q.T * root
+    eta_reason = NOT_INDEPENDENT if clustered is not None and reason is None else None
     if fit is None:
         judge = partial(_pooled, toward, means, n, variance, df, reason)
     else:
@@ -306,27 +316,30 @@ def _term(
     name: str,
     coefficients: np.ndarray,
     covariance: np.ndarray,
-    columns: slice,
     variance: float | None,
     df: int,
-    level: float | None,
+    level: float,
+    clustered: WaldTest | None,
 ) -> Term:
     """Return the term.
 
     Args:
-        level: of the interval of partial eta²; None for none.
+        coefficients, covariance: the term's own; the covariance over the residual variance.
+        clustered: the test where raters gave several ratings; None where ratings are independent.
     """
     from scipy import stats
 
-    b = coefficients[columns]
-    ss = float(b @ np.linalg.solve(covariance[columns, columns], b))
-    size = len(b)
+    ss = float(coefficients @ np.linalg.solve(covariance, coefficients))
+    size = len(coefficients)
     if variance is None:
         return Term(name, ss, size, None, None, None, None, None)
+    eta2 = ss / (ss + variance * df)
+    if clustered is not None:
+        found = clustered
+        return Term(name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason)
     f = ss / size / variance
-    low, high = (None, None) if level is None else _eta_interval(f, size, df, level)
-    p = float(stats.f.sf(f, size, df))
-    return Term(name, ss, size, f, p, ss / (ss + variance * df), low, high)
+    low, high = _eta_interval(f, size, df, level)
+    return Term(name, ss, size, f, float(stats.f.sf(f, size, df)), eta2, low, high, df)
 
 
 def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from tests.evaluation.stats.simulated_models import (
     of_anova,
     of_mixed,
     of_odds,
+    of_tests,
     once,
 )
 
@@ -64,6 +65,8 @@ def main() -> int:
             for n_raters in RATERS[size]:
                 where = f"{drawn}, {design.__name__}, {n_raters} raters"
                 ways = {"mixed model": of_mixed, "analysis of variance": of_anova}
+                if design is not once:  # where ratings are independent it is the usual one
+                    ways["tests without a difference"] = of_tests
                 if "points" in drawn:
                     ways["proportional odds"] = of_odds(design)
                 for name, way in ways.items():

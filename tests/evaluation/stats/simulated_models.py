@@ -153,6 +153,16 @@ def of_anova(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
         yield f"{pair.a} − {pair.b}", (means[pair.a] - means[pair.b], pair.low, pair.high)
 
 
+def of_tests(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
+    """Yield the tests of all terms, and of the bots at once, where no bot differs: one holds whose p is at least 1 − `LEVEL`."""
+    values, bot, rater = study
+    values = values - true_means(drawn)[bot]
+    for levels in ({name: labels[bot] for name, labels in FACTORS.items()}, {"bot": BOTS[bot]}):
+        for term in anova(values, levels, rater).terms:
+            if term.p is not None:
+                yield f"test of {term.name}", (term.p, 1 - LEVEL, 1.0)
+
+
 @cache
 def true_odds(drawn: str, design: Design) -> Mapping[str, float]:
     """Return what proportional odds of very many raters come to, by the name of the interval."""

@@ -8,7 +8,9 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from evaluation.stats.anova import anova, anova_from_cells, sum_of_ratings
+from evaluation.stats.gls import fit_gls
 from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, mean_interval
+from evaluation.stats.wald import CONSTANT, ONE_RATER
 from tests.reference.test_selfplay_paper import HUMAN, row
 
 rng = np.random.default_rng(1)
@@ -123,7 +125,7 @@ def test_with_raters_a_level_of_one_cell_has_the_interval_of_its_mean():
     assert found.eta_reason is not None
     assert found.eta_reason.code == "not_independent"
     assert (found.terms[0].low, found.terms[0].high) == (None, None)
-    assert found.terms[0].p == anova(values, {"bot": bots}).terms[0].p
+    assert found.terms[0].ss == anova(values, {"bot": bots}).terms[0].ss
     once = anova(values, {"bot": bots}, [None] * 36)
     assert once.eta_reason is None
     assert once.terms[0].low == anova(values, {"bot": bots}).terms[0].low
@@ -148,6 +150,47 @@ def test_levels_of_one_rater_have_no_interval():
     assert a.low is not None
     assert (b.low, b.reason) == (None, ONE_GROUP)
     assert (found.contrasts[0].p, found.contrasts[0].reason) == (None, ONE_GROUP)
+
+
+def test_where_everybody_rates_every_bot_the_test_is_hotellings() -> None:
+    """T² of differences within raters, made here without the model (Hotelling 1931)."""
+    own_rng = np.random.default_rng(8)
+    table = own_rng.normal(size=(9, 1)) + own_rng.normal(size=(9, 4)) * [0.3, 1, 2, 1]
+    bots, raters = np.tile(list("abcd"), 9), np.repeat(np.arange(9), 4)
+    (term,) = anova(table.reshape(-1), {"bot": bots}, raters).terms
+    apart = table[:, 1:] - table[:, :1]
+    mean, covariance = apart.mean(axis=0), np.cov(apart, rowvar=False) / 9
+    f = (9 - 3) / (3 * 8) * mean @ np.linalg.solve(covariance, mean)
+    assert (term.f, term.df, term.df2) == (pytest.approx(f), 3, pytest.approx(6, rel=0.05))
+
+
+def test_the_test_of_a_factor_of_two_levels_is_that_of_their_difference() -> None:
+    own_rng = np.random.default_rng(4)
+    raters = np.repeat(np.arange(10), own_rng.integers(2, 7, 10))
+    bots = own_rng.integers(0, 4, len(raters))
+    values = own_rng.normal(size=10)[raters] + own_rng.normal(size=len(raters)) + (bots > 1)
+    factors = {"corpus": np.array(list("xxyy"))[bots], "EI": np.array(list("uvuv"))[bots]}
+    found = anova(values, factors, raters)
+    for pair in found.contrasts:
+        assert found.term(pair.factor).p == pytest.approx(pair.p)
+    # Bots' means are those by which bots are compared everywhere.
+    means = fit_gls(values, bots, raters).means
+    level = next(one for one in found.marginals if one.level == "x")
+    assert level.mean == pytest.approx(means[:2].mean())
+
+
+def test_a_term_that_cannot_be_tested_says_why() -> None:
+    alone = anova([1.0, 2.0, 4.0, 3.0, 5.0], {"bot": list("aabbb")}, [1, 2, 3, 3, 3])
+    assert (alone.terms[0].p, alone.terms[0].reason) == (None, ONE_RATER)
+    # Two raters cannot tell three differences at once; a difference alone has a test.
+    own_rng = np.random.default_rng(1)
+    bots, raters = np.tile(list("abcd"), 4), np.repeat([0, 1, 2, 3], 4)
+    (term,) = anova(own_rng.normal(size=16), {"bot": bots}, raters // 2).terms
+    assert (term.f, term.df2) == (None, None)
+    assert term.reason.code in ("few_raters_for_test", "constant_cells")
+    # Everybody finds the one a point better than the other.
+    (same,) = anova([1.0, 2.0, 4.0, 5.0], {"bot": list("abab")}, [1, 1, 2, 2]).terms
+    assert (same.p, same.reason) == (None, CONSTANT)
 
 
 def test_interval_of_eta_covers_the_true_effect():

@@ -105,9 +105,8 @@ def _shown(found: FactorialModel, what: str) -> str:
     """Return which terms have an effect."""
     table = found.table
     told = [
-        f"{_term(table.term(name))} (F({table.term(name).df}, {table.residual_df}) = "
-        f"{figure(table.term(name).f)}, {probability(table.term(name).p)})"
-        for name in found.shown
+        f"{_term(term)} (F({term.df}, {figure(term.df2, _digits(term.df2))}) = {figure(term.f)}, {probability(term.p)})"
+        for term in map(table.term, found.shown)
     ]
     others = [_term(table.term(name)) for name in found.not_shown]
     if not told:
@@ -123,32 +122,40 @@ def _term(term: Term) -> str:
     return _("bot") if term.name == BOT else term.name.replace(":", " × ")
 
 
+def _digits(df: float | None) -> int:
+    """Return the digits of degrees of freedom: errors clustered by rater have no whole number of them."""
+    return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
+
+
 def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
     table = found.table
     headers = [Header(_("Term"))]
     headers += [
         Header(text, numeric=True)
-        for text in ("SS", "df", "F", "p", _("partial η²"), percent(level))
+        for text in ("SS", "df", _("error df"), "F", "p", _("partial η²"), percent(level))
     ]
     why = said(table.reason)
-    rows = [
-        [
-            Cell(_term(term)),
-            number_cell(term.ss, 1),
-            count_cell(term.df),
-            number_cell(term.f, 2, why),
-            p_cell(term.p, why),
-            share_cell(term.partial_eta2, 3, why),
-            span_cell(term.low, term.high, 3, shares=True, why=why or said(table.eta_reason)),
-        ]
-        for term in table.terms
-    ]
+    rows = []
+    for term in table.terms:
+        no_test = why or said(term.reason)
+        rows.append(
+            [
+                Cell(_term(term)),
+                number_cell(term.ss, 1),
+                count_cell(term.df),
+                number_cell(term.df2, _digits(term.df2), no_test),
+                number_cell(term.f, 2, no_test),
+                p_cell(term.p, no_test),
+                share_cell(term.partial_eta2, 3, why),
+                span_cell(term.low, term.high, 3, shares=True, why=why or said(table.eta_reason)),
+            ]
+        )
     rows.append(
         [
             Cell(_("Residual")),
             number_cell(table.residual_ss, 1),
             count_cell(table.residual_df),
-            *[Cell("–", why=_("what the terms leave"))] * 4,
+            *[Cell("–", why=_("what the terms leave"))] * 5,
         ]
     )
     left_out = _("{ratings}, {dropped} left out for a missing value, controls left out.").format(
@@ -162,9 +169,11 @@ def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
             [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
         ),
         note=_(
-            "Ratings count as independent here. Where raters rate several bots, rely on the mixed model. Errors of the means of "
-            "levels are clustered by rater."
-        ),
+            "Raters gave several ratings each, so every term is tested on the bots’ means by generalised least squares, with errors "
+            "clustered by rater. Sums of squares and partial η² only describe the ratings."
+        )
+        if table.eta_reason
+        else _("Everybody gave one rating, so ratings count as independent."),
     )
 
 
@@ -193,7 +202,12 @@ def _marginals(table: Anova, level: float) -> NamedTable:
         for found in table.marginals
     ]
     return NamedTable(
-        "marginals", _("Means of the levels, all cells counting alike"), Table(headers, rows)
+        "marginals",
+        _("Means of the levels, all cells counting alike"),
+        Table(headers, rows),
+        method=_(
+            "Of the bots’ means by generalised least squares, with errors clustered by rater."
+        ),
     )
 
 

@@ -74,6 +74,12 @@ FRAGMENTS: dict[str, str] = {
     "constant_cells": gettext_noop(
         "the ratings do not vary within the cells: nothing to judge the effects by"
     ),
+    "one_rater_of_some": gettext_noop(
+        "one rater gave all ratings of a bot: how far its mean can be off is not known"
+    ),
+    "few_raters_for_test": gettext_noop(
+        "too few raters to test {n_differences} differences at once"
+    ),
     "few_shared_items": gettext_noop("{n_items} items rated by both; at least 2 are needed"),
     "both_gave_one": gettext_noop("both raters gave only {answer}: agreement is certain"),
     "no_pair_defined": gettext_noop("no pair has a kappa"),

@@ -514,7 +514,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     ]
     (term,) = models["factorial"]["table"]["terms"]
     assert term["name"] == "bot"
-    said.append(f"{term['df']} {figure(term['f'])} ")
+    said.append(f"{term['df']} {figure(term['df2'], 1)} {figure(term['f'])} ")
     page = read(staff, "study_statistics_part", "models")
     assert [words for words in said if words not in page or words not in told] == []
 

@@ -124,11 +124,12 @@ def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> Non
     expected = anova(
         (values["quality"] + values["fluency"]).to_numpy(),
         {name: list(column) for name, column in levels.items()},
+        values["rater"].tolist(),
         max_order=1,
     )
     rows = {row[0].text: row for row in found.rows}
-    assert rows["corpus"][3].raw[0] == pytest.approx(expected.term("corpus").f)
-    assert rows["EI"][4].raw[0] == pytest.approx(expected.term("EI").p)
+    assert rows["corpus"][4].raw[0] == pytest.approx(expected.term("corpus").f)
+    assert rows["EI"][5].raw[0] == pytest.approx(expected.term("EI").p)
     assert "Main effects only" in section.tables[0].method
     assert {table.id for table in section.tables} == {"anova", "marginals", "mixed", "ordinal"}
     assert [row[0] for row in cells(table_of(section, "mixed"))] == data.rated_bots[:3]

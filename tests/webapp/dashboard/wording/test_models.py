@@ -68,7 +68,7 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     assert found.factorial is not None
     corpus = found.factorial.table.term("corpus")
     (sentence, *_rest) = told(found).lead
-    assert sentence.startswith("The sum of the 2 ratings depends on corpus (F(1, 92) = ")
+    assert sentence.startswith("The sum of the 2 ratings depends on corpus (F(1, 23) = ")
     assert f"= {figure(corpus.f)}, p < .001)" in sentence
     assert sentence.endswith("; not shown: corpus × EI.")
     assert "All interactions." in table(told(found), "anova").method
