@@ -272,8 +272,9 @@ def _ordinal_summary(model: OrdinalModel, key: str, level: float) -> str:
         [bot.bot, figure(bot.effect), span(bot.low, bot.high), str(bot.n)]
         for bot in sorted(model.bots, key=lambda bot: -bot.effect)
     ]
-    title = (
-        f"Proportional odds of {key}: Wald χ²({model.df}) = {figure(model.chi2, 1)}, "
-        f"{probability(model.p)}"
-    )
+    if model.df2 is not None:
+        test = f"Wald F({model.df}, {figure(model.df2, 1)}) = {figure(model.f)}, {probability(model.p)}"
+    else:
+        test = f"Wald χ²({model.df}) = {figure(model.chi2, 1)}, {probability(model.p)}"
+    title = f"Proportional odds of {key}: {model.test_reason or test}"
     return text_table(title, ["bot", "log odds", f"{level:.0%}", "n"], rows)

@@ -19,6 +19,7 @@ from evaluation.reasons import Reason
 from evaluation.stats.clustered_scores import Clustered, clustered_scores
 from evaluation.stats.compare import Comparison
 from evaluation.stats.mixed import few_bots, wald_comparisons
+from evaluation.stats.wald import hotelling_test
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -55,12 +56,15 @@ class OrdinalModel:
         thresholds: κ between them, for the average bot.
         bots: sorted by name; empty where there is no fit.
         comparisons: every pair's difference of log odds, p-values also corrected by Holm.
-        chi2, df, p: Wald test of no difference between the bots.
+        chi2, df: Wald's statistic of no difference between the bots, and how many differences it is of.
+        f, df2, p: the test by it, as Hotelling's T² where errors are clustered (`wald`); f and df2 are None where ratings count as
+            independent and the statistic is chi-squared, and all are None where raters are too few for a test.
         deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
             the odds are not proportional (meant for independent ratings).
         n, n_raters: used; n_raters is None where ratings count as independent, else errors are clustered by rater.
         converged: whether the fit was found; then `reason` is empty.
         reason: why there is none.
+        test_reason: why a fit has no test.
     """
 
     points: tuple[float, ...]
@@ -69,6 +73,8 @@ class OrdinalModel:
     comparisons: tuple[Comparison, ...]
     chi2: float | None
     df: int
+    f: float | None
+    df2: float | None
     p: float | None
     deviance: float | None
     deviance_df: int
@@ -77,6 +83,7 @@ class OrdinalModel:
     n_raters: int | None
     converged: bool
     reason: Reason | None = None
+    test_reason: Reason | None = None
 
     def probability_higher(self, a: str, b: str) -> float:
         """Return P(a rating of a above one of b) + ½ P(the same), by the model; .5 means no difference.
@@ -122,7 +129,7 @@ def ordinal_model(
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
 
     def nothing(reason: Reason) -> OrdinalModel:
-        empty = ((), (), (), None, 0, None, None, 0, None)
+        empty = ((), (), (), None, 0, None, None, None, None, 0, None)
         return OrdinalModel(
             tuple(points.tolist()), *empty, n, n_raters, converged=False, reason=reason
         )
@@ -167,8 +174,10 @@ def ordinal_model(
     inverse = np.linalg.inv(information)
     centring, pairs = np.eye(n_bots) - 1 / n_bots, list(combinations(range(n_bots), 2))
     differences = np.array([np.eye(n_bots)[i] - np.eye(n_bots)[j] for i, j in pairs])
-    contrasts = np.zeros((len(parameters), n_bots + len(pairs)))
-    contrasts[n_points - 1 :] = np.concatenate([centring, differences]).T[1:]
+    # Directions along which effects are uncorrelated, were ratings independent: for the test of all at once.
+    along = np.linalg.eigh(inverse[n_points - 1 :, n_points - 1 :])[1]
+    contrasts = np.zeros((len(parameters), n_bots + len(pairs) + n_bots - 1))
+    contrasts[n_points - 1 :] = np.hstack([centring.T[1:], differences.T[1:], along])
     errors = Clustered(inverse, np.full(contrasts.shape[1], np.inf))
     if rater is not None and by_rater is not None:
         of_rating = _scores(parameters, n_bots, n_points)
@@ -291,11 +300,13 @@ def _result(
     """Return the fit with its intervals.
 
     Args:
-        contrasts: (p, c) the bots against their average, then all pairs of them, of which `errors` knows the degrees of freedom.
+        contrasts: (p, c) the bots against their average, all pairs of them, and uncorrelated directions, of which `errors` knows the
+            degrees of freedom.
     """
     from scipy import stats
 
     n_bots, n_points = counts.shape
+    n_pairs = n_bots * (n_bots - 1) // 2
     thresholds, effects = _split(parameters, n_points)
     spread = np.sqrt(np.einsum("pc,pq,qc->c", contrasts, errors.covariance, contrasts))
     half = stats.t.ppf(0.5 + level / 2, errors.df[:n_bots]) * spread[:n_bots]
@@ -304,6 +315,7 @@ def _result(
     own[1:, 1:] = errors.covariance[n_points - 1 :, n_points - 1 :]
     p = _probabilities(parameters, n_points)
     chi2 = float(effects[1:] @ np.linalg.solve(own[1:, 1:], effects[1:]))
+    test = hotelling_test(chi2, errors.df[n_bots + n_pairs :])
     seen = counts > 0
     free = counts / counts.sum(axis=1, keepdims=True)
     deviance = float(2 * (counts[seen] * np.log(free[seen] / p[seen])).sum())
@@ -323,14 +335,17 @@ def _result(
             )
             for i, name in enumerate(names)
         ),
-        wald_comparisons(names, effects, own, errors.df[n_bots:], level),
+        wald_comparisons(names, effects, own, errors.df[n_bots:][:n_pairs], level),
         chi2,
         n_bots - 1,
-        float(stats.chi2.sf(chi2, n_bots - 1)),
+        test.f if test.df2 else None,
+        test.df2,
+        test.p,
         deviance,
         rest,
         float(stats.chi2.sf(deviance, rest)) if rest else None,
         int(counts.sum()),
         n_raters,
         converged=True,
+        test_reason=test.reason,
     )

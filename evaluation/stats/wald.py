@@ -39,7 +39,7 @@ class WaldTest:
 
     Attributes:
         f, p: None where there is no test.
-        df1, df2: its degrees of freedom; df2 is None where there is no test.
+        df1, df2: its degrees of freedom; df2 is None where there is no test, or where the covariance is taken as known (chi-squared).
         reason: why there is no test.
     """
 
@@ -56,27 +56,36 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     Args:
         contrasts: (q, K) weights of the bots' means in each difference; linearly independent.
     """
-    from scipy import stats
-
-    q = len(contrasts)
-
-    def nothing(reason: Reason) -> WaldTest:
-        return WaldTest(None, None, q, None, reason)
 
     used = np.abs(contrasts).max(axis=0) > 1e-9 * np.abs(contrasts).max()
     if (fit.n_raters[used] < 2).any():
-        return nothing(ONE_RATER)
+        return WaldTest(None, None, len(contrasts), None, ONE_RATER)
     # Of equal length and at right angles, so that no eigenvalue is small for the units of a difference.
     rows = np.linalg.qr(contrasts.T)[0].T
     variances, vectors = np.linalg.eigh(rows @ fit.covariance @ rows.T)
     if variances[0] <= _SINGULAR * variances[-1] or variances[-1] <= 0:
-        return nothing(CONSTANT)
+        return WaldTest(None, None, len(contrasts), None, CONSTANT)
     along = vectors.T @ rows
     squared = float(((along @ fit.means) ** 2 / variances).sum())
-    eta = q / sum(1 / fit.combined(row).df for row in along)
+    return hotelling_test(squared, np.array([fit.combined(row).df for row in along]))
+
+
+def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:
+    """Test q differences by their squared distance from 0.
+
+    Args:
+        squared: Q, in units of the differences' estimated covariance.
+        df: (q,) degrees of freedom of the variances of q uncorrelated differences.
+    """
+    from scipy import stats
+
+    q = len(df)
+    eta = q / float((1 / df).sum()) if np.isfinite(df).any() else np.inf
+    if np.isinf(eta):
+        return WaldTest(squared / q, float(stats.chi2.sf(squared, q)), q, None)
     df2 = eta - q + 1
     if df2 <= 0:
         why = f"too few raters to test {counted(q, 'difference')} at once"
-        return nothing(Reason("few_raters_for_test", why, n_differences=q))
+        return WaldTest(None, None, q, None, Reason("few_raters_for_test", why, n_differences=q))
     f = df2 / (eta * q) * squared
     return WaldTest(f, float(stats.f.sf(f, q, df2)), q, df2)

@@ -96,12 +96,12 @@ def free(spreads: tuple[float, ...]) -> Draw:
     return drawn
 
 
-def points(middle: float) -> Draw:
-    """Return what draws whole points of 1 to 5, the bots around this one, a third of whose variance is the raters'."""
+def points(middle: float, apart: np.ndarray = TRUE) -> Draw:
+    """Return what draws whole points of 1 to 5, the bots so far above this one, a third of whose variance is the raters'."""
 
     def drawn(rng: np.random.Generator, design: Design, n_raters: int) -> Study:
         bot, rater = design(rng, n_raters)
-        inner = middle + TRUE[bot] + 0.6 * rng.normal(size=int(rater.max()) + 1)[rater]
+        inner = middle + apart[bot] + 0.6 * rng.normal(size=int(rater.max()) + 1)[rater]
         return np.clip(np.round(inner + 0.8 * rng.normal(size=len(bot))), *SCALE), bot, rater
 
     return drawn
@@ -112,6 +112,7 @@ DRAWN: dict[str, Draw] = {
     "bots spread by .4 to 2.4": free(DIFFERENT),
     "points around 3": points(2.55),
     "points around 4.3": points(3.9),
+    "points of equal bots": points(3.0, np.zeros(4)),
 }
 
 
@@ -157,6 +158,10 @@ def of_tests(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
     """Yield the tests of all terms, and of the bots at once, where no bot differs: one holds whose p is at least 1 − `LEVEL`."""
     values, bot, rater = study
     values = values - true_means(drawn)[bot]
+    if drawn == "points of equal bots":
+        odds = ordinal_model(study[0], BOTS[bot], rater)
+        if odds.p is not None:
+            yield "test of the odds", (odds.p, 1 - LEVEL, 1.0)
     for levels in ({name: labels[bot] for name, labels in FACTORS.items()}, {"bot": BOTS[bot]}):
         for term in anova(values, levels, rater).terms:
             if term.p is not None:

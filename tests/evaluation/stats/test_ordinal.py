@@ -124,6 +124,26 @@ def test_sandwich_is_that_of_the_jackknife_over_raters():
     assert pair.high - pair.difference == pytest.approx(half, rel=0.1)
 
 
+def test_the_test_of_two_bots_is_that_of_their_difference():
+    values, bots = ratings(240)
+    raters = np.repeat(np.arange(20), 12)
+    two = np.isin(bots, np.unique(bots)[:2])
+    found = ordinal_model(values[two], bots[two], raters[two])
+    assert (found.df, found.p) == (1, pytest.approx(found.comparisons[0].p))
+    alone = ordinal_model(values, bots)
+    assert (alone.f, alone.p) == (None, stats.chi2.sf(alone.chi2, alone.df))
+
+
+def test_too_few_raters_for_a_test_are_told():
+    """Two raters a bot, with 3 ratings each: pairs have intervals, but three differences at once have no test."""
+    raters = np.repeat(np.arange(8), 3)
+    bots = np.array(list("abcd"))[raters % 4]
+    found = ordinal_model(np.random.default_rng(2).integers(1, 5, 24), bots, raters)
+    assert found.converged
+    assert (found.p, found.f, found.test_reason.code) == (None, None, "few_raters_for_test")
+    assert np.isfinite(found.comparisons[0].high)
+
+
 def test_errors_are_those_of_dense_algebra():
     """Residuals of every rating's points beside their multinomial covariance, and the matrices of all of them."""
     values, bots = ratings(30)

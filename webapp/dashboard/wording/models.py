@@ -316,13 +316,8 @@ def _ordinal_table(
 def _ordinal_method(
     model: OrdinalModel, models: RatingModels, headline: Dimension
 ) -> Iterator[str]:
-    yield _(
-        "Proportional odds of {name}; log odds against the average bot; Wald χ²({df}) = {chi2}, {p}."
-    ).format(
-        name=headline.title.lower(),
-        df=model.df,
-        chi2=figure(model.chi2, 1),
-        p=probability(model.p),
+    yield _("Proportional odds of {name}; log odds against the average bot; {test}.").format(
+        name=headline.title.lower(), test=_wald_test(model)
     )
     if models.rounded:
         yield _("Answers are rounded to whole points.")
@@ -330,6 +325,21 @@ def _ordinal_method(
         yield _("Errors are clustered by rater, of {raters}.").format(
             raters=counts.raters(model.n_raters)
         )
+
+
+def _wald_test(model: OrdinalModel) -> str:
+    """Return the test of no difference between the bots, or why there is none."""
+    if model.test_reason is not None:
+        return said(model.test_reason)
+    if model.df2 is None:
+        chi2, p = figure(model.chi2, 1), probability(model.p)
+        return _("Wald χ²({df}) = {chi2}, {p}").format(df=model.df, chi2=chi2, p=p)
+    return _("Wald’s test as Hotelling’s T², F({df}, {df2}) = {f}, {p}").format(
+        df=model.df,
+        df2=figure(model.df2, _digits(model.df2)),
+        f=figure(model.f),
+        p=probability(model.p),
+    )
 
 
 def _odds_note(model: OrdinalModel, models: RatingModels) -> str:

@@ -508,7 +508,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     said = [
         f"F({mixed['df1']}, {mixed['df2']}) = {figure(mixed['f'])}, {probability(mixed['p'])}",
         f"{percent(mixed['rater_share'])} of the variance around the bots’ means",
-        f"Wald χ²({ordinal['df']}) = {figure(ordinal['chi2'], 1)}, {probability(ordinal['p'])}.",
+        f"F({ordinal['df']}, {figure(ordinal['df2'], 1)}) = {figure(ordinal['f'])}, {probability(ordinal['p'])}.",
         *(f"{bot['bot']} {figure(bot['mean'])} [" for bot in mixed["bots"]),
         *(f"{bot['bot']} {figure(bot['effect'])} [" for bot in ordinal["bots"]),
     ]
