@@ -25,7 +25,7 @@ from evaluation.hybrid.features import design_of
 from evaluation.hybrid.means import BotMeans, BotSums
 from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.presets import EMOTION_FEATURES, preset_get
+from evaluation.hybrid.presets import EMOTION_FEATURES, Preset, preset_get
 from evaluation.hybrid.process import Posterior, Process
 from evaluation.hybrid.values import interval_score, q_squared
 from evaluation.metrics.emotions import FLOOR
@@ -58,9 +58,9 @@ class Studied:
     whole: BotMeans
 
     @classmethod
-    def of(cls, tables: Tables) -> Studied:
-        """Read what the preset `strong` reads."""
-        preset = preset_get("strong")
+    def of(cls, tables: Tables, preset: Preset | None = None) -> Studied:
+        """Read what a preset of blocks reads, `strong` by default."""
+        preset = preset or preset_get("strong")
         design = design_of(tables.human, preset.features, tables.targets, extra=["n_exchanges"])
         rated = design.rows(np.isfinite(design.y))
         names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
@@ -72,7 +72,9 @@ class Studied:
             codes=codes,
             exchanges=np.maximum(rated.extra["n_exchanges"], 1.0),
             blocks=[np.array(columns) for columns in parts.values()],
-            emotions=np.array([rated.features.index(name) for name in EMOTION_FEATURES]),
+            emotions=np.array(
+                [k for k, name in enumerate(rated.features) if name in EMOTION_FEATURES], dtype=int
+            ),
             sums=sums,
             whole=sums.of(np.ones(len(names), dtype=bool)),
         )

@@ -134,7 +134,9 @@ def first_of_each_bot(source: Path, target: Path, per_bot: int) -> None:
                 out.write(line)
 
 
-def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Path) -> None:
+def measured(
+    confab: Confab, rated: RatedSet, folder: Path, size: str, work: Path, metrics: str = METRICS
+) -> None:
     """Import one set and compute its metrics."""
     file = folder / f"{rated.name}.jsonl.gz"
     if size == "quick":
@@ -146,7 +148,7 @@ def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Pat
     imported = confab.command("import_conversations", str(file), *study, *scale, "--json")
     if imported["skipped"]:
         print(f"  {len(imported['skipped'])} records of {rated.name} were left out")
-    found = confab.command("compute_metrics", *study, "--metrics", METRICS, "--inline", "--json")
+    found = confab.command("compute_metrics", *study, "--metrics", metrics, "--inline", "--json")
     print(f"{rated.name}: {found['seconds']:.0f} s for the metrics", flush=True)
 
 

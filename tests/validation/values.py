@@ -52,8 +52,10 @@ class Tables:
     targets: tuple[str, ...]
 
 
-def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str]) -> Tables:
-    """Read one table with the columns of all presets, from the database that the commands filled."""
+def tables_of(
+    study_key: str, targets: Sequence[str], exclude_bots: Sequence[str], more: Sequence[str] = ()
+) -> Tables:
+    """Read one table with the columns of all presets and more of them, from the database that the commands filled."""
     from django.conf import settings
 
     from evaluation.hybrid.embeddings import USER_BLOCK
@@ -68,9 +70,8 @@ def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str
         study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False
     )
     shared = Shared(settings.CONFAB_DEVICE, store=text_store())
-    tables = FitTables(
-        fit, preset_get("strong").features, [USER_BLOCK], shared, lambda done, total: None
-    )
+    features = (*preset_get("strong").features, *more)
+    tables = FitTables(fit, features, [USER_BLOCK], shared, lambda done, total: None)
     human, ratings = tables.rated(study)
     fit.delete()
     return Tables(human, ratings, tuple(targets))
