@@ -11,8 +11,9 @@ is compared on a data set was learned or chosen there. The design was fixed befo
   coefficient when each of the other data sets is left out in turn.
 
 The interval of the mean gain over S data sets is about what another one would gain: Student's t of their gains with the variance times
-1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and Bengio 2003, Machine Learning 52). It is no
-narrower than what the contexts of these sets leave open, by the jackknife.
+1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and Bengio 2003, Machine Learning 52). Half its width is
+the hypotenuse of that and of what the contexts of these sets leave open, by the jackknife: by chance in them one metric is
+taken for the best in all sets at once, of which the differences between their gains tell nothing.
 """
 
 from __future__ import annotations
@@ -370,7 +371,7 @@ def _gain(
         for one, of, here in zip(sets, found, predicted, strict=True)
     ]
     reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
-    half = max(reach, float(jackknife_half(without, _LEVEL) or 0.0))
+    half = float(np.hypot(reach, jackknife_half(without, _LEVEL) or 0.0))
     return Gain(
         float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0)
     )

@@ -1,9 +1,9 @@
-"""Does what the bots say help `strong` where bots have few conversations? Two designs of docs/hybrid_designs.md.
+"""Does what the bots say, or how long people talk, help `strong` where bots have few conversations? Three designs of docs/hybrid_designs.md.
 
     python -m tests.validation.replies_block [--data FOLDER]
 
 A block of ten columns of the bots' replies, by the shipped learned metrics and by counts, beside those of version 3, or with the
-participants' reactions alone. Scored as `denoised` scores version 3: all conversations, and ten seeded subsamples of 60 and 30 a bot.
+participants' reactions alone; and a block of three lengths beside those of version 3. Scored as `denoised` scores version 3: all conversations, and ten seeded subsamples of 60 and 30 a bot.
 A column that is undefined in a conversation has there the mean of its bot, so that all designs see the same conversations. Prints only.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,8 @@ REPLIES = (
     "words_bot",
     "reading_ease_bot",
 )
+LENGTH = ("log_exchanges", "log_words_user", "log_words_bot")
+"""Logarithms of `n_exchanges`, `words_user` and `words_bot`, made here."""
 REPLY_METRICS = "pone_lite,grade_lite,entailment_lite,semantic_distance,repetition,self_similarity,distinct,readability"
 
 
@@ -52,18 +55,25 @@ def presets() -> dict[str, Preset]:
             features=(*REACTION_FEATURES, *REPLIES),
             parts=(("reactions", REACTION_FEATURES), replies),
         ),
+        "length as well": replace(
+            strong,
+            features=(*strong.features, *LENGTH),
+            parts=(*strong.parts, ("length", LENGTH)),
+        ),
     }
 
 
 def filled(tables: Tables) -> Tables:
-    """Return the tables with undefined columns of replies replaced by their bots' means."""
+    """Return the tables with undefined columns of replies replaced by their bots' means, and with lengths."""
     human, columns = tables.human.copy(), list(REPLIES)
     means = human.groupby("bot")[columns].transform("mean")
     human[columns] = human[columns].fillna(means)
+    for name, of in zip(LENGTH, ("n_exchanges", "words_user", "words_bot"), strict=True):
+        human[name] = np.log1p(human[of])
     return replace(tables, human=human)
 
 
-def scored(name: str, tables: Tables) -> list[list[str]]:
+def scored(name: str, tables: Tables, designs: Mapping[str, Preset]) -> list[list[str]]:
     """Return the lines of a set: every design at every size."""
     rows = []
     for size in (None, *SIZES):
@@ -72,7 +82,7 @@ def scored(name: str, tables: Tables) -> list[list[str]]:
             if size is None
             else [subsample(tables, size, seed) for seed in range(N_SAMPLES)]
         )
-        for title, preset in presets().items():
+        for title, preset in designs.items():
             found = [figures(Studied.of(filled(sample), preset), version_3) for sample in samples]
             cells = np.array(found).mean(axis=0)
             row = [*map(share, cells[:-1]), f"{cells[-1]:.3g}"]
@@ -85,14 +95,16 @@ def main() -> int:
     """Score all designs on the sets of `validate`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA)
-    data = parser.parse_args().data
+    parser.add_argument("--designs", default=",".join(presets()), help="names, by commas")
+    options = parser.parse_args()
+    chosen = {name: presets()[name] for name in options.designs.split(",")}
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
         confab = Confab(Path(work))
         for rated in SETS[:2]:
-            measured(confab, rated, data, "full", Path(work), f"{METRICS},{REPLY_METRICS}")
+            measured(confab, rated, options.data, "full", Path(work), f"{METRICS},{REPLY_METRICS}")
             found = tables_of(rated.name, rated.targets, rated.exclude_bots, REPLIES)
-            rows += scored(rated.name, found)
+            rows += scored(rated.name, found, chosen)
     print(table(rows, ["set", "conv. a bot", "design", *HEADINGS]))
     return 0
 
