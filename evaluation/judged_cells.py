@@ -18,8 +18,6 @@ from evaluation.untokenised import untokenised
 NOT_JUDGED = "there is no human score of it"
 BEYOND_SCALE = "its human scores lie beyond the scale"
 NO_VALUE = "the metric is undefined here"
-_MOST_PAIRS = 20_000
-"""With more items than this, intervals are Fisher's."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Agreement:
     Attributes:
         correlations: by method.
         n: replies with both scores.
-        n_contexts: different contexts among them, which intervals resample.
+        n_contexts: different contexts among them, which the jackknife leaves out.
         n_responses: different replies among them; few of them make a coefficient rest on a few texts.
         skipped: why other replies were left out, and how many.
         ceiling: what a perfect metric could reach, by the raters' reliability.
@@ -166,10 +164,7 @@ class Humans:
         x, y, units = values[used], self.means[used], self.contexts[used]
         skipped = Counter(str(reason) for reason in why[part] if reason)
         return Agreement(
-            {
-                method: correlate(x, y, method, units=units, bootstrap_limit=_MOST_PAIRS)
-                for method in METHODS
-            },
+            {method: correlate(x, y, method, units=units) for method in METHODS},
             n=int(used.sum()),
             n_contexts=len(set(units)),
             n_responses=len(set(self.responses[used])),

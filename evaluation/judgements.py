@@ -2,7 +2,7 @@
 
 `judgements_read` reads a file of judged items and says what it left out; `judge` scores them by metrics and
 correlates, for each data set, each dialogue model in it, and all together. Replies to one context share it, so
-intervals resample contexts, not replies.
+intervals are by the jackknife over contexts, not replies.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _coefficient(found: Mapping[str, Any]) -> str:
 
 def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield ""
-    yield "Intervals of 95 % by resampling contexts; p as if all replies were independent. replies: different ones."
+    yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
     yield (
         "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the reliability "
         "of the raters' mean (ICC(1,k), F interval); unknown where only means were published."

@@ -20,6 +20,7 @@ from evaluation.ratings import Ratings
 from evaluation.reasons import Reason, reason_read
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
+from evaluation.stats.zscores import rater_codes
 from evaluation.storing import BY_TUPLE
 
 if TYPE_CHECKING:
@@ -150,13 +151,14 @@ def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
     """Correlate the dimensions among themselves over conversations, the ratings of one averaged.
 
     Returns:
-        Spearman's ρ of each pair, the first one's place first, with Fisher's intervals.
+        Spearman's ρ of each pair, the first one's place first; what one person rated belongs together.
     """
     means = ratings.per_conversation()
     keys = tuple(dimension.key for dimension in ratings.dimensions)
+    people = rater_codes(means["rater"].tolist())
     cells = {
         (i, j): correlate(
-            means[keys[i]].to_numpy(), means[keys[j]].to_numpy(), "spearman", interval="fisher"
+            means[keys[i]].to_numpy(), means[keys[j]].to_numpy(), "spearman", units=people
         )
         for i, j in combinations(range(len(keys)), 2)
     }
@@ -173,7 +175,7 @@ def metric_matrix(
     """Correlate metrics with ratings over conversations, and within bots.
 
     Args:
-        ratings: a row per conversation: `bot` and the dimensions.
+        ratings: a row per conversation: `bot`, the dimensions and, if known, `rater`: what one person rated belongs together.
         metrics: the same rows, a column per metric.
         hybrid: rows to put first.
     """
@@ -183,13 +185,14 @@ def metric_matrix(
     within = {(i, j): v for i, (_, _f, found) in enumerate(from_fit) for j, v in enumerate(found)}
     tested: dict[tuple[int, int], Correlation] = {}
     bots = ratings["bot"].tolist()
+    people = rater_codes(ratings["rater"].tolist()) if "rater" in ratings else None
     for i, name in enumerate(metrics.columns, start=len(rows)):
         rows.append(Row(str(name), "chats"))
         x = metrics[name].to_numpy(dtype=float)
         for j, key in enumerate(dimensions):
             y = ratings[key].to_numpy(dtype=float)
-            tested[i, j] = correlate(x, y, "spearman", interval="fisher")
-            within[i, j] = within_groups(x, y, bots)
+            tested[i, j] = correlate(x, y, "spearman", units=people)
+            within[i, j] = within_groups(x, y, bots, units=people)
     return CorrelationMatrix(
         "metrics",
         "spearman",

@@ -104,7 +104,7 @@ def assess(
         predictions: dict[str, np.ndarray] = {}
     else:
         predicted = _predict(fit, rated)
-        conversation_level = correlate_all(predicted, rated.y, units=units_of(rated), seed=seed)
+        conversation_level = correlate_all(predicted, rated.y, units=units_of(rated))
         predictions = {"bot": rated.bots, "target": rated.y, "predicted": predicted}
 
     human = {b: r.target for b, r in bots.items() if r.target is not None}
@@ -204,11 +204,8 @@ def assess(
             design,
             scores,
             {name: human if fit.targets == (name,) else None for name in dimensions},
-            seed,
         ),
-        dimensions_conversation_level=dimensions_of_conversations(
-            rated, predictions, dimensions, seed
-        ),
+        dimensions_conversation_level=dimensions_of_conversations(rated, predictions, dimensions),
         n_dropped=0 if design is None else design.n_dropped,
         dropped={} if design is None else design.dropped,
         cautions=(
@@ -269,7 +266,9 @@ def _values(
         lengths={} if rated is None else lengths_by_bot(rated),
         within_bots=None
         if rated is None or not len(rated.y)
-        else within_groups(_predict(fit, rated), rated.y, [str(bot) for bot in rated.bots]),
+        else within_groups(
+            _predict(fit, rated), rated.y, [str(bot) for bot in rated.bots], units=units_of(rated)
+        ),
         blocks=None if fit.means is None else fit.means.shares(),
         worth=None
         if fit.means is None

@@ -22,7 +22,6 @@ def dimensions_of(
     design: Design | None,
     scores: Mapping[str, Mapping[str, float]],
     dimensions: Mapping[str, Mapping[str, float] | None],
-    seed: int,
 ) -> dict[str, dict[str, dict[str, Correlation]]]:
     """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
 
@@ -39,7 +38,7 @@ def dimensions_of(
             both = [bot for bot in predicted if bot in means]
             if both:
                 found[name][source] = correlate_all(
-                    [predicted[b] for b in both], [means[b] for b in both], seed=seed
+                    [predicted[b] for b in both], [means[b] for b in both], interval="fisher"
                 )
     return found
 
@@ -48,7 +47,6 @@ def dimensions_of_conversations(
     rated: Design | None,
     predictions: Mapping[str, np.ndarray],
     names: Sequence[str],
-    seed: int,
 ) -> dict[str, dict[str, Correlation]]:
     """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
     if rated is None or not predictions:
@@ -58,7 +56,9 @@ def dimensions_of_conversations(
     for name in names:
         values = rated.ratings[name]
         found[name] = {
-            "spearman": correlate(predicted, values, "spearman", units=units, seed=seed),
-            "within_bots": within_groups(predicted, values, [str(bot) for bot in rated.bots]),
+            "spearman": correlate(predicted, values, "spearman", units=units),
+            "within_bots": within_groups(
+                predicted, values, [str(bot) for bot in rated.bots], units=units
+            ),
         }
     return found

@@ -1,8 +1,8 @@
 """Correlation with its doubt: coefficient, p-value, interval, and why there is none.
 
-Pearson, Spearman and Kendall's tau-b by SciPy; intervals by resampling the right unit (bots, participants,
-conversations) or by Fisher's z with the variances of Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957); correlation
-within groups, which tells a real relation from a difference between two families of bots.
+Pearson, Spearman and Kendall's tau-b by SciPy; intervals on Fisher's scale by the jackknife over the right unit (participants, contexts,
+conversations), which needs neither normal nor independent pairs, or with the variances of Bonett and Wright (2000) and Fieller, Hartley and
+Pearson (1957), for pairs as few as bots; correlation within groups, which tells a real relation from a difference between two families of bots.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.resampling import interval_of_draws
+from evaluation.stats.correlation_without import kendall_without, pearson_without, spearman_without
+from evaluation.stats.jackknife import FEWEST_UNITS, jackknife_interval, jackknife_p
 
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 
-N_BOOTSTRAP = 2000
-BOOTSTRAP_LIMIT = 2_500
-"""With more values than this the interval is Fisher's: the two then agree, and ranks take long."""
 _BLOCK = 2_000_000  # numbers handled at once
-_PAIRWISE = 1_000
-"""With more values than this sorting each resample is quicker than products with all pairs of pairs."""
+MOST_PAIRS_OF_KENDALL = 2_500
+"""With more, tau-b has an interval only of independent pairs, by their variance: its jackknife needs n² numbers."""
+_WITHOUT = {"pearson": pearson_without, "spearman": spearman_without, "kendall": kendall_without}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Correlation:
 
     Attributes:
         r: the coefficient (Kendall: tau-b); None where undefined.
-        p: two-sided p-value of no relation, as if all n values were independent.
+        p: two-sided p-value of no relation; where units have several pairs, by the interval's error, else by SciPy.
         low, high: ends of the interval; None where there is none.
         n: pairs used.
         interval: how the interval was made.
@@ -64,22 +63,16 @@ def correlate(
     method: Method = "pearson",
     *,
     level: float = 0.95,
-    interval: Literal["bootstrap", "fisher"] = "bootstrap",
-    units: Sequence[Any] | None = None,
-    n_bootstrap: int = N_BOOTSTRAP,
-    bootstrap_limit: int = BOOTSTRAP_LIMIT,
-    seed: int = 0,
+    interval: Literal["jackknife", "fisher"] = "jackknife",
+    units: Sequence[Any] | np.ndarray | None = None,
 ) -> Correlation:
     """Correlate two series; pairs with an undefined side are left out.
 
     Args:
         x, y: (n,).
         level: of the interval.
-        interval: expanded percentiles of resampled units, or Fisher's z.
-        units: (n,) what is resampled whole (participants, bots); by default each pair by itself.
-        n_bootstrap: how often.
-        bootstrap_limit: with more pairs the interval is Fisher's, which knows nothing of units.
-        seed: of the resampling.
+        interval: by the jackknife over units, or with the variance for n independent pairs ("fisher").
+        units: (n,) whose pairs belong together (participants, contexts); by default each pair by itself.
 
     Returns:
         `r` None, with the reason, with fewer than three pairs or a constant side.
@@ -101,24 +94,48 @@ def correlate(
     r, p = float(np.clip(found.statistic, -1.0, 1.0)), float(found.pvalue)
     p_value = p if np.isfinite(p) else None
 
-    if interval == "fisher" or n > bootstrap_limit:
+    codes = _numbered(units, keep)
+    n_units = int(codes.max()) + 1
+    many = method == "kendall" and n > MOST_PAIRS_OF_KENDALL
+    if interval == "fisher" or (many and n_units == n):
         low, high = fisher_interval(r, n, method, level)
-        how = "Fisher's z"
-        text = f"no interval: {n} pairs are too few"
-        why = Reason("few_pairs_for_interval", text, n_pairs=n)
-    else:
-        codes = None
-        if units is not None:
-            codes = np.unique(
-                np.asarray(units, dtype=object)[keep].astype(str), return_inverse=True
-            )[1]
-        low, high = _bootstrap_interval(xs, ys, method, level, codes, n_bootstrap, seed)
-        n_units = n if codes is None else int(codes.max()) + 1
-        how = f"bootstrap over {n_units} units"
-        why = Reason("constant_resamples", "no interval: most resamples are constant")
-    if low is None or high is None:
-        return Correlation(r, p_value, None, None, n, reason=why)
-    return Correlation(r, p_value, low, high, n, interval=how)
+        if low is None:
+            text = f"no interval: {n} pairs are too few"
+            reason = Reason("few_pairs_for_interval", text, n_pairs=n)
+        return Correlation(r, p_value, low, high, n, "Fisher's z", reason)
+    if many:
+        text = f"no interval: {n} pairs of {n_units} units are too many for Kendall's tau"
+        reason = Reason("many_pairs_of_units", text, n_pairs=n, n_units=n_units)
+        return Correlation(r, None, None, None, n, reason=reason)
+    enough = n_units >= FEWEST_UNITS
+    without = _WITHOUT[method](xs, ys, codes) if enough else np.full(n_units, np.nan)
+    return _by_jackknife(r, p_value, without, n, level)
+
+
+def _numbered(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.ndarray:
+    """Return the number of the unit of every pair that is kept, 0, 1, …; without units each is one by itself."""
+    if units is None:
+        return np.arange(int(keep.sum()))
+    names = np.asarray(units, dtype=object)[keep].astype(str)
+    return np.unique(names, return_inverse=True)[1].reshape(-1)
+
+
+def _by_jackknife(
+    r: float, p: float | None, without: np.ndarray, n: int, level: float
+) -> Correlation:
+    """Return the coefficient with the interval that its values without each unit give, and where these have several pairs the p-value.
+
+    Args:
+        p: for n independent pairs.
+    """
+    n_units = len(without)
+    ends = jackknife_interval(r, without, 2.0, level)
+    p = jackknife_p(r, without) if n_units < n else p
+    if ends is None:
+        text = f"no interval: what {n_units} units say does not tell how far it can be off"
+        reason = Reason("units_tell_nothing", text, n_units=n_units)
+        return Correlation(r, p, None, None, n, reason=reason)
+    return Correlation(r, p, *ends, n, f"jackknife over {n_units} units")
 
 
 def correlate_all(
@@ -211,145 +228,21 @@ def _rowwise_kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return out
 
 
-def _bootstrap_interval(
-    x: np.ndarray,
-    y: np.ndarray,
-    method: Method,
-    level: float,
-    codes: np.ndarray | None,
-    n_bootstrap: int,
-    seed: int,
-) -> tuple[float | None, float | None]:
-    rng = np.random.default_rng(seed)
-    if codes is None and len(x) <= 60:
-        rows = rng.integers(0, len(x), size=(n_bootstrap, len(x)))
-        draws = rowwise(x[rows], y[rows], method)
-    else:
-        draws = _draws_by_unit(x, y, method, codes, n_bootstrap, rng)
-    n_units = len(x) if codes is None else int(codes.max()) + 1
-    return interval_of_draws(draws, n_units, level) or (None, None)
-
-
-def _draws_by_unit(
-    x: np.ndarray,
-    y: np.ndarray,
-    method: Method,
-    codes: np.ndarray | None,
-    n_bootstrap: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Compute the coefficients of resamples of whole units: (n_bootstrap,)."""
-    codes = np.arange(len(x)) if codes is None else codes
-    order = np.argsort(codes, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-    n_units = len(members)
-    if method == "pearson":
-        return _pearson_by_unit(x, y, codes, n_units, n_bootstrap, rng)
-    if method == "spearman" and len(x) > 200:
-        # With this many pairs a resample's own ranks are, up to scale and noise of order 1/n, the
-        # ranks in the whole sample; making them anew for every resample would take seconds.
-        from scipy.stats import rankdata
-
-        return _pearson_by_unit(rankdata(x), rankdata(y), codes, n_units, n_bootstrap, rng)
-    if len(x) <= 200:
-        times = _times_drawn(rng, n_bootstrap, n_units)
-        weighted = _weighted_spearman if method == "spearman" else _weighted_kendall
-        return weighted(x, y, times[:, codes])
-    # The order of a resample must be made anew; a fifth of the resamples keeps that short.
-    n_draws = max(400, n_bootstrap // 5)
-    if len(x) <= _PAIRWISE:
-        return _weighted_kendall(x, y, _times_drawn(rng, n_draws, n_units)[:, codes])
-    draws = np.full(n_draws, np.nan)
-    for k in range(len(draws)):
-        rows = np.concatenate([members[u] for u in rng.integers(0, n_units, size=n_units)])
-        draws[k] = _kendall(x[rows], y[rows])
-    return draws
-
-
-def _times_drawn(rng: np.random.Generator, n_draws: int, n_units: int) -> np.ndarray:
-    """Draw as many units as there are, with replacement: how often each resample has each unit, (n_draws, n_units)."""
-    chosen = rng.integers(0, n_units, size=(n_draws, n_units))
-    chosen += np.arange(n_draws)[:, None] * n_units
-    counts = np.bincount(chosen.ravel(), minlength=n_draws * n_units)
-    return counts.reshape(n_draws, n_units).astype(float)
-
-
-def _weighted_kendall(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Compute tau-b of resamples in which pair i stands `times[k, i]` times, (k,); its sums run over pairs of pairs."""
-    dx, dy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)  # (n, n)
-    both, untied_x, untied_y = (
-        ((times @ m) * times).sum(axis=1) for m in (dx * dy, np.abs(dx), np.abs(dy))
-    )
-    size = np.sqrt(untied_x * untied_y)
-    return np.divide(both, size, out=np.full(len(times), np.nan), where=size > 0)
-
-
-def _weighted_spearman(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Compute Spearman's rho of resamples in which pair i stands `times[k, i]` times, (k,).
-
-    It is Pearson's r of the mid-ranks within each resample.
-    """
-    n = times.sum(axis=1, keepdims=True)
-
-    def ranks(values: np.ndarray) -> np.ndarray:
-        below = (values[:, None] < values) + 0.5 * (values[:, None] == values)
-        found = times @ below  # (k, n), up to a constant
-        return np.asarray(found - (times * found).sum(axis=1, keepdims=True) / n)
-
-    rx, ry = ranks(x), ranks(y)
-    vx, vy = (times * rx**2).sum(axis=1), (times * ry**2).sum(axis=1)
-    size = np.sqrt(vx * vy)
-    return np.divide(
-        (times * rx * ry).sum(axis=1), size, out=np.full(len(times), np.nan), where=size > 1e-9
-    )
-
-
-def _pearson_by_unit(
-    x: np.ndarray,
-    y: np.ndarray,
-    codes: np.ndarray,
-    n_units: int,
-    n_bootstrap: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Compute Pearson's r of resamples: (n_bootstrap,). It needs only sums, which add up over a resample's units."""
-    x, y = x - x.mean(), y - y.mean()
-    moments = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)  # (n, 6)
-    sums = np.zeros((n_units, 6))
-    np.add.at(sums, codes, moments)
-    draws = np.empty(n_bootstrap)
-    step = max(1, _BLOCK // n_units)
-    for start in range(0, n_bootstrap, step):
-        size = min(step, n_bootstrap - start)
-        n, sx, sy, sxx, syy, sxy = (_times_drawn(rng, size, n_units) @ sums).T
-        vx, vy = sxx - sx * sx / n, syy - sy * sy / n
-        good = (vx > 1e-12 * sxx) & (vy > 1e-12 * syy)
-        draws[start : start + size] = np.divide(
-            sxy - sx * sy / n,
-            np.sqrt(np.where(good, vx * vy, 1.0)),
-            out=np.full(size, np.nan),
-            where=good,
-        )
-    return draws
-
-
-def _kendall(x: np.ndarray, y: np.ndarray) -> float:
-    from scipy.stats import kendalltau
-
-    return float(kendalltau(x, y).statistic)
-
-
 def within_groups(
     x: Sequence[float] | np.ndarray,
     y: Sequence[float] | np.ndarray,
     groups: Sequence[Any],
     *,
+    units: Sequence[Any] | np.ndarray | None = None,
     level: float = 0.95,
 ) -> Correlation:
     """Compute Pearson's r after taking each group's mean from both sides.
 
     A relation that is only a difference between groups (two training corpora, two model families)
     vanishes here. The means cost one degree of freedom per group beyond the first.
+
+    Args:
+        units: as in `correlate`; where they have several pairs, interval and p are by the jackknife, which makes the means anew.
     """
     from scipy import stats
 
@@ -371,6 +264,9 @@ def within_groups(
         return Correlation(None, None, None, None, len(xs), reason=reason)
     r = float(rowwise(xs, ys, "pearson")[0])
     t = r * np.sqrt((n_free - 2) / max(1 - r * r, 1e-300))
+    unit = _numbered(units, keep)
+    if int(unit.max()) + 1 < len(xs):
+        return _by_jackknife(r, None, pearson_without(xs, ys, unit, codes), len(xs), level)
     low, high = fisher_interval(r, n_free, "pearson", level)
     return Correlation(
         r, float(2 * stats.t.sf(abs(t), n_free - 2)), low, high, len(xs), interval="Fisher's z"

@@ -1,4 +1,4 @@
-"""Intervals of agreement coefficients, from their values without each item.
+"""Intervals of agreement and correlation coefficients, from their values without each item or unit.
 
 A coefficient k of m ratings an item lies between −1 / (m − 1) and 1, and spreads less near both. On Fisher's scale of intraclass correlations,
 z = ½ log((1 + (m − 1) k) / (1 − k)) (Fisher 1925, Statistical Methods for Research Workers, section 39), it spreads alike everywhere, and the jackknife
@@ -21,6 +21,8 @@ from evaluation.reasons import Reason
 
 FEWEST_ITEMS = 10
 """By simulation, intervals of fewer hold less than they claim."""
+FEWEST_UNITS = 4
+"""Of fewer values without each unit the excess is undefined."""
 FEWEST_OTHER = 5
 """Items' worth of answers other than the most frequent one: with fewer, chance agreement is hardly known."""
 MOST_SKEWED = 0.05
@@ -92,8 +94,34 @@ def jackknife_interval(
     """
     from scipy.special import stdtrit
 
+    found = _on_fishers_scale(value, without, n_each, centred=centred)
+    if found is None:
+        return None
+    middle, error, df = found
+    half = float(stdtrit(df, 0.5 + level / 2)) * error
+    odds = (1 + (n_each - 1) * middle) / (1 - middle) * np.exp([-2 * half, 2 * half])
+    low, high = np.where(np.isfinite(odds), (odds - 1) / (odds + n_each - 1), 1.0)
+    return float(low), float(high)
+
+
+def jackknife_p(value: float, without: np.ndarray) -> float | None:
+    """Return the two-sided p-value of a correlation of 0: 1 less the level at which its interval ends there.
+
+    Args:
+        value: of all units; without: (n,) without each.
+    """
+    from scipy.special import stdtr
+
+    found = _on_fishers_scale(value, without, 2.0, centred=False)
+    return None if found is None else float(2 * stdtr(found[2], -abs(np.arctanh(value)) / found[1]))
+
+
+def _on_fishers_scale(
+    value: float, without: np.ndarray, n_each: float, *, centred: bool
+) -> tuple[float, float, float] | None:
+    """Return the coefficient, its error on Fisher's scale and the error's degrees of freedom, as `jackknife_interval`."""
     n, lowest = len(without), -1 / (n_each - 1)
-    if n < 4 or not np.isfinite(without).all():
+    if n < FEWEST_UNITS or not np.isfinite(without).all():
         return None
     apart = without - without.mean()
     squares = float((apart**2).sum())
@@ -101,12 +129,8 @@ def jackknife_interval(
         return None
     middle = n * value - (n - 1) * float(without.mean()) if centred else value
     middle = middle if lowest < middle < 1 else value
-    df = _freedom(apart)
     slope = ((n_each - 1) / (1 + (n_each - 1) * middle) + 1 / (1 - middle)) / 2
-    half = float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt((n - 1) / n * squares)) * slope
-    odds = (1 + (n_each - 1) * middle) / (1 - middle) * np.exp([-2 * half, 2 * half])
-    low, high = np.where(np.isfinite(odds), (odds - 1) / (odds + n_each - 1), 1.0)
-    return float(low), float(high)
+    return middle, float(np.sqrt((n - 1) / n * squares)) * slope, _freedom(apart)
 
 
 def _freedom(apart: np.ndarray) -> float:
@@ -128,7 +152,7 @@ def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
     variances, freedoms = [], []
     for without in parts:
         n, apart = len(without), without - without.mean()
-        if n < 4 or not np.isfinite(without).all():
+        if n < FEWEST_UNITS or not np.isfinite(without).all():
             return None
         squares = float((apart**2).sum())
         if squares > 1e-24:

@@ -117,7 +117,7 @@ def folds_measured(
     y = np.array([people[key] for key in order])
     r = {
         str(method): tuple(
-            float(correlate(x, y, method, bootstrap_limit=0).r or np.nan) for x in found
+            float(correlate(x, y, method, interval="fisher").r or np.nan) for x in found
         )
         for method in METHODS
     }

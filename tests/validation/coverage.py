@@ -130,12 +130,16 @@ def correlations(n: int) -> list[str]:
 
 
 def over_people(n: int) -> list[str]:
-    """Return how often percentiles of resampled people held r and ρ over conversations, of which each person has several."""
+    """Return how often the jackknife over people held r and ρ over conversations, of which each person has several, and r within bots."""
     lines = []
     root = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
     for n_people, n_each in ((8, 5), (15, 3), (30, 4), (100, 2)):
         for share in (0.0, 0.7):
-            truth: dict[Method, float] = {"pearson": 0.5, "spearman": 6 / np.pi * np.arcsin(0.25)}
+            truth: dict[str, float] = {
+                "pearson": 0.5,
+                "spearman": 6 / np.pi * np.arcsin(0.25),
+                "pearson within bots": 0.5,
+            }
             for method, true in truth.items():
                 rng = np.random.default_rng(3)
                 people = np.repeat(np.arange(n_people), n_each)
@@ -145,7 +149,11 @@ def over_people(n: int) -> list[str]:
                         root @ rng.normal(size=(2, size)) for size in (n_people, len(people))
                     )
                     x, y = np.sqrt(share) * own[:, people] + np.sqrt(1 - share) * rest
-                    found = correlate(x, y, method, units=people, n_bootstrap=N_RESAMPLES)
+                    if method in METHODS:
+                        found = correlate(x, y, method, units=people)
+                    else:
+                        bots = rng.integers(0, 4, len(people))
+                        found = within_groups(x + bots, y - bots, bots, units=people)
                     assert found.low is not None
                     assert found.high is not None
                     held += found.low <= true <= found.high

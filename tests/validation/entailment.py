@@ -83,9 +83,7 @@ def told_correlations(
         told = []
         for name in ("", *names):
             part = np.flatnonzero((sources == name) | (name == ""))
-            found = correlate(
-                values[part], people[part], units=[contexts[k] for k in part], n_bootstrap=N_DRAWS
-            )
+            found = correlate(values[part], people[part], units=[contexts[k] for k in part])
             ends = span(found.low, found.high, shares=True)
             told.append(f"{name or 'all'} {share(found.r, 3)} {ends} (n {found.n})")
         lines.append(f"    {column}: {'; '.join(told)}")

@@ -65,7 +65,8 @@ def presets() -> dict[str, Preset]:
 
 def filled(tables: Tables) -> Tables:
     """Return the tables with undefined columns of replies replaced by their bots' means, and with lengths."""
-    human, columns = tables.human.copy(), list(REPLIES)
+    human = tables.human.copy()
+    columns = [name for name in REPLIES if name in human]
     means = human.groupby("bot")[columns].transform("mean")
     human[columns] = human[columns].fillna(means)
     for name, of in zip(LENGTH, ("n_exchanges", "words_user", "words_bot"), strict=True):
@@ -98,12 +99,14 @@ def main() -> int:
     parser.add_argument("--designs", default=",".join(presets()), help="names, by commas")
     options = parser.parse_args()
     chosen = {name: presets()[name] for name in options.designs.split(",")}
+    replies = any(set(REPLIES) & set(preset.features) for preset in chosen.values())
+    metrics, more = (f"{METRICS},{REPLY_METRICS}", REPLIES) if replies else (METRICS, ())
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
         confab = Confab(Path(work))
         for rated in SETS[:2]:
-            measured(confab, rated, options.data, "full", Path(work), f"{METRICS},{REPLY_METRICS}")
-            found = tables_of(rated.name, rated.targets, rated.exclude_bots, REPLIES)
+            measured(confab, rated, options.data, "full", Path(work), metrics)
+            found = tables_of(rated.name, rated.targets, rated.exclude_bots, more)
             rows += scored(rated.name, found, chosen)
     print(table(rows, ["set", "conv. a bot", "design", *HEADINGS]))
     return 0

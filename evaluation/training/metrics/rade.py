@@ -345,7 +345,7 @@ class Rade(LearnedMetric):
         error = float(np.mean((found - people) ** 2))
         correlations: dict[str, float] = {}
         for name in METHODS:
-            r = correlate(found, people, name, bootstrap_limit=0).r
+            r = correlate(found, people, name, interval="fisher").r
             correlations[name] = float("nan") if r is None else r
         loss = error
         if network.options.chosen_by == "correlation":

@@ -56,7 +56,7 @@ def staff(client: Client) -> Client:
 
 
 def judged(n: int = 24) -> bytes:
-    """Write a file of two sources: long replies are good in one of them, and beside a reference."""
+    """Write a file of two sources: long replies are good in one of them but for one, and beside a reference."""
     rows = [
         {
             "id": k,
@@ -65,7 +65,9 @@ def judged(n: int = 24) -> bytes:
             "context": [f"context {k // 4}"],
             "response": " ".join(["word", "or", "so", "it", "is"][: 1 + k % 5]),
             "reference": "so it is" if k % 2 else None,
-            "ratings": [{"good": 1 + (k % 5 if k % 2 else k * 7 % 5), "fluent": 1 + k % 3}],
+            "ratings": [
+                {"good": 1 + (k % 5 if k % 2 and k != 7 else k * 7 % 5), "fluent": 1 + k % 3}
+            ],
             "scale": [1, 5],
         }
         for k in range(n)

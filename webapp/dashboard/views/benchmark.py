@@ -173,7 +173,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         x=row.title,
         y=one.target,
         note=_(
-            "{n} replies to {contexts} contexts, {different} of them different. Intervals resample contexts."
+            "{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife over contexts."
         ).format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
     )
     return page(

@@ -130,7 +130,7 @@ def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> F
         dict(matrix.cells),
         id="dimensions",
         title=_("Which ratings move together"),
-        method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
+        method=_("Spearman over {chats}, 95 % intervals by the jackknife over people.").format(
             chats=counts.conversations(matrix.n)
         ),
         note=_(
@@ -165,7 +165,7 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
         id="metrics-dimensions",
         title=_("Which metrics go with which ratings?"),
         method=_(
-            "Spearman over {chats}, controls left out; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
+            "Spearman over {chats}, controls left out; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
         ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
         symbol="ρ",
         sure=matrix.survives,

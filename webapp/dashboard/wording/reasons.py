@@ -111,7 +111,12 @@ FRAGMENTS: dict[str, str] = {
     "few_pairs": gettext_noop("only {n_pairs} of the 3 pairs that a correlation needs"),
     "constant_side": gettext_noop("one side is constant"),
     "few_pairs_for_interval": gettext_noop("no interval: {n_pairs} pairs are too few"),
-    "constant_resamples": gettext_noop("no interval: most resamples are constant"),
+    "units_tell_nothing": gettext_noop(
+        "no interval: too few people or contexts, or too much alike, to tell how far it can be off"
+    ),
+    "many_pairs_of_units": gettext_noop(
+        "no interval: {n_pairs} pairs are too many for Kendall’s tau"
+    ),
     "few_pairs_in_groups": gettext_noop(
         "{n_pairs} pairs in {n_groups} groups leave nothing to correlate"
     ),

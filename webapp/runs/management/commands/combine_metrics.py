@@ -67,7 +67,7 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
             f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric of the "
             f"other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} {span(*found['ci95'], shares=True)}"
         )
-    yield "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: data sets and contexts resampled."
+    yield "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over data sets and contexts."
 
 
 def _pair(one: Mapping[str, Any], method: str) -> str:
