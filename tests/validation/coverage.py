@@ -33,7 +33,7 @@ from evaluation.stats.agreement import (
 )
 from evaluation.stats.bradley_terry import bradley_terry
 from evaluation.stats.compare import preferences_fixed
-from evaluation.stats.correlation import METHODS, Method, correlate, within_groups
+from evaluation.stats.correlation import METHODS, correlate, within_groups
 from evaluation.stats.gls import fit_gls
 from evaluation.stats.intervals import SHARE, mean_interval
 from evaluation.stats.ppi import powered_mean
