@@ -20,7 +20,9 @@ have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on th
 says, so it reaches at least as far as the interval that is corrected for the skewness of the units' sums (Hall 1992, Journal of the
 Royal Statistical Society B 54), with T = (m − mu) / √v and κ their standardised third moment over √k:
 
-    |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t
+    |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t,
+
+with no more degrees of freedom than the excess of the units' sums leaves their variance (`jackknife`): one long text carries much of it.
 
 Of zeros and ones it is Wilson's interval with
 the effective number of ratings m (1 − m) / v of survey statistics (Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where
@@ -36,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.reasons import Reason
+from evaluation.stats.jackknife import FEWEST_UNITS, freedom_of
 
 NO_VALUE = Reason("no_value", "no value")
 ONE_VALUE = Reason("one_value", "one value: no interval")
@@ -76,12 +79,14 @@ class Spread:
         df: degrees of freedom of that variance.
         n_units: that are independent of each other.
         skew: of the mean, by the skewness of what the units add to its error.
+        tails_df: most degrees of freedom that the tails of what the units add leave; used where the scale has one end.
     """
 
     variance: float
     df: float
     n_units: int
     skew: float = 0.0
+    tails_df: float = np.inf
 
 
 def mean_interval(
@@ -164,6 +169,8 @@ def interval_ends(
         half = t * float(np.sqrt(spread.variance))
         return (mean - half, mean + half) if spread.variance > 0 else None
     low, high = scale
+    if not np.isfinite(scale).all():
+        t = float(stdtrit(min(spread.df, spread.tails_df), 0.5 + level / 2))
     if np.isinf(low):
         ends = _ends_above(high - mean, replace(spread, skew=-spread.skew), t)
         return ends and (high - ends[1], high - ends[0])
@@ -265,7 +272,10 @@ def _spread(values: np.ndarray, units: np.ndarray) -> Spread | None:
         + total**2 * (u @ u) ** 2
         - 4 * total * (u @ p) * (u @ u)
     )
-    return Spread(variance, trace**2 / squares, n_units, _skew(a * apart))
+    parts = a * apart
+    enough = n_units >= FEWEST_UNITS and variance > 0
+    tails = freedom_of(parts) if enough else np.inf
+    return Spread(variance, trace**2 / squares, n_units, _skew(parts), tails)
 
 
 def _skew(parts: np.ndarray) -> float:

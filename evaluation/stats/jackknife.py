@@ -130,11 +130,11 @@ def _on_fishers_scale(
     middle = n * value - (n - 1) * float(without.mean()) if centred else value
     middle = middle if lowest < middle < 1 else value
     slope = ((n_each - 1) / (1 + (n_each - 1) * middle) + 1 / (1 - middle)) / 2
-    return middle, float(np.sqrt((n - 1) / n * squares)) * slope, _freedom(apart)
+    return middle, float(np.sqrt((n - 1) / n * squares)) * slope, freedom_of(apart)
 
 
-def _freedom(apart: np.ndarray) -> float:
-    """Return the degrees of freedom of the variance that values without each of (n,) units have, n being four or more."""
+def freedom_of(apart: np.ndarray) -> float:
+    """Return the degrees of freedom of the variance of (n,) deviations, n being four or more; few where their tails are heavy."""
     n = len(apart)
     excess = n * float((apart**4).sum()) / float((apart**2).sum()) ** 2 - 3
     excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)
@@ -157,7 +157,7 @@ def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
         squares = float((apart**2).sum())
         if squares > 1e-24:
             variances.append((n - 1) / n * squares)
-            freedoms.append(_freedom(apart))
+            freedoms.append(freedom_of(apart))
     if not variances:
         return 0.0
     variance = sum(variances)
