@@ -46,7 +46,6 @@ SETS = {
     "conture_turn": "overall",
 }
 """The dimension that is compared with; empty: the only one."""
-N_DRAWS = 1000
 
 
 def told_classes(found: ClassReport, n_ties: int) -> str:

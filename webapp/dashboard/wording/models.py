@@ -96,7 +96,7 @@ def _factorial(
     if found.of == "sum":
         what = _("sum of the {n} ratings").format(n=models.n_questions)
     section.lead.append(_shown(found, what))
-    section.tables.append(_anova_table(found, models.level, what))
+    section.tables.append(_anova_table(found, models, what))
     if found.factors:
         section.tables.append(_marginals(found.table, models.level))
 
@@ -127,8 +127,8 @@ def _digits(df: float | None) -> int:
     return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
 
 
-def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
-    table = found.table
+def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
+    table, level = found.table, models.level
     headers = [Header(_("Term"))]
     headers += [
         Header(text, numeric=True)
@@ -168,13 +168,19 @@ def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
         method=" ".join(
             [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
         ),
-        note=_(
-            "Raters gave several ratings each, so every term is tested on the bots’ means by generalised least squares, with errors "
-            "clustered by rater. Sums of squares and partial η² only describe the ratings."
-        )
-        if table.eta_reason
-        else _("Everybody gave one rating, so ratings count as independent."),
+        note=_anova_note(models) if table.eta_reason else _("Ratings count as independent."),
     )
+
+
+def _anova_note(models: RatingModels) -> str:
+    """Return how terms are tested where ratings are not independent."""
+    whose = _("Raters gave several ratings each")
+    if models.n_unnamed:
+        whose = _("There are several ratings of a rater, or of a chat where nobody is named")
+    return _(
+        "{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by these. Sums of "
+        "squares and partial η² only describe the ratings."
+    ).format(whose=whose)
 
 
 def _interactions(found: FactorialModel) -> str:
@@ -205,9 +211,7 @@ def _marginals(table: Anova, level: float) -> NamedTable:
         "marginals",
         _("Means of the levels, all cells counting alike"),
         Table(headers, rows),
-        method=_(
-            "Of the bots’ means by generalised least squares, with errors clustered by rater."
-        ),
+        method=_("Of the bots’ means by generalised least squares, by which bots are compared."),
     )
 
 

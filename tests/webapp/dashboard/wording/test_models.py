@@ -72,6 +72,9 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     assert f"= {figure(corpus.f)}, p < .001)" in sentence
     assert sentence.endswith("; not shown: corpus × EI.")
     assert "All interactions." in table(told(found), "anova").method
+    assert table(told(found), "anova").note.startswith("Raters gave several ratings each, so every")
+    nameless = table(told(replace(found, n_unnamed=4)), "anova").note
+    assert nameless.startswith("There are several ratings of a rater, or of a chat where nobody is")
     flat = replace(
         found,
         factorial=replace(
