@@ -3,8 +3,8 @@
 A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are defined; the gain
 is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of the jackknife over the contexts of each
 data set, which are left out of both columns at once, so that what makes a reply easy for both cancels, and of all models at
-once, which often answer the same contexts. It lies about the gain less its bias by the jackknife: Pearson's coefficient of few
-replies comes out too high where scores are skewed. With ranks, they are those among all replies of a cell. Either side may be several
+once, which often answer the same contexts. It reaches as far from the gain and from the gain less its bias by the
+jackknife: Pearson's coefficient of few replies comes out too high where scores are skewed. With ranks, they are those among all replies of a cell. Either side may be several
 columns, such as trainings by several seeds: the mean of their coefficients then counts, and the interval is of these very trainings.
 """
 
@@ -130,8 +130,8 @@ def against(
         low = high = None
         if half is not None:
             bias = sum((len(without) - 1) * (without.mean() - whole) for whole, without in parts)
-            middle = mine - its - float(bias) / len(counted)
-            low, high = max(middle - half, -2.0), min(middle + half, 2.0)
+            ends = sorted((mine - its, mine - its - float(bias) / len(counted)))
+            low, high = max(ends[0] - half, -2.0), min(ends[1] + half, 2.0)
         gains[name] = PairedGain(mine, its, low, high)
     return Against(column, gains, {cell: len(at) for cell, at in counted.items()}, left_out)
 
