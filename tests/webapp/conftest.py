@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.utils import timezone
 
-from tests.builders import fail_reply, make_conversation, make_rating, make_study
+from tests.builders import calls_forget, fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations.services import conversation_finish_failed, conversation_withdraw
 from webapp.core.log_lines import Lines
 from webapp.core.redaction import RedactTokens
@@ -35,7 +34,7 @@ PROLIFIC_STUDY = "60f6acb180a7b59ac0621f9e"
 @pytest.fixture
 def api_afresh(settings: Any, tmp_path: Path) -> None:
     """Forget how often programs called, and keep data and bots in a folder of the test's own."""
-    caches["shared"].clear()
+    calls_forget()
     settings.DATA_DIR = tmp_path
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
 

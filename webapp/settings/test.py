@@ -10,13 +10,14 @@ import atexit
 import os
 import shutil
 import tempfile
+import uuid
 
 _shared = os.environ.get("CONFAB_TEST_DIR", "")
 if not _shared:
     _shared = os.environ["CONFAB_TEST_DIR"] = tempfile.mkdtemp(prefix="confab-test-")
     atexit.register(shutil.rmtree, _shared, ignore_errors=True)
 os.environ["CONFAB_DATA_DIR"] = os.path.join(_shared, str(os.getpid()))
-os.environ["CONFAB_CHANNEL_PREFIX"] = f"confab-test-{os.getpid()}"
+os.environ["CONFAB_CHANNEL_PREFIX"] = f"confab-test-{uuid.uuid4().hex[:12]}"
 
 from webapp.settings.embedded import *  # noqa: E402, F403
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import schemathesis
-from django.core.cache import caches
 from django.core.handlers.wsgi import WSGIHandler
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
 from webapp.api.urls import api
 from webapp.core.rights import Right
 from webapp.core.tokens import token_make
@@ -60,7 +59,7 @@ def token(settings: Any, tmp_path: Path) -> str:
     settings.DATA_DIR = tmp_path
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
     settings.CONFAB_API_RATE = "100000/s"
-    caches["shared"].clear()
+    calls_forget()
     make_rating(make_conversation(make_study("shop"), n_exchanges=3))
     return token_make(user=make_staff(*Right), name="ci", rights=[*Right])[1]
 

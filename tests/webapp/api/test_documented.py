@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.test import Client
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
 from tests.documents import blocks_tested
 from webapp.core.rights import Right
 from webapp.core.tokens import token_make
@@ -45,7 +44,7 @@ def called(command: str, folder: Path) -> Any:
 
 
 def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -> None:
-    caches["shared"].clear()
+    calls_forget()
     settings.DATA_DIR = tmp_path
     settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
     make_rating(make_conversation(make_study("lab"), n_exchanges=3))

@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from django.core.cache import caches
 from django.db import OperationalError
 from django.test import Client
 
-from tests.builders import make_staff, make_study
+from tests.builders import calls_forget, make_staff, make_study
 from webapp.api.errors import FAILURES
 from webapp.api.urls import api
 from webapp.core.rights import Right
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def program() -> Client:
-    caches["shared"].clear()
+    calls_forget()
     token = token_make(user=make_staff(*Right), name="ci", rights=[*Right])[1]
     return Client(headers={"authorization": f"Bearer {token}"}, raise_request_exception=False)
 

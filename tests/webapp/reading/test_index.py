@@ -6,6 +6,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -133,6 +134,12 @@ def rating_changed(study: Study) -> None:
     rating.save()
 
 
+def rated_at_the_end_of_a_second(study: Study) -> None:
+    """SQLite rounds to thousandths, and would take this for the next second."""
+    late = datetime(2026, 3, 1, 12, 30, 15, 999_700, tzinfo=UTC)
+    of(study, 2).ratings.update(updated_at=late)
+
+
 def ratings_deleted(study: Study) -> None:
     of(study, 2).ratings.all().delete()
 
@@ -186,6 +193,7 @@ def made_anew(_study: Study) -> None:
         votes_gone,
         turns_deleted,
         rating_changed,
+        rated_at_the_end_of_a_second,
         ratings_deleted,
         measured_again,
         left_out_now,

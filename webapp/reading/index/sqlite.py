@@ -86,7 +86,7 @@ WHERE {which}
 GROUP BY r.conversation_id, s.id, c.study_id;
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT r.conversation_id, s.id, c.study_id,
-    strftime('%s', max(r.updated_at)) + CAST('0' || substr(max(r.updated_at), 20) AS REAL)
+    strftime('%s', substr(max(r.updated_at), 1, 19)) + CAST('0' || substr(max(r.updated_at), 20) AS REAL)
 FROM ratings_rating r
 JOIN conversations_conversation c ON c.id = r.conversation_id
 JOIN reading_series s ON s.kind = 'time' AND s.name = 'rated'
