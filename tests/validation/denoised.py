@@ -293,16 +293,11 @@ def figures(data: Studied, design: Callable[[Fold], Replaced]) -> list[float]:
 
 def scored(name: str, tables: Tables) -> list[list[str]]:
     """Return the lines of a set: every design at every size."""
-    from tests.validation.values import subsample
+    from tests.validation.values import samples_of
 
     rows = []
     for size in (None, *SIZES):
-        samples = (
-            [tables]
-            if size is None
-            else [subsample(tables, size, seed) for seed in range(N_SAMPLES)]
-        )
-        studied = [Studied.of(sample) for sample in samples]
+        studied = [Studied.of(sample) for sample in samples_of(tables, size, N_SAMPLES)]
         for title, design in DESIGNS.items():
             found = np.array([figures(one, design) for one in studied]).mean(axis=0)
             cells = [*map(share, found[:-1]), f"{found[-1]:.3g}"]

@@ -22,7 +22,7 @@ from evaluation.hybrid.presets import REACTION_FEATURES, Preset, preset_get
 from evaluation.printing import share
 from tests.validation.denoised import HEADINGS, N_SAMPLES, SIZES, Studied, figures, version_3
 from tests.validation.validate import DATA, METRICS, SETS, Confab, measured, table
-from tests.validation.values import Tables, subsample, tables_of
+from tests.validation.values import Tables, samples_of, tables_of
 
 REPLIES = (
     "pone_lite_bot",
@@ -78,11 +78,7 @@ def scored(name: str, tables: Tables, designs: Mapping[str, Preset]) -> list[lis
     """Return the lines of a set: every design at every size."""
     rows = []
     for size in (None, *SIZES):
-        samples = (
-            [tables]
-            if size is None
-            else [subsample(tables, size, seed) for seed in range(N_SAMPLES)]
-        )
+        samples = samples_of(tables, size, N_SAMPLES)
         for title, preset in designs.items():
             found = [figures(Studied.of(filled(sample), preset), version_3) for sample in samples]
             cells = np.array(found).mean(axis=0)

@@ -36,7 +36,7 @@ from tests.validation.values import (
     PRESETS,
     VALUE_HEADINGS,
     permuted_standings,
-    subsample,
+    samples_of,
     tables_of,
     value_rows,
 )
@@ -274,7 +274,7 @@ def main() -> int:
                 sizes, n_samples = SIZES[options.size]
                 values += value_rows(rated.name, tables, fits, sizes, n_samples)
                 notes.append(permuted_standings(rated.name, tables, N_PERMUTED[options.size]))
-                samples = [subsample(tables, sizes[-1], seed) for seed in range(n_samples)]
+                samples = samples_of(tables, sizes[-1], n_samples)
                 notes.append(training_noise_told(rated.name, sizes[-1], samples))
                 notes.append(noise_shares_told(rated.name, tables, sizes[-1], n_samples))
                 bots = sorted(set(tables.human["bot"]))

@@ -93,6 +93,13 @@ def subsample(tables: Tables, per_bot: int, seed: int) -> Tables:
     return replace(tables, human=human, ratings=tables.ratings.where(there))
 
 
+def samples_of(tables: Tables, per_bot: int | None, n_samples: int) -> list[Tables]:
+    """Return so many subsamples of so many conversations of each bot, by the seeds 0, 1, …; None: all conversations alone."""
+    if per_bot is None:
+        return [tables]
+    return [subsample(tables, per_bot, seed) for seed in range(n_samples)]
+
+
 def fitted(tables: Tables, preset: str) -> dict[str, Any]:
     """Return the document of a fit."""
     human = tables.human
@@ -155,7 +162,7 @@ def value_rows(
     rows = [value_row(name, "all", preset, figures_of(fit), 1) for preset, fit in whole.items()]
     human = {bot: found["adjusted_mean"] for bot, found in whole["strong"]["bots"].items()}
     for size in sizes:
-        samples = [subsample(tables, size, seed) for seed in range(n_samples)]
+        samples = samples_of(tables, size, n_samples)
         for preset in SUBSAMPLED:
             fits = [fitted(sample, preset) for sample in samples]
             found = np.array([figures_of(fit) for fit in fits])
