@@ -130,7 +130,7 @@ format: develop ## Format the code and mend what lint can mend
 	$(PYTHON) -m ruff format $(FORMATTED)
 	$(PYTHON) -m ruff check --fix $(FORMATTED)
 
-docs: develop ## Rebuild the catalogues in README and docs from the code
+docs: develop ## Rebuild the catalogues in docs from the code
 	$(PYTHON) manage.py docs
 
 # Without network; a warning is an error. Nothing in it is taken from elsewhere.

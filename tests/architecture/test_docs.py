@@ -1,4 +1,4 @@
-"""The catalogues in README and docs are those of the code, and every shipped thing has its line."""
+"""The catalogues in docs are those of the code, and every shipped thing has its line."""
 
 from __future__ import annotations
 

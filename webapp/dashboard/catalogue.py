@@ -1,6 +1,6 @@
 """Catalogues of what Confab has, as Markdown tables made from the code.
 
-They stand in README and docs between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`; `manage.py docs`
+They stand in docs between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`; `manage.py docs`
 rebuilds them. Only what ships with Confab is listed: not the bots and metrics of this installation's
 `bots.yaml` and plug-ins.
 """
@@ -148,11 +148,6 @@ def _metrics(root: Path) -> str:
     )
 
 
-def _metrics_in_brief(root: Path) -> str:
-    """Tabulate the metrics without their columns, of which some have dozens."""
-    return _table(_OF_A_METRIC, map(_of_a_metric, _shipped_metrics()))
-
-
 _OF_A_METRIC = ("metric", "name", "holds for", "computes on", "needs", "licence of what it reads")
 
 
@@ -265,7 +260,6 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "kinds": _kinds,
     "remote": _remote,
     "metrics": _metrics,
-    "metrics_in_brief": _metrics_in_brief,
     "columns": _columns,
     "presets": _presets,
     "protocols": _protocols,

@@ -1,4 +1,4 @@
-"""`docs [--check]`: rebuilds the catalogues of bots, metrics, columns and settings in README and docs."""
+"""`docs [--check]`: rebuilds the catalogues of bots, metrics, columns and settings in docs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand
 from webapp.dashboard.catalogue import catalogue_fill
 
-DOCUMENTS = (
-    "README.md",
-    *(f"docs/{name}.md" for name in ("bots", "data", "metrics", "settings", "studies")),
-)
+DOCUMENTS = tuple(f"docs/{name}.md" for name in ("bots", "data", "metrics", "settings", "studies"))
 
 
 class Command(ConfabCommand):
-    help = "Rebuild the catalogues in README and docs from the code."
+    help = "Rebuild the catalogues in docs from the code."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
