@@ -41,6 +41,7 @@ from evaluation.hybrid.levels import (
     pairs_of,
     unseen_interval,
 )
+from evaluation.hybrid.means import BotMeans
 from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.restated import ranked, with_errors
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
@@ -57,6 +58,14 @@ from evaluation.stats.correlation import (
     within_groups,
 )
 
+NOT_ADJUSTED = Reason(
+    "not_adjusted",
+    "no mean less the habits of raters: no bot has two of these ratings that differ",
+)
+NOT_COMBINED = Reason(
+    "not_combined",
+    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far both err together",
+)
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
 
@@ -74,6 +83,8 @@ def assess(
     dimensions: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
     adjusted: np.ndarray | None = None,
+    held: BotMeans | None = None,
+    own: bool = True,
     elsewhere: bool = False,
 ) -> HybridResult:
     """Predict every bot and compare with its ratings.
@@ -85,14 +96,17 @@ def assess(
         groups: label of each bot.
         adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out: what is
             compared over and within bots then. Single conversations are compared as they were rated.
+        held: what the same ratings say of the bots' means; None where nothing is rated or the fit takes no rater effects out.
+        own: these are the ratings that the fit was fitted to.
         elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """
     from_played = (
         None
         if fit.means is None or played is None or elsewhere
-        else from_selfplay(fit.means, played)
+        else from_selfplay(fit.means, played, held)
     )
-    bots = _bot_results(fit, design, played, from_played, seed, elsewhere=elsewhere)
+    given = None if elsewhere else held
+    bots = _bot_results(fit, design, played, from_played, given, seed, own=own, elsewhere=elsewhere)
     if fit.means is None and not elsewhere:
         bots = with_errors(bots, _bot_scores(replace(fit, intercept="fold"), design))
     rated = None if design is None else design.rows(np.isfinite(design.y))
@@ -183,7 +197,13 @@ def assess(
             added=None if from_played is None else from_played.added,
         )
     values = _values(
-        replace(fit, intercept="fold"), design, target, {} if elsewhere else human, bots, null, seed
+        replace(fit, intercept="fold"),
+        design,
+        target,
+        {} if elsewhere else human,
+        bots,
+        null,
+        given,
     )
     return HybridResult(
         fit=fit,
@@ -208,8 +228,14 @@ def assess(
         dimensions_conversation_level=dimensions_of_conversations(rated, predictions, dimensions),
         n_dropped=0 if design is None else design.n_dropped,
         dropped={} if design is None else design.dropped,
+        held_against=None if rated is None or not len(rated.y) else "fit" if own else "given",
         cautions=(
             *([finding("other_study", study=fit.study)] if elsewhere else []),
+            *(
+                []
+                if own or rated is None or not len(rated.y)
+                else [finding("given_ratings", n_given=len(rated.y), n_fitted=fit.whole.n)]
+            ),
             *cautions_of(fit, design, len(human)),
             *extrapolations_of(fit, design, played),
             *([] if elsewhere else beyond_scale_of(fit, bots)),
@@ -244,7 +270,7 @@ def _values(
     human: Mapping[str, float],
     bots: Mapping[str, BotResult],
     null: NullOf | None,
-    seed: int,
+    held: BotMeans | None,
 ) -> Values:
     """Compare values.
 
@@ -252,6 +278,7 @@ def _values(
         fit: by the fold's own intercept, whichever one was asked for.
         human: what is to be predicted of each bot.
         bots: has their intervals.
+        held: the ratings behind `human`, as of `assess`.
     """
     predicted = _bot_scores(fit, design)
     permuted = None
@@ -271,11 +298,11 @@ def _values(
         ),
         blocks=None if fit.means is None else fit.means.shares(),
         worth=None
-        if fit.means is None
+        if held is None
         else worth_of(
             predicted,
             human,
-            {bot: fit.means.new_ratings(bot) for bot in human},
+            {bot: held.new_ratings(bot) for bot in human},
             {bot: found.combined.worth for bot, found in bots.items() if found.combined},
         ),
     )
@@ -323,12 +350,15 @@ def _bot_results(
     design: Design | None,
     played: Design | None,
     from_played: FromSelfPlay | None,
+    held: BotMeans | None,
     seed: int,
     *,
+    own: bool,
     elsewhere: bool,
 ) -> dict[str, BotResult]:
     # A bot of the same name in another study is another one; and what intervals say of that study is not known.
-    adjusted = {} if fit.means is None or elsewhere else fit.means.ratings()
+    adjusted = {} if held is None else held.by_bot()
+    fitted = None if fit.means is None else fit.means.whole if held is None else held
     seen: dict[str, None] = {}
     if design is not None:
         seen.update(dict.fromkeys([*design.rated, *(str(bot) for bot in design.bots)]))
@@ -348,9 +378,14 @@ def _bot_results(
         if played is not None and not n_selfplay:
             why = "no self-play conversation has all features defined"
             reasons.append(Reason("no_selfplay_features", why))
+        if fit.means is not None and ratings is not None and not elsewhere:
+            if bot not in adjusted:
+                reasons.append(NOT_ADJUSTED)
+            if not own:
+                reasons.append(NOT_COMBINED)
         expected_selfplay = None
-        if fit.means is not None and from_played is not None:
-            expected_selfplay = from_played.interval(fit.means, bot)
+        if fitted is not None and from_played is not None:
+            expected_selfplay = from_played.interval(fitted, bot)
             selfplay_ends = _moved(from_played.expected.get(bot), selfplay)
             if bot in from_played.refused:
                 reasons.append(from_played.refused[bot])
@@ -367,9 +402,12 @@ def _bot_results(
             selfplay_interval=None if elsewhere else selfplay_ends,
             reasons=tuple(reasons),
             adjusted_mean=None if ratings is None else adjusted.get(bot),
-            expected=None if elsewhere else _expected(fit, design, bot),
+            adjusted_interval=held.interval_of(bot)
+            if held is not None and bot in adjusted
+            else None,
+            expected=None if elsewhere else _expected(fit, design, bot, fitted),
             expected_selfplay=expected_selfplay,
-            combined=None if ratings is None or elsewhere else _combined(fit, design, bot),
+            combined=_combined(fit, design, bot) if ratings is not None and own else None,
         )
     return found
 
@@ -383,13 +421,15 @@ def _moved(expected: Mixture | None, predicted: float | None) -> tuple[float, fl
     return low + moved, high + moved
 
 
-def _expected(fit: KeptFit, design: Design | None, bot: str) -> Interval95 | None:
+def _expected(
+    fit: KeptFit, design: Design | None, bot: str, human: BotMeans | None
+) -> Interval95 | None:
     """Return where a bot's mean is expected, by the fold's own intercept; None where the fit does not know."""
     mine, values = _scored(replace(fit, intercept="fold"), design, bot)
-    if fit.means is None or design is None or not len(values):
+    if fit.means is None or human is None or design is None or not len(values):
         return None
     expected = fit.means.expected(bot, design.x[mine])
-    n_new, noise = fit.means.new_ratings(bot)
+    n_new, noise = human.new_ratings(bot)
     return Interval95(
         float(values.mean()),
         expected.first_interval(0.95),
@@ -403,14 +443,15 @@ def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
     mine, values = _scored(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
         return None
-    n, variance = fit.means.new_ratings(bot)
+    rated = fit.means.whole
+    n, variance = rated.new_ratings(bot)
     return combine(
         fit.means.expected(bot, design.x[mine]),
-        fit.means.ratings()[bot],
+        rated.by_bot()[bot],
         fit.means.noise(bot, design.x[mine]),
         n,
         variance=variance,
-        df=fit.means.df(bot),
+        df=rated.df_of(bot),
     )
 
 

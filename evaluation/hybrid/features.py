@@ -5,6 +5,8 @@ Ghandeharioun et al. (2019), fact sheet section 3: one row per rated conversatio
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -70,6 +72,15 @@ class Design:
     n_dropped: int
     dropped: dict[str, int]
     n_partly_rated: int = 0
+
+    def digest(self) -> str:
+        """Return a digest of the rated conversations and their ratings."""
+        rated = np.isfinite(self.y)
+        lines = sorted(
+            json.dumps([str(one), str(bot), float(y)])
+            for one, bot, y in zip(self.ids[rated], self.bots[rated], self.y[rated], strict=True)
+        )
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def rows(self, keep: np.ndarray) -> Design:
         """Return the conversations chosen by a mask."""

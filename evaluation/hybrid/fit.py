@@ -24,7 +24,13 @@ from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.features import HybridError, design_of
-from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_process, fit_ridge
+from evaluation.hybrid.fitting import (
+    blocks_in,
+    fit_least_squares,
+    fit_process,
+    fit_ridge,
+    means_given,
+)
 from evaluation.hybrid.levels import LENGTHS, permuted_lines, permuted_ridge
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import HybridResult, KeptFit
@@ -105,7 +111,7 @@ def fit_hybrid(
             rated, chosen, targets, intercept, seed, metric_identities
         )
         null = partial(permuted_lines, factors, seed=seed)
-    kept = replace(kept, scale_range=_scale(ratings, targets), study=study)
+    kept = replace(kept, scale_range=_scale(ratings, targets), study=study, ratings=design.digest())
     target = rated if adjusted is None else replace(rated, y=adjusted)
     played = None
     if selfplay is not None:
@@ -118,6 +124,7 @@ def fit_hybrid(
         null=null,
         told_apart=told_apart(human, targets, ratings),
         adjusted=adjusted,
+        held=None if kept.means is None else kept.means.whole,
         baselines=baselines_of(target, groups, intercept, seed),
         baselines_selfplay=None
         if played is None
@@ -145,7 +152,7 @@ def apply_fit(
         human: as of `fit_hybrid`; with the target dimensions if they are rated, then correlated.
         selfplay: as of `fit_hybrid`.
         targets: rating dimensions of `human` to compare with, if not those of the fit.
-        ratings: as of `fit_hybrid`.
+        ratings: as of `fit_hybrid`. Everything is compared with these, and with those of the fit nowhere.
         study: key of the study applied to. Where it is not known to be that of the fit, only the order of the
             predictions counts: bots have ranks, and no values, intervals or agreement of values, and a caution says so.
             Self-play alone, of no study, has the values of the fit's own.
@@ -180,7 +187,21 @@ def apply_fit(
     elsewhere = not fit.study or fit.study != study
     if human is None and not study:
         elsewhere = False
-    found = assess(fit, design, played, seed=seed, null=None, told_apart=apart, elsewhere=elsewhere)
+    held = adjusted = None
+    if fit.means is not None and design is not None and is_rated and not elsewhere:
+        held, adjusted = means_given(design.rows(np.isfinite(design.y)), wanted, ratings)
+    found = assess(
+        fit,
+        design,
+        played,
+        seed=seed,
+        null=None,
+        told_apart=apart,
+        adjusted=adjusted,
+        held=held,
+        own=design is not None and design.digest() == fit.ratings,
+        elsewhere=elsewhere,
+    )
     return replace(found, cautions=(*found.cautions, *unknown))
 
 

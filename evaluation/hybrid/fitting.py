@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bootstrap_draws
+from evaluation.hybrid.means import BotMeans, BotSums, NoNoise
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, Preset
 from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS
@@ -146,6 +147,25 @@ def fit_process(
         means=engine.means,
     )
     return kept, engine
+
+
+def means_given(
+    rated: Design, targets: Sequence[str], ratings: Ratings | None
+) -> tuple[BotMeans | None, np.ndarray | None]:
+    """Reduce ratings that a kept fit is applied to, as `fit_process` reduces those that it is fitted to.
+
+    Returns:
+        The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters' effects.
+    """
+    if not len(rated.y):
+        return None, None
+    codes, names = _codes(rated.bots)
+    noise = RatingNoise.of(ratings, targets, rated.ids, codes, rated.y)
+    sums = BotSums(rated.x, rated.y, codes, names, noise)
+    try:
+        return sums.of(np.ones(len(names), dtype=bool)), sums.adjusted()
+    except NoNoise:
+        return None, None
 
 
 def _codes(bots: np.ndarray) -> tuple[np.ndarray, list[str]]:

@@ -21,6 +21,10 @@ _NORMAL = 1e6
 """Degrees of freedom with which Student's distribution is the normal one."""
 
 
+class NoNoise(HybridError):
+    """No rating differs from another of the same bot, so that how noisy a mean is, is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class BotMeans:
     """K bots.
@@ -49,6 +53,32 @@ class BotMeans:
     def n_eff(self) -> np.ndarray:
         """(K,) how many independent ratings each mean is worth."""
         return np.asarray(1 / np.diag(self.noise))
+
+    def by_bot(self) -> dict[str, float]:
+        """Return the mean rating of each bot."""
+        return dict(zip(self.bots, self.rating.tolist(), strict=True))
+
+    def df_of(self, bot: str) -> float:
+        """Return the degrees of freedom of the variance of a bot's mean rating."""
+        return float(self.df[self.bots.index(bot)])
+
+    def interval_of(self, bot: str) -> tuple[float, float]:
+        """Return the 95 % interval of a bot's true mean by its ratings alone, by Student's t."""
+        from scipy import stats
+
+        middle, half = self.by_bot()[bot], float(stats.t.ppf(0.975, self.df_of(bot)))
+        half *= self.new_ratings(bot)[1] ** 0.5
+        return middle - half, middle + half
+
+    def new_ratings(self, bot: str) -> tuple[int, float]:
+        """Return n, and the variance of the mean of n further ratings around the bot's true mean.
+
+        n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
+        """
+        if bot in self.bots:
+            at = self.bots.index(bot)
+            return int(self.n[at]), self.variance / float(self.n_eff[at])
+        return round(float(np.median(self.n))), self.variance / float(np.median(self.n_eff))
 
     def noise_beside(self, at: int, fold: BotMeans) -> tuple[float, np.ndarray]:
         """Return the variance of how far a bot's mean is off, and its covariance with the others', in the fold's units.
@@ -134,12 +164,12 @@ class BotSums:
             members: (K,) which bots take part.
 
         Raises:
-            HybridError: where no rating differs from another of the same bot, so that noise is unknown.
+            NoNoise: where no rating differs from another of the same bot.
         """
         at = np.flatnonzero(members)
         told = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
         if not told.variance > 0:
-            raise HybridError(
+            raise NoNoise(
                 "no bot has two ratings that differ, so how far a mean rating can be off is unknown; rate "
                 "more conversations of each bot, or choose the preset 'paper'"
             )

@@ -104,13 +104,13 @@ def _predicted_span(found: Mapping[str, Any], source: str) -> tuple[float, float
 
 def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the 90 % interval of that mean, of whose distribution, a normal one, the document has the 95 % interval."""
-    together = found.get("combined")
-    if not together or found.get("adjusted_mean") is None:
+    # Fits of earlier versions have this interval beside the combined mean alone.
+    ends = found.get("adjusted_ci95") or (found.get("combined") or {}).get("ratings_ci95")
+    if not ends or found.get("adjusted_mean") is None:
         return _pair(found.get("human_ci90"))
-    low, high = together["ratings_ci95"]
     normal = NormalDist()
-    half = (high - low) / 2 * normal.inv_cdf(0.95) / normal.inv_cdf(0.975)
-    return together["ratings_mean"] - half, together["ratings_mean"] + half
+    half = (ends[1] - ends[0]) / 2 * normal.inv_cdf(0.95) / normal.inv_cdf(0.975)
+    return found["adjusted_mean"] - half, found["adjusted_mean"] + half
 
 
 def weights_of(result: Mapping[str, Any]) -> list[Weight]:

@@ -87,25 +87,6 @@ class Means:
     def _made(self) -> dict[str, tuple[Process, Posterior, Answers]]:
         return {}
 
-    def new_ratings(self, bot: str) -> tuple[int, float]:
-        """Return n, and the variance of the mean of n further ratings beside the bot's true mean.
-
-        n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
-        """
-        n, n_eff = self.whole.n, self.whole.n_eff
-        if bot in self.whole.bots:
-            at = self.whole.bots.index(bot)
-            return int(n[at]), self.whole.variance / float(n_eff[at])
-        return round(float(np.median(n))), self.whole.variance / float(np.median(n_eff))
-
-    def df(self, bot: str) -> float:
-        """Return the degrees of freedom of the variance of a rated bot's mean rating."""
-        return float(self.whole.df[self.whole.bots.index(bot)])
-
-    def ratings(self) -> dict[str, float]:
-        """Return the bots' mean ratings less the effects of their raters."""
-        return dict(zip(self.whole.bots, self.whole.rating.tolist(), strict=True))
-
     def shares(self) -> dict[str, dict[str, float]]:
         """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
         process, posterior, _ = self._fitted("")

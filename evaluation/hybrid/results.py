@@ -85,7 +85,7 @@ class BotResult:
             one, of the mean prediction itself, were other conversations drawn, for a bot without ratings other bots
             too: it does not say how far people's mean is from it. `expected` does.
         reasons: why some of it is missing.
-        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that.
+        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that; adjusted_interval: 95 % of it.
         expected: where its mean is expected, by the fold's own intercept, and expected_selfplay from self-play;
             where the fit knows. A fit without blocks knows it by the errors of the other bots, of rated bots.
         combined: its ratings and its prediction together, where the fit knows where its mean is expected.
@@ -103,6 +103,7 @@ class BotResult:
     selfplay_interval: tuple[float, float] | None = None
     reasons: tuple[Reason, ...] = ()
     adjusted_mean: float | None = None
+    adjusted_interval: tuple[float, float] | None = None
     expected: Interval95 | None = None
     expected_selfplay: Interval95 | None = None
     combined: Combined | None = None
@@ -129,6 +130,7 @@ class BotResult:
             found |= {"rank": self.rank, "rank_selfplay": self.rank_selfplay}
         if self.adjusted_mean is not None:
             found["adjusted_mean"] = self.adjusted_mean
+            found["adjusted_ci95"] = _list(self.adjusted_interval)
         if self.expected is not None:
             found |= self.expected.to_json()
         if self.combined is not None:
@@ -204,6 +206,7 @@ class KeptFit:
         means: of a Gaussian process, what its intervals are made of.
         scale_range: lowest and highest value of the targets' scale; None where it is not known.
         study: key of the study that it was fitted to; empty where it is not known.
+        ratings: digest of the ratings that it was fitted to (`Design.digest`); empty in fits kept by earlier versions.
     """
 
     identity: Identity
@@ -221,6 +224,7 @@ class KeptFit:
     means: Means | None = None
     scale_range: tuple[float, float] | None = None
     study: str = ""
+    ratings: str = ""
 
     @property
     def shown(self) -> list[str]:
@@ -260,6 +264,7 @@ class KeptFit:
             "means": None if self.means is None else self.means.to_json(),
             "scale_range": _list(self.scale_range),
             "study": self.study,
+            "ratings": self.ratings,
         }
 
     @classmethod
@@ -296,6 +301,7 @@ class KeptFit:
                 if value.get("scale_range") is None
                 else (float(value["scale_range"][0]), float(value["scale_range"][1])),
                 study=str(value.get("study", "")),
+                ratings=str(value.get("ratings", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {error!r}") from error
@@ -354,6 +360,8 @@ class HybridResult:
     frame: Frame
     verdict: Verdict
     values: Values
+    held_against: Literal["fit", "given"] | None = None
+    """Ratings behind every human value: those of the fit, or those that a kept fit was given. None: there are none."""
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
     carrying: Carrying | None = None
@@ -390,6 +398,7 @@ class HybridResult:
             "preset": self.fit.preset,
             "n_conversations": self.n_conversations,
             "n_bots": self.n_bots,
+            "held_against": self.held_against,
             "target": ",".join(self.fit.targets),
             "features": self.fit.shown,
             "coefficients": {name: c.to_json() for name, c in self.coefficients.items()},

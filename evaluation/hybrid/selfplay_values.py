@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.hybrid.features import Design
+from evaluation.hybrid.means import BotMeans
 from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.process_folds import Means
 from evaluation.hybrid.values import Interval95
@@ -42,12 +43,16 @@ class FromSelfPlay:
     refused: Mapping[str, Reason]
     added: float | None
 
-    def interval(self, means: Means, bot: str) -> Interval95 | None:
-        """Return where this bot's mean is expected; None where it is not told."""
+    def interval(self, human: BotMeans, bot: str) -> Interval95 | None:
+        """Return the interval of this bot's mean; None where it is refused.
+
+        Args:
+            human: ratings that predictions are compared with.
+        """
         found = self.expected.get(bot)
         if found is None:
             return None
-        n_new, noise = means.new_ratings(bot)
+        n_new, noise = human.new_ratings(bot)
         return Interval95(
             float(found.mean[0]),
             found.first_interval(0.95),
@@ -90,15 +95,20 @@ class _Added:
         return float(self.weights @ self.values)
 
 
-def from_selfplay(means: Means, played: Design) -> FromSelfPlay:
-    """Say where the means of bots with self-play are, widened or refused as above."""
+def from_selfplay(means: Means, played: Design, human: BotMeans | None = None) -> FromSelfPlay:
+    """Predict the means of bots with self-play, widened or refused as above.
+
+    Args:
+        human: ratings that show how far these predictions err; None: those of the fit.
+    """
+    human = means.whole if human is None else human
     x = {str(bot): played.x[played.bots == bot] for bot in dict.fromkeys(played.bots)}
     stated = {bot: means.expected(bot, rows) for bot, rows in x.items()}
-    human = means.ratings()
+    rated = human.by_bot()
     checked = {
-        bot: _Checked(found.widened(means.new_ratings(bot)[1]), human[bot])
+        bot: _Checked(found.widened(human.new_ratings(bot)[1]), rated[bot])
         for bot, found in stated.items()
-        if bot in human
+        if bot in rated
     }
     expected: dict[str, Mixture] = {}
     refused: dict[str, Reason] = {}

@@ -36,6 +36,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
         f"Hybrid metric, preset {result['preset']}, target {result['target']}: "
         f"{counted(result['n_conversations'], 'conversation')} of {counted(result['n_bots'], 'bot')}, "
         f"{INTERCEPT_NAMES[result['intercept']]}",
+        *_held_against(result),
         "",
         f"  {'':28} {'r':>6} {'95 %':>14} {'chance':>7}",
         *_levels(result),
@@ -63,6 +64,15 @@ def summary_of(result: Mapping[str, Any]) -> str:
     if verdict["standing_selfplay"]:
         lines.append(f"Supports, from self-play: {STANDINGS[verdict['standing_selfplay']]}")
     return "\n".join(lines)
+
+
+def _held_against(result: Mapping[str, Any]) -> list[str]:
+    """Name the ratings that a kept fit is compared with; nothing where they are its own."""
+    if result.get("held_against") != "given":
+        return []
+    return [
+        "Human values, intervals and pairs are of the ratings given now, not of those fitted to; weights and folds are of the fit."
+    ]
 
 
 def _levels(result: Mapping[str, Any]) -> list[str]:

@@ -186,10 +186,10 @@ def simulated_raters(
             {str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold}
         )
         expected = told.expected("b0", x[:1])
-        _, variance = told.new_ratings("b0")
+        _, variance = told.whole.new_ratings("b0")
         noise = told.noise("b0", x[:1])
         combined = combine(
-            expected, float(means.rating[0]), noise, 1, variance=variance, df=told.df("b0")
+            expected, float(means.rating[0]), noise, 1, variance=variance, df=told.whole.df_of("b0")
         )
         further = float(again.of(everybody).rating[0])
         gap = float(means.rating[0] - means.rating[1])

@@ -58,7 +58,7 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
             answers = process.answers(process.posterior(means.rating[None]))
             predicted.append(float(process.line(answers, 0, ()).predict(at[None])[0]))
         expected = kept.means.expected(bot, mine)
-        noise = kept.means.new_ratings(bot)[1]
+        noise = kept.means.whole.new_ratings(bot)[1]
         stated.append(float(expected.variance[0]))
         found.append(float(np.var(predicted)))
         for variance, into in ((noise, inside), (noise + found[-1], inside_with)):

@@ -626,3 +626,75 @@ def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
     found = fit_hybrid(human, features=FEATURES, targets=["quality", "fluency"])
     assert found.n_conversations == 38
     assert finding("partly_rated", n_conversations=2) in found.cautions
+
+
+def rated_by(table):
+    return Ratings.from_frame(
+        table.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20)
+    )
+
+
+@pytest.mark.parametrize("preset", ["paper", "strong"])
+def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
+    human = study(n_bots=7, n=24)
+    first = np.arange(len(human)) % 2 == 0
+    old, new = human[first], human[~first].copy()
+    # People have come to rate the bots in another order, and each bot has half as many ratings.
+    moved = {f"bot{k}": move for k, move in enumerate([3, -3, 2, -2, 1, -1, 0])}
+    new["quality"] += new["bot"].map(moved)
+    new = new[new.groupby("bot").cumcount() < 6]
+    kept = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="s").fit
+    kept = KeptFit.from_json(json.loads(json.dumps(kept.to_json())))
+    found = apply_fit(
+        kept,
+        human=new,
+        selfplay=selfplay(n_bots=7),
+        ratings=rated_by(new),
+        study="s",
+    )
+    document = found.to_json()
+    bots = document["bots"]
+    if preset == "strong":
+        afresh = fit_hybrid(new, features=FEATURES, preset=preset, ratings=rated_by(new)).to_json()
+        human_means = {bot: one["adjusted_mean"] for bot, one in afresh["bots"].items()}
+        assert {bot: one["adjusted_mean"] for bot, one in bots.items()} == human_means
+        for bot, one in bots.items():
+            assert one["adjusted_ci95"] == pytest.approx(
+                afresh["bots"][bot]["combined"]["ratings_ci95"]
+            )
+        assert {one["n_new"] for one in bots.values()} == {6}
+        assert document["coverage95"]["of"] == 7
+        assert not any("combined" in one for one in bots.values())
+        reasons = [reason["code"] for one in bots.values() for reason in one["reasons"]]
+        assert reasons == ["not_combined"] * 7
+        assert document["ratings_worth"] is None
+    else:
+        human_means = {
+            bot: float(mean) for bot, mean in new.groupby("bot")["quality"].mean().items()
+        }
+    predicted = [bots[bot]["predicted"] for bot in human_means]
+    r = np.corrcoef(predicted, list(human_means.values()))[0, 1]
+    assert document["bot_level"]["pearson"]["r"] == pytest.approx(r)
+    from_selfplay = [bots[bot]["predicted_selfplay"] for bot in human_means]
+    assert document["bot_level_selfplay"]["pearson"]["r"] == pytest.approx(
+        np.corrcoef(from_selfplay, list(human_means.values()))[0, 1]
+    )
+    by_fold = np.array([bots[bot]["predicted_fold"] for bot in human_means])
+    assert document["mae"] == pytest.approx(np.abs(by_fold - list(human_means.values())).mean())
+    assert document["held_against"] == "given"
+    assert finding("given_ratings", n_given=42, n_fitted=84) in found.cautions
+    assert "ratings given now" in found.summary()
+    own = apply_fit(kept, human=old, ratings=rated_by(old), study="s").to_json()
+    assert own["held_against"] == "fit"
+    assert all("combined" in one for one in own["bots"].values()) == (preset == "strong")
+
+
+def test_new_ratings_that_never_differ_give_no_mean_less_raters_habits():
+    human = study(n_bots=5)
+    kept = fit_hybrid(human, features=FEATURES, preset="strong", study="s").fit
+    new = human.assign(quality=3.0, conversation="new " + human["conversation"])
+    document = apply_fit(kept, human=new, study="s").to_json()
+    for one in document["bots"].values():
+        assert "adjusted_mean" not in one
+        assert [why["code"] for why in one["reasons"]] == ["not_adjusted", "not_combined"]
+    assert document["bot_level"]["pearson"]["r"] is None

@@ -48,11 +48,11 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study) -> Non
     means = found.fit.means
     at = {bot: played.loc[played["bot"] == bot, FEATURES].to_numpy() for bot in [*bots, "new"]}
     stated = {bot: means.expected(bot, rows) for bot, rows in at.items()}
-    ratings = means.ratings()
+    ratings = means.whole.by_bot()
 
     def weighed(others):
         """Return the added variances that are tried, and their weights by the errors of these bots, point by point."""
-        noisy = {bot: stated[bot].widened(means.new_ratings(bot)[1]) for bot in others}
+        noisy = {bot: stated[bot].widened(means.whole.new_ratings(bot)[1]) for bot in others}
         tried = np.mean([one.variance[0] for one in noisy.values()]) * np.array(
             [0, *(2.0 ** np.linspace(-3, 8, 12))]
         )
@@ -90,7 +90,7 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study) -> Non
     assert values["added_variance"] == found.selfplay.added
     assert values["coverage95"]["of"] == 8
     by_fold = {bot: document["bots"][bot]["selfplay"]["predicted_fold"] for bot in bots}
-    human_means = np.array([means.ratings()[bot] for bot in bots])
+    human_means = np.array([means.whole.by_bot()[bot] for bot in bots])
     others = (human_means.sum() - human_means) / 7
     error = ((human_means - list(by_fold.values())) ** 2).sum()
     assert values["q2"]["value"] == pytest.approx(

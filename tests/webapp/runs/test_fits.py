@@ -124,6 +124,28 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
         fit("--study", "a", "--fit", str(tmp_path / "bad.json"))
 
 
+def test_a_kept_fit_is_held_against_the_ratings_of_now(
+    rated_study: Callable[..., Study], tmp_path: Path
+) -> None:
+    study = rated_study("k")
+    compute(study=study)
+    path = str(tmp_path / "fit.json")
+    first = fit("--study", "k", "--preset", "strong", "--output", path)
+    assert fit("--study", "k", "--fit", path)["held_against"] == "fit"
+    for rating in Rating.objects.filter(conversation__study=study):
+        rating.answers["quality"] = 8 - rating.answers["quality"]
+        rating.save()
+    # The raters and how they differ stay as they were, so each mean is mirrored.
+    again = fit("--study", "k", "--fit", path)
+    for bot, one in again["bots"].items():
+        assert one["human_mean"] == pytest.approx(8 - first["bots"][bot]["human_mean"])
+        assert one["adjusted_mean"] == pytest.approx(8 - first["bots"][bot]["adjusted_mean"])
+        assert "combined" not in one
+    r = again["bot_level"]["pearson"]["r"]
+    assert r == pytest.approx(-first["bot_level"]["pearson"]["r"])
+    assert again["held_against"] == "given"
+
+
 def test_self_play_of_a_bot_without_ratings_is_predicted(rated_study: Callable[..., Study]) -> None:
     compute(study=rated_study("k"))
     run = run_create(bots=["eliza"], n_conversations=4, n_turns=6, enqueue=False)

@@ -339,6 +339,14 @@ def _caution(found: Found) -> str:
             )
         )
         return words.format(study=found["study"])
+    if code == "given_ratings":
+        return _(
+            "A kept fit, of {fitted}, is applied here. Human means, correlations and pairs are of the ratings given now, of "
+            "{given}, and not of those that it was fitted to. Weights, folds and shares of blocks are of the fit."
+        ).format(
+            fitted=counts.conversations(found["n_fitted"]),
+            given=counts.conversations(found["n_given"]),
+        )
     if code == "scale_unknown":
         if found["of_fit"] and found["of_ratings"]:
             return _(

@@ -128,6 +128,12 @@ FRAGMENTS: dict[str, str] = {
     "no_rated_conversation": gettext_noop("no conversation has a rating"),
     "no_features": gettext_noop("no conversation with people has all features defined"),
     "no_selfplay_features": gettext_noop("no self-play conversation has all features defined"),
+    "not_adjusted": gettext_noop(
+        "no mean less the habits of raters: no bot has two of these ratings that differ"
+    ),
+    "not_combined": gettext_noop(
+        "not combined with the prediction: these are not known to be the ratings of the fit"
+    ),
     "selfplay_unchecked": gettext_noop(
         "only {n_bots} have ratings and self-play to see by how far predictions from self-play err; {needed} others are needed"
     ),
