@@ -238,7 +238,7 @@ class Study:
         """Compute metrics; what was computed before is not computed again.
 
         Args:
-            names: of metrics (`docs/metrics.md` lists them); None: those that are computed by default.
+            names: of metrics (`docs/reference/metrics.md` lists them); None: those that are computed by default.
             level: a row per conversation, or per turn.
 
         Returns:

@@ -81,7 +81,8 @@ class Block:
 
 def documents() -> list[str]:
     """Return README and the pages of the site, by their paths in the project."""
-    return ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in pages)]
 
 
 def blocks_of(document: str) -> list[Block]:

@@ -89,7 +89,7 @@ class CheckpointBot(ConfiguredBot):
 
     def unavailable_reason(self) -> str | None:
         if find_spec("torch") is None:
-            return "the package torch is not installed; see docs/start.md, Installing PyTorch"
+            return "the package torch is not installed; see docs/guide/start.md, Installing PyTorch"
         reason = missing_reason(self.folder)
         manifest = self._manifest()
         if reason is None and manifest and reads_encoders(manifest):

@@ -76,9 +76,7 @@ class TransformersBot(ConfiguredBot):
     def unavailable_reason(self) -> str | None:
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
-                return (
-                    f"the package {package} is not installed; see docs/start.md, Installing PyTorch"
-                )
+                return f"the package {package} is not installed; see docs/guide/start.md, Installing PyTorch"
         return missing_reason(
             self.options.model, self.options.revision, allow_download=self.options.allow_download
         )

@@ -1,6 +1,6 @@
 """GRADE-lite: GRADE's network on MiniLM, trained on Topical-Chat, as it comes with Confab (`evaluation/shipped/grade-lite`).
 
-Never shown as GRADE: another encoder, another text, a slice of the graph. `docs/grade.md` has its figures.
+Never shown as GRADE: another encoder, another text, a slice of the graph. `docs/research/grade.md` has its figures.
 """
 
 from __future__ import annotations

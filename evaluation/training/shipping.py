@@ -18,7 +18,11 @@ from evaluation.training.graph_sources import LICENCE_BESIDE, WORDNET_LICENCE, h
 MAX_BYTES = 16_000_000
 """Weights and files together; a repository is no place for more."""
 CARD = "CARD.md"
-DOCS = {"grade": "docs/grade.md", "entailment": "docs/entailment.md", "": "docs/pone_rade.md"}
+DOCS = {
+    "grade": "docs/research/grade.md",
+    "entailment": "docs/research/entailment.md",
+    "": "docs/research/pone_rade.md",
+}
 """Where figures of agreement with people stand, by metric; the last for all others."""
 AGREEMENT = {
     "grade-lite": "mean of Pearson and Spearman on GRADE's judged replies .265 ± .002, mean and standard deviation of trainings by "

@@ -64,7 +64,7 @@ def test_an_unknown_marker_is_refused() -> None:
 
 def _documents() -> list[Path]:
     readmes = (ROOT / package / "README.md" for package in ("chatbots", "evaluation", "webapp"))
-    return [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *readmes]
+    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *readmes]
 
 
 @pytest.mark.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))

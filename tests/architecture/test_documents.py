@@ -51,7 +51,7 @@ def test_every_block_is_tested_or_says_why_not(block: Block) -> None:
         assert len(block.reason) > 8, "a reason that a reader accepts"
     elif block.how.startswith("tests/"):
         if included := re.match(r"{literalinclude} (.+)", block.language):
-            assert (ROOT / "docs" / included[1]).is_file()
+            assert (ROOT / block.document).parent.joinpath(included[1]).is_file()
         else:
             assert reads(block.how), f"{block.how} does not ask for blocks_tested of itself"
     else:
@@ -159,8 +159,13 @@ def test_the_site_is_built_without_network_and_takes_nothing_from_elsewhere(
         [*build, "docs", str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.html")}
-    assert {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} <= set(pages)
+    pages = {
+        str(page.relative_to(tmp_path)): page.read_text(encoding="utf-8")
+        for page in tmp_path.rglob("*.html")
+    }
+    docs = ROOT / "docs"
+    written = {str(path.relative_to(docs).with_suffix(".html")) for path in docs.rglob("*.md")}
+    assert written <= set(pages)
     for name, page in pages.items():
         taken = re.findall(r"<(?:script|img|link|iframe)\b[^>]*(?:src|href)=\"([^\"]+)\"", page)
         assert [one for one in taken if re.match(r"(https?:)?//", one)] == [], name

@@ -106,7 +106,7 @@ def test_the_metric_of_single_replies_scores(folder: Path) -> None:
         )
     ]
     try:
-        exec(compile(code, "docs/metrics.md", "exec"), {"__name__": "documented_metric"})
+        exec(compile(code, "docs/reference/metrics.md", "exec"), {"__name__": "documented_metric"})
         found = confab.judge(folder / "judged_replies.jsonl.gz", ["overlap"])
     finally:
         metrics.discard("overlap")

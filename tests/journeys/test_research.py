@@ -150,7 +150,7 @@ def test_from_ratings_to_an_export_and_a_job_of_ci(
 def evaluated_by_the_documented_job(
     server: ConfabServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run what docs/api.md shows from Python, and its job of CI, against the study that is here."""
+    """Run what docs/reference/api.md shows from Python, and its job of CI, against the study that is here."""
     server.shell(
         "from django.contrib.auth import get_user_model;"
         "get_user_model().objects.create_superuser('ci', password='a-long-password')"
@@ -168,12 +168,17 @@ def evaluated_by_the_documented_job(
     rated_conversations(Path("more.jsonl.gz"), n_bots=1)
     reading = reading.replace("https://confab.example.org", server.url)
     exec(
-        compile(reading.replace(".jsonl", ".jsonl.gz"), "docs/api.md", "exec"),
+        compile(reading.replace(".jsonl", ".jsonl.gz"), "docs/reference/api.md", "exec"),
         {"token": named["TOKEN"]},
     )
     assert Path("ratings.csv").stat().st_size
     with pytest.raises(SystemExit) as ended:
-        exec(compile(job.replace("conversations=30", "conversations=4"), "docs/api.md", "exec"), {})
+        exec(
+            compile(
+                job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"
+            ),
+            {},
+        )
     said = capsys.readouterr().out
     predicted, low, high = map(float, re.findall(r"-?\d+\.\d\d", said))
     assert low <= predicted <= high, said

@@ -1,4 +1,4 @@
-"""Do features with less noise help `strong` where bots have few conversations? Four designs of docs/hybrid_designs.md.
+"""Do features with less noise help `strong` where bots have few conversations? Four designs of docs/research/hybrid_designs.md.
 
     python -m tests.validation.denoised [--data FOLDER]
 

@@ -1,4 +1,4 @@
-"""Does what the bots say, or how long people talk, help `strong` where bots have few conversations? Three designs of docs/hybrid_designs.md.
+"""Does what the bots say, or how long people talk, help `strong` where bots have few conversations? Three designs of docs/research/hybrid_designs.md.
 
     python -m tests.validation.replies_block [--data FOLDER]
 

@@ -1,4 +1,4 @@
-"""The calls by curl that docs/api.md shows, as a program makes them."""
+"""The calls by curl that docs/reference/api.md shows, as a program makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of all calls in docs/api.md: what the routes themselves say, line by line."""
+"""The table of all calls in docs/reference/api.md: what the routes themselves say, line by line."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def row_of(path: str, method: str, operation: Any, token: Any) -> str:
 
 def test_the_table_has_every_call_with_its_right_and_what_it_does() -> None:
     wanted = [row_of(*call) for call in sorted(calls(), key=lambda call: call[:2])]
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     shown = [line for line in text.splitlines() if CALL.match(line)]
     assert shown == wanted, "put these lines there:\n" + "\n".join(wanted)

@@ -1,4 +1,4 @@
-"""docs/reading.md says all that a search can say, and its searches can be read."""
+"""docs/guide/reading.md says all that a search can say, and its searches can be read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows() -> dict[str, dict[str, str]]:
     """Return the rows of the page's tables by the word above the first column: first cell to second cell."""
     found: dict[str, dict[str, str]] = {}
     above = ""
-    for line in (ROOT / "docs/reading.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs/guide/reading.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|"):
             above = ""
@@ -43,7 +43,7 @@ def read(study: Study, line: str) -> Asked:
 @pytest.mark.parametrize("above", TABLES)
 def test_every_field_has_its_row_and_no_other(above: str) -> None:
     written = set(rows()[above])
-    assert set(TABLES[above]) - written == set(), "these need a row in docs/reading.md"
+    assert set(TABLES[above]) - written == set(), "these need a row in docs/guide/reading.md"
     assert written - set(TABLES[above]) == set(), "these rows are about no field"
 
 

@@ -12,7 +12,10 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand
 from webapp.dashboard.catalogue import catalogue_fill
 
-DOCUMENTS = tuple(f"docs/{name}.md" for name in ("bots", "data", "metrics", "settings", "studies"))
+DOCUMENTS = (
+    *(f"docs/guide/{name}.md" for name in ("bots", "studies")),
+    *(f"docs/reference/{name}.md" for name in ("data_formats", "metrics", "settings")),
+)
 
 
 class Command(ConfabCommand):
