@@ -16,7 +16,8 @@ from webapp.conversations.entering import (
 from webapp.conversations.services import task_end_with_chats
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
-from webapp.participant.selectors import participant_of_form, start_refusal
+from webapp.participant.selectors import participant_of_form, start_refusal, task_under_way
+from webapp.ratings.settling import task_settle
 from webapp.studies.checking import MOST_ATTEMPTS
 from webapp.studies.choices import bot_chosen
 from webapp.studies.declining import task_decline
@@ -76,6 +77,10 @@ def task_begin(
         if closed is not None and not _is_same_visit(participant, recruitment):
             raise closed  # the task that is open elsewhere must not make way for one that cannot be given
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
+    if participant is not None and (open_task := task_under_way(participant)) is not None:
+        task_settle(
+            task=open_task
+        )  # what it held may be deleted: Start would lead back here for ever
     wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)

@@ -16,7 +16,7 @@ class RatingsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.quality.beside import found_beside
         from webapp.quality.flags.base import flag_kinds
-        from webapp.ratings import forgetting
+        from webapp.ratings import forgetting, settling
         from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
         from webapp.ratings.selectors import ratings_by
         from webapp.studies.erasure import erasure_kind
@@ -24,6 +24,7 @@ class RatingsConfig(AppConfig):
         flag_kinds.look_into("webapp.ratings.flags")
         found_beside("checks", _checks)
         forgetting.connect()
+        settling.connect()
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
         pre_migrate.connect(triggers_remove, sender=self)
         post_migrate.connect(triggers_ensure, sender=self)

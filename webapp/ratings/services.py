@@ -21,14 +21,14 @@ from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.checks import task_passes
-from webapp.ratings.judging import checks_not_asked, judgements_of
+from webapp.ratings.judging import checks_not_asked
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Answers, answers_read
 from webapp.studies.rubrics import asked_after, rubric_freeze
-from webapp.studies.services import task_close, task_complete, task_end
+from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
 WAITS_FOR_REPLY = gettext_lazy(
@@ -209,23 +209,6 @@ def rating_add(
         if not goes_on and protocol.is_complete(task_progress(task)):
             task = task_judged(task)
     return RatingOutcome(rating, task, created=True)
-
-
-def task_settle(*, task: Task) -> Task:
-    """End an open task of which nothing is left to judge, since what it held was deleted meanwhile.
-
-    What was judged counts as all of it. Where nothing was, the task ends in nothing, through no fault of theirs,
-    and the person can take on another one.
-    """
-    with transaction.atomic():
-        rows = Task.objects.select_for_update(of=("self",))
-        task = rows.select_related("participant__study", "version__rubric").get(pk=task.pk)
-        judgements = judgements_of(task)
-        if task.state != Task.State.OPEN or any(one.rating is None for one in judgements):
-            return task
-        if judgements:
-            return task_judged(task)
-        return task_close(task=task, state=Task.State.FAILED)
 
 
 def task_judged(task: Task) -> Task:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
 
 from tests.builders import make_staff
 from tests.webapp.participant.conftest import begin as begin_chat
-from tests.webapp.participant.conftest import chat, post
+from tests.webapp.participant.conftest import chat, entry_field, post
 from tests.webapp.participant.test_dialogues import REASON, make_dialogues
 from tests.webapp.participant.test_judge import begin, shown
 from tests.webapp.participant.test_turns import make_marking
@@ -31,12 +35,27 @@ def key_on(page: str) -> str:
     return found[1]
 
 
-def withdraw_of(conversation_id) -> None:
-    """Erase whoever had this conversation."""
+def erase(conversation_id: UUID) -> None:
+    """Erase the participant of this conversation, and do nothing of what follows the transaction."""
     participants_erase(participants=Participant.objects.filter(conversations=conversation_id))
 
 
-def test_half_a_pair_is_never_asked_about(browser: Client) -> None:
+@pytest.fixture
+def withdraw_of(
+    django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[Any]],
+) -> Callable[[UUID], None]:
+    """Erase the participant of a conversation, with all that follows."""
+
+    def withdraw(conversation_id: UUID) -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            erase(conversation_id)
+
+    return withdraw
+
+
+def test_half_a_pair_is_never_asked_about(
+    browser: Client, withdraw_of: Callable[[UUID], None]
+) -> None:
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
@@ -56,21 +75,43 @@ def test_half_a_pair_is_never_asked_about(browser: Client) -> None:
     assert (task.state, task.outcome) == ("completed", "rated")
 
 
-def test_without_anything_left_the_person_is_given_other_work(browser: Client) -> None:
+def test_without_anything_left_the_person_is_given_other_work(
+    browser: Client, withdraw_of: Callable[[UUID], None]
+) -> None:
+    make_dialogues()
+    address = begin(browser)
+    task = Task.objects.get(participant__study__key="a")
+    first, second = judgements_of(task)
+    withdraw_of(first.slots[0].conversation_id)
+    task.refresh_from_db()
+    assert (task.state, task.outcome) == ("open", "")
+    withdraw_of(second.slots[0].conversation_id)
+    task.refresh_from_db()
+    assert (task.state, task.outcome) == ("failed", "")
+    led = browser.get(address)
+    assert led.status_code == 302
+    assert browser.get(led.url).status_code == 200
+
+
+def test_a_page_ends_no_task_and_start_ends_the_one_that_nothing_is_left_of(
+    browser: Client,
+) -> None:
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
     for one in judgements_of(task):
-        withdraw_of(one.slots[0].conversation_id)
-    led = browser.get(address)
-    assert led.status_code == 302
+        erase(one.slots[0].conversation_id)  # and the process dies before it ends the task
+    page = browser.get(address, follow=True)
+    task.refresh_from_db()
+    assert (task.state, task.ended_at) == ("open", None)
+    led = post(browser, "/s/a/start/", consent="on", _entry=entry_field(page))
     task.refresh_from_db()
     assert (task.state, task.outcome) == ("failed", "")
-    assert browser.get(led.url).status_code == 200
+    assert led.status_code == 409  # no two conversations are left to give
 
 
 def test_marked_replies_that_are_gone_are_left_out_and_what_was_marked_counts(
-    browser: Client,
+    browser: Client, withdraw_of: Callable[[UUID], None]
 ) -> None:
     make_marking(n_chats=2, n_conversations=2)
     address = begin(browser)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from django.http import HttpResponse
@@ -12,7 +12,6 @@ from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
 from webapp.participant.access import Visit
 from webapp.participant.selectors import conversation_open, task_chat_now, task_under_way
-from webapp.ratings.services import task_settle
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 
@@ -121,15 +120,10 @@ def standing_open(participant: Participant) -> Standing | None:
 def to_next_step(standing: Standing, visit: Visit) -> HttpResponse:
     """Lead somebody on who asks for a page that this task no longer has, or not yet.
 
-    From a task that ended in nothing the way leads to what is open for them, and without that to the
-    study's first page.
+    A chat that is over leads to the next one of its task. A task that ended in nothing leads to what is open for
+    its participant, and without that to the study's first page. It only reads: no task ends by opening a page.
     """
     step = next_step(standing)
-    task = standing.task
-    if step is None and task is not None and task.state == Task.State.OPEN:
-        # What was to be judged is deleted: whoever wrote it has withdrawn.
-        standing = replace(standing, task=task_settle(task=task))
-        step = next_step(standing)
     if step is None:
         assert standing.participant is not None
         going_on = standing_open(standing.participant)

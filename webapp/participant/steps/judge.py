@@ -31,7 +31,7 @@ from webapp.participant.steps.base import (
     to_next_step,
 )
 from webapp.ratings.judging import Judgement, check_place, judgements_of
-from webapp.ratings.services import rating_add, task_settle
+from webapp.ratings.services import rating_add
 from webapp.studies.models import Task
 from webapp.studies.protocols.base import JudgePage, protocols
 
@@ -67,9 +67,6 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         return to_next_step(standing, visit)
     judgements = judgements_of(task)
     unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]
-    if task.state == Task.State.OPEN and not unrated:
-        task_settle(task=task)
-        task.refresh_from_db()
     if task.state != Task.State.OPEN or not unrated:
         return to_next_step(standing, visit)
     keys = {one.key for one in judgements}
