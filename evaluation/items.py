@@ -249,6 +249,14 @@ class ItemLine:
     item: Item
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedLine:
+    """A judged item and its line in the file, from 1."""
+
+    line: int
+    item: JudgedItem
+
+
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
     """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
     for found in _lines(path, Item):
@@ -257,8 +265,14 @@ def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
 
 def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
     """Stream the judged items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    for found in judged_lines(path):
+        yield found.item if isinstance(found, JudgedLine) else found
+
+
+def judged_lines(path: Path) -> Iterator[JudgedLine | Skipped]:
+    """Stream the judged items of a file with their lines; see `judged_read`."""
     for found in _lines(path, JudgedItem):
-        yield found if isinstance(found, Skipped) else found[1]
+        yield found if isinstance(found, Skipped) else JudgedLine(*found)
 
 
 def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:

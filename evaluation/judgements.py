@@ -19,7 +19,7 @@ from evaluation.against import Against
 from evaluation.against import against as against_column
 from evaluation.best_rater import max_over_raters_everywhere
 from evaluation.formats.base import Skipped
-from evaluation.items import JudgedItem, judged_read
+from evaluation.items import JudgedItem, JudgedLine, judged_lines
 from evaluation.judged_cells import Cells, Humans
 from evaluation.length_bias import length_bias
 from evaluation.metrics.base import Metric
@@ -37,7 +37,8 @@ from evaluation.untokenised import reply_untokenised
 
 USUAL_TARGET = "overall"
 UNREADABLE = "the line is no judged item"
-DUPLICATE_ID = "an item of this id came before"
+DUPLICATE_ID = "the same item came before"
+CLASH = "an item of this id and model came before, with other texts or scores"
 PARTLY_BEYOND = "compared without those human scores that lie beyond the scale"
 OF_CHATS = "it says nothing of single replies"
 _MOST_LINES_TOLD = 5
@@ -45,12 +46,12 @@ _MOST_LINES_TOLD = 5
 
 @dataclass(frozen=True)
 class Judgements:
-    """Judged items, each id once, and what of the file was left out.
+    """Judged items, each id of a source and model once, and what of the file was left out.
 
     Attributes:
         items: those with at least one score on some dimension.
         skipped: why others were left out, and how many.
-        lines: the first unreadable lines, as "line 3: what is wrong".
+        lines: the first lines that were left out, as "line 3: what is wrong".
     """
 
     items: tuple[JudgedItem, ...]
@@ -78,23 +79,36 @@ class Judgements:
 
 def judgements_read(path: Path) -> Judgements:
     """Read a file of judged items, one JSON object per line."""
-    return judgements_of(judged_read(path))
+    return judgements_of(judged_lines(path))
 
 
-def judgements_of(found: Iterable[JudgedItem | Skipped]) -> Judgements:
-    """Keep the first item of each id; count the others by what is wrong with them."""
-    items: dict[str, JudgedItem] = {}
+def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> Judgements:
+    """Keep the first item of each id and model; count the others by what is wrong with them."""
+    items: dict[tuple[str, str], JudgedItem] = {}
+    first_line: dict[tuple[str, str], int] = {}
     skipped: Counter[str] = Counter()
     lines: list[str] = []
-    for one in found:
+    for number, one in enumerate(found, start=1):
+        wrong = ""
         if isinstance(one, Skipped):
             skipped[UNREADABLE] += 1
-            if len(lines) < _MOST_LINES_TOLD:
-                lines.append(f"line {one.line}: {one.reason}")
-        elif one.key in items:
-            skipped[DUPLICATE_ID] += 1
+            wrong = f"line {one.line}: {one.reason}"
         else:
-            items[one.key] = one
+            line, item = (one.line, one.item) if isinstance(one, JudgedLine) else (number, one)
+            key = (item.key, item.model)
+            if key not in items:
+                items[key], first_line[key] = item, line
+            elif items[key] == item:
+                skipped[DUPLICATE_ID] += 1
+            else:
+                skipped[CLASH] += 1
+                of_model = f" of model {item.model!r}" if item.model else ""
+                wrong = (
+                    f"line {line}: id {item.key!r}{of_model} has other texts or scores in line "
+                    f"{first_line[key]}; items of one id are told apart by `model`"
+                )
+        if wrong and len(lines) < _MOST_LINES_TOLD:
+            lines.append(wrong)
     return Judgements(tuple(items.values()), dict(skipped), tuple(lines))
 
 

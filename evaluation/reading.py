@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatbots import Conversation, Turn
-from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
+from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped, without_clashes
 from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import head_of, text_lines
 from evaluation.formats.recognition import format_for
@@ -27,6 +27,8 @@ from evaluation.study import Dialogue, Study
 if TYPE_CHECKING:
     import pandas as pd
 
+_Key = tuple[str, str, str]
+"""Of a conversation: its source, its id there and its bot (`Record.key`)."""
 _MESSAGE_COLUMNS = {"conversation", "bot", "turn", "speaker", "text"}
 _NO_DIMENSIONS = {
     *(
@@ -96,11 +98,11 @@ def _read(file: Path, ratings: Path | None) -> Study:
     if _may_be_table(file):
         table = _table(file)
         if set(table.columns) >= _MESSAGE_COLUMNS:
-            return Study(file.name, _of_tables(table, None if ratings is None else _table(ratings)))
+            return _of_tables(table, None if ratings is None else _table(ratings), file.name)
         if set(table.columns) >= _CONVERSATION_COLUMNS:
             return _of_records(_rows_read(table), file.name)
         if set(table.columns) >= _ITEM_COLUMNS:
-            return Study(file.name, _of_items(table, None if ratings is None else _table(ratings)))
+            return _of_items(table, None if ratings is None else _table(ratings), file.name)
         if set(table.columns) >= {"conversation", "rater"}:
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
@@ -134,7 +136,7 @@ def _of_folder(folder: Path, name: str) -> Study:
     )
     answers = _table(ratings) if ratings is not None else None
     if items is not None and len(judged := _table(items)):
-        return Study(name, _of_items(judged, answers))
+        return _of_items(judged, answers, name)
     if whole is not None:
         return replace(_read(whole, None), name=name)
     if messages is None:
@@ -142,7 +144,7 @@ def _of_folder(folder: Path, name: str) -> Study:
         raise ValueError(
             f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
         )
-    return Study(name, _of_tables(_table(messages), answers))
+    return _of_tables(_table(messages), answers, name)
 
 
 def study_of_package(package: Package) -> Study:
@@ -174,16 +176,15 @@ def study_of_package(package: Package) -> Study:
         answers = answers[[name for name in answers if name in _NO_DIMENSIONS or name in scales]]
     items = cells.get("items")
     if items is not None and len(items):
-        dialogues = _of_items(items, answers)
+        study = _of_items(items, answers, package.name)
     else:
         if "turns" not in cells:
             raise PackageError(f"{package.name} holds no table of turns")
-        dialogues = _of_tables(cells["turns"], answers)
+        study = _of_tables(cells["turns"], answers, package.name)
     turned = [column for column, _low, direction in asked if direction.startswith("lower")]
-    keys = {key for one in dialogues for rating in one.ratings for key in rating.answers}
-    return Study(
-        package.name,
-        dialogues,
+    keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
+    return replace(
+        study,
         reversed=tuple(key for column in turned if (key := column.removeprefix("answer_")) in keys),
         tables={
             name: table.apply(lambda one, kinds=fields[name]: _typed(one, kinds[one.name]))
@@ -215,40 +216,47 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
 
 def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
     """Return the study of records as a format reads them, ratings that stand apart beside their conversations."""
-    records: dict[str, Record] = {}
+    records: dict[_Key, Record] = {}
     skipped: list[Skipped] = []
-    for item in read:
+    for item in without_clashes(read):
         if isinstance(item, Skipped):
             skipped.append(item)
-            continue
-        known = records.get(item.external_id)
-        if known is not None:
-            more = tuple(rating for rating in item.ratings if rating not in known.ratings)
-            records[item.external_id] = replace(known, ratings=(*known.ratings, *more))
         elif item.ratings_only:
             skipped.append(
                 Skipped(item.line, f"a rating of {item.dialogue_id}, which is not in the file")
             )
+        elif known := records.get(item.key):
+            more = tuple(rating for rating in item.ratings if rating not in known.ratings)
+            records[item.key] = replace(known, ratings=(*known.ratings, *more))
         else:
-            records[item.external_id] = item
+            records[item.key] = item
     if not records and skipped:
         first = skipped[0]
         raise ValueError(
             f"no conversation could be read from {name}; line {first.line}: {first.reason}"
         )
-    # Two sources may number their dialogues alike; only then an id needs its source before it.
-    is_unique = len({record.dialogue_id for record in records.values()}) == len(records)
     dialogues = [
         Dialogue(
-            Conversation(record.dialogue_id if is_unique else record.external_id, record.turns),
+            Conversation(name_of, record.turns),
             record.bot,
             record.source,
             record.ratings,
             record.flags,
         )
-        for record in records.values()
+        for name_of, record in zip(_names(tuple(records)), records.values(), strict=True)
     ]
     return Study(name, tuple(dialogues), tuple(skipped))
+
+
+def _names(keys: Sequence[_Key]) -> list[str]:
+    """Name each conversation by its id, with its source and then its bot where ids repeat."""
+    ids = [dialogue for _source, dialogue, _bot in keys]
+    sourced = [f"{source}/{dialogue}" if source else dialogue for source, dialogue, _bot in keys]
+    with_bots = [f"{name}/{key[2]}" for name, key in zip(sourced, keys, strict=True)]
+    for names in (ids, sourced, with_bots):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name}#{number}" for number, name in enumerate(with_bots, start=1)]
 
 
 def _rows_read(table: pd.DataFrame) -> Iterator[Record | Skipped]:
@@ -283,47 +291,92 @@ def _table(file: Path) -> pd.DataFrame:
     return table
 
 
-def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Dialogue, ...]:
-    """Return the conversations of the two exported tables."""
-    answers = _answers(ratings, "conversation")
-    dialogues = []
-    numbered = messages.assign(turn=messages["turn"].astype(int))
-    for (key, bot), rows in numbered.groupby(["conversation", "bot"], sort=False):
-        turns = tuple(
-            Turn(row["speaker"], str(row["text"]), int(_number(row.get("vote")) or 0))
-            for row in rows.sort_values("turn").to_dict("records")
-        )
-        dialogues.append(
-            Dialogue(
-                Conversation(id=str(key), turns=turns),
-                str(bot),
-                ratings=tuple(answers.get(str(key), ())),
+def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None, name: str) -> Study:
+    """Return the study of the two exported tables; a conversation's key is its id and bot."""
+    turns: dict[_Key, dict[int, tuple[int, Turn]]] = {}
+    clashes: dict[_Key, Skipped] = {}
+    for number, row in enumerate(messages.to_dict("records"), start=1):
+        key = ("", str(row["conversation"]), str(row["bot"]))
+        turn = Turn(row["speaker"], str(row["text"]), int(_number(row.get("vote")) or 0))
+        there = turns.setdefault(key, {}).setdefault(int(row["turn"]), (number, turn))
+        if there[1] != turn and key not in clashes:
+            clashes[key] = Skipped(
+                number,
+                f"conversation {key[1]!r} of bot {key[2]!r} has another turn {row['turn']} in row "
+                f"{there[0]} than in row {number}",
             )
-        )
-    return tuple(dialogues)
+    told = {
+        key: tuple(turn for _at, (_row, turn) in sorted(said.items()))
+        for key, said in turns.items()
+        if key not in clashes
+    }
+    return _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
 
 
-def _of_items(items: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Dialogue, ...]:
+def _of_items(items: pd.DataFrame, ratings: pd.DataFrame | None, name: str) -> Study:
     """Return items with one reply as conversations that end with it, said by the model."""
-    answers = _answers(ratings, "item")
-    dialogues = []
-    for row in items.to_dict("records"):
+    told: dict[_Key, tuple[Turn, ...]] = {}
+    rows: dict[_Key, int] = {}
+    clashes: dict[_Key, Skipped] = {}
+    compared: set[str] = set()
+    for number, row in enumerate(items.to_dict("records"), start=1):
         context, responses = (_listed(row[name]) for name in ("context", "responses"))
         if len(responses) != 1:
-            continue  # replies that are compared
+            compared.add(str(row["item"]))
+            continue
         said = [*context, *responses]
         turns = tuple(
-            Turn("bot" if (len(said) - number) % 2 else "human", text)
-            for number, text in enumerate(said)
+            Turn("bot" if (len(said) - place) % 2 else "human", text)
+            for place, text in enumerate(said)
         )
-        dialogues.append(
-            Dialogue(
-                Conversation(id=str(row["item"]), turns=turns),
-                str(row.get("bot") or ""),
-                ratings=tuple(answers.get(str(row["item"]), ())),
+        key = ("", str(row["item"]), "" if _blank(row.get("bot")) else str(row["bot"]))
+        if told.setdefault(key, turns) != turns and key not in clashes:
+            clashes[key] = Skipped(
+                number,
+                f"item {key[1]!r} of {key[2]!r} has other texts in row {rows[key]} than in row {number}",
             )
-        )
-    return tuple(dialogues)
+        rows.setdefault(key, number)
+    kept = {key: turns for key, turns in told.items() if key not in clashes}
+    return _rated_apart(kept, ratings, "item", name, tuple(clashes.values()), compared)
+
+
+def _rated_apart(
+    told: Mapping[_Key, tuple[Turn, ...]],
+    ratings: pd.DataFrame | None,
+    target: str,
+    name: str,
+    skipped: tuple[Skipped, ...],
+    passed_over: Collection[str] = (),
+) -> Study:
+    """Return the study of conversations whose ratings stand in a table of their own.
+
+    Args:
+        told: their turns.
+        ratings: the exported table.
+        target: column of the table that names what was rated.
+        name: of the study.
+        skipped: rows left out so far.
+        passed_over: ids whose ratings are left out without a word.
+    """
+    by_id: dict[str, list[_Key]] = {}
+    for key in told:
+        by_id.setdefault(key[1], []).append(key)
+    answers: dict[_Key, list[RecordRating]] = {key: [] for key in told}
+    lost: list[Skipped] = []
+    for number, bot, rated, rating in _answers(ratings, target):
+        keys = [key for key in by_id.get(rated, ()) if bot in ("", key[2])]
+        if len(keys) == 1:
+            answers[keys[0]].append(rating)
+        elif rated not in passed_over:
+            held = ", ".join(repr(key[2]) for key in by_id.get(rated, ()))
+            why = f"which is there for {held}" if held else "which is not there or was left out"
+            of_bot = f" of bot {bot!r}" if bot else ""
+            lost.append(Skipped(number, f"a rating of {target} {rated!r}{of_bot}, {why}"))
+    dialogues = tuple(
+        Dialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
+        for named, (key, turns) in zip(_names(tuple(told)), told.items(), strict=True)
+    )
+    return Study(name, dialogues, (*skipped, *lost))
 
 
 def _listed(cell: Any) -> list[str]:
@@ -331,16 +384,17 @@ def _listed(cell: Any) -> list[str]:
     return [str(text) for text in found]
 
 
-def _answers(ratings: pd.DataFrame | None, target: str) -> dict[str, list[RecordRating]]:
-    """Return the ratings of such targets of an exported table, by the target."""
-    answers: dict[str, list[RecordRating]] = {}
+def _answers(
+    ratings: pd.DataFrame | None, target: str
+) -> Iterator[tuple[int, str, str, RecordRating]]:
+    """Yield row, bot, target and rating of an exported table's ratings of such targets."""
     if ratings is None:
-        return answers
+        return
     dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
-    for row in ratings.to_dict("records"):
+    for number, row in enumerate(ratings.to_dict("records"), start=1):
         if row.get("target", "conversation") == target:
-            answers.setdefault(str(row[target]), []).append(_rating(row, dimensions))
-    return answers
+            bot = "" if _blank(row.get("bot")) else str(row["bot"])
+            yield number, bot, str(row[target]), _rating(row, dimensions)
 
 
 def _rating(row: Mapping[Any, Any], dimensions: list[str]) -> RecordRating:

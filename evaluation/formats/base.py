@@ -6,7 +6,10 @@ that cannot be opened at all raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -52,8 +55,13 @@ class Record:
     flags: tuple[str, ...] | None = None
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Key of the conversation: sources, and bots of one source, may number their dialogues alike."""
+        return self.source, self.dialogue_id, self.bot
+
+    @property
     def external_id(self) -> str:
-        """Unique within a study: two sources may number their dialogues alike."""
+        """Return the id with its source before it; several bots may share it."""
         return f"{self.source}/{self.dialogue_id}" if self.source else self.dialogue_id
 
 
@@ -91,6 +99,43 @@ def register_format(cls: C) -> C:
     """Decorate a class: make one reader of it and list it."""
     formats.register(cls)
     return cls
+
+
+def without_clashes(items: Iterable[Record | Skipped]) -> Iterator[Record | Skipped]:
+    """Replace each record whose key has other turns in an earlier line by a `Skipped`.
+
+    The keys lie in a temporary database on disk, so that memory stays small.
+    """
+    with closing(sqlite3.connect("")) as store:
+        store.execute(
+            "CREATE TABLE seen (source TEXT, id TEXT, bot TEXT, turns BLOB, line INTEGER,"
+            " PRIMARY KEY (source, id, bot)) WITHOUT ROWID"
+        )
+        for item in items:
+            if isinstance(item, Skipped) or item.ratings_only:
+                yield item
+                continue
+            turns = hashlib.sha256(repr(item.turns).encode("utf-8", "surrogatepass")).digest()
+            values = (*item.key, turns, item.line)
+            if store.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?, ?, ?)", values).rowcount:
+                yield item
+                continue
+            [known] = store.execute(
+                "SELECT turns, line FROM seen WHERE source = ? AND id = ? AND bot = ?", item.key
+            )
+            if known[0] == turns:
+                yield item
+                continue
+            reason = (
+                f"{record_name(item)} has other turns in line {known[1]} than in line {item.line}"
+            )
+            yield Skipped(item.line, reason)
+
+
+def record_name(record: Record) -> str:
+    """Name a record in a message by its key."""
+    source = f" from {record.source!r}" if record.source else ""
+    return f"dialogue_id {record.dialogue_id!r} of bot {record.bot!r}{source}"
 
 
 def text_problem(text: str) -> str | None:

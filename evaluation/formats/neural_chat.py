@@ -142,7 +142,7 @@ class ChatRatings(_NeuralChat):
 
     def _read(self, path: Path, store: sqlite3.Connection) -> Iterator[Record | Skipped]:
         store.execute(
-            "CREATE TABLE rows (chat TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)"
+            "CREATE TABLE rows (chat TEXT, bot TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)"
         )
         for item in self.rows(path):
             if isinstance(item, Skipped):
@@ -152,6 +152,7 @@ class ChatRatings(_NeuralChat):
             try:
                 values = [
                     _id(cells, "Chat ID", MAX_ID_CHARS),
+                    _text(cells, "Chatbot ID").strip(),
                     _text(cells, "User Session Key").strip()[: MAX_ID_CHARS - 10],
                     _time(cells).isoformat(timespec="microseconds"),
                     line,
@@ -160,17 +161,17 @@ class ChatRatings(_NeuralChat):
             except BadRecord as error:
                 yield Skipped(line, str(error))
                 continue
-            store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", values)
-        found = store.execute("SELECT * FROM rows ORDER BY chat, rater, at, line")
-        for (chat, rater), rows in groupby(found, key=lambda row: row[:2]):
+            store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
+        found = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
+        for (chat, bot, rater), rows in groupby(found, key=lambda row: row[:3]):
             *earlier, last = rows
-            _, _, at, line, cells = last
+            *_, at, line, cells = last
             for row in earlier:
-                yield Skipped(row[3], f"rated again in line {line}; the last rating counts")
+                yield Skipped(row[4], f"rated again in line {line}; the last rating counts")
             yield Record(
                 line=line,
                 dialogue_id=chat,
-                bot="",
+                bot=bot,
                 ratings=(
                     RecordRating(
                         **json.loads(cells), rater=rater, submitted_at=datetime.fromisoformat(at)

@@ -13,6 +13,7 @@ from evaluation.formats.base import Skipped
 from evaluation.items import ReplyInContext, judged_read
 from evaluation.judged_cells import BEYOND_SCALE, NOT_JUDGED
 from evaluation.judgements import (
+    CLASH,
     DUPLICATE_ID,
     PARTLY_BEYOND,
     UNREADABLE,
@@ -25,6 +26,9 @@ from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, ReplyMetric, item_scores
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.untokenised import untokenised
+from tests.conftest import ROOT
+
+CASES = ROOT / "tests" / "cases"
 
 
 class Length(ReplyMetric):
@@ -109,7 +113,8 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
         )
     ]
     odd = [
-        line(0, "again", 1),
+        line(0, "again", 1, model="m0"),
+        rows[1],
         line(90, "  ", 2),
         line(91, "far", 70),
         line(92, "unjudged", 2) | {"ratings": [{"other": 3}]},
@@ -117,7 +122,8 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     ]
     metric = Length()
     judgements = judgements_read(file(*rows, *odd))
-    assert judgements.lines[0].startswith("line 29: not JSON")
+    assert judgements.lines[0].startswith("line 25: id 's/0' of model 'm0' has other texts")
+    assert judgements.lines[1].startswith("line 30: not JSON")
     found = judge(judgements, [metric, "bleu"], target="good")
     told = found["length_of_reply"].to_json()
     x = [len(row["response"]) for row in rows]
@@ -135,7 +141,7 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     assert told["n_contexts"] == 8
     assert told["n_responses"] == len({row["response"] for row in rows})
     assert told["skipped"] == {
-        BLANK: 1, BEYOND_SCALE: 1, NOT_JUDGED: 1, DUPLICATE_ID: 1, UNREADABLE: 1,
+        BLANK: 1, BEYOND_SCALE: 1, NOT_JUDGED: 1, DUPLICATE_ID: 1, CLASH: 1, UNREADABLE: 1,
     }  # fmt: skip
     assert {name: one["n"] for name, one in told["models"].items()} == {"m0": 12, "m1": 12}
     assert len(metric.asked) == len({(row["context"][1], row["response"]) for row in rows})
@@ -146,6 +152,13 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     printed = agreements_printed({name: one.to_json() for name, one in found.items()})
     assert f"24 × {NO_REFERENCE}" in printed
     json.dumps(told, allow_nan=False)
+
+
+def test_models_may_number_their_replies_alike():
+    found = judge(CASES / "judged_same_id_other_model.jsonl", ["words"])["words"].to_json()
+    assert found["n"] == 12
+    assert {name: one["n"] for name, one in found["models"].items()} == {"a": 6, "b": 6}
+    assert found["skipped"] == {}
 
 
 def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them(file):

@@ -21,6 +21,8 @@ from evaluation.hybrid.fit import fit_hybrid
 from evaluation.printing import figure
 from tests.conftest import ROOT
 
+CASES = ROOT / "tests" / "cases"
+
 
 def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
     """Make rated conversations: the more words a bot's people write, the better they rate it."""
@@ -90,6 +92,66 @@ def test_an_id_has_its_source_before_it_where_two_sources_number_alike(tmp_path:
     (tmp_path / "two.jsonl").write_text("\n".join(map(json.dumps, both)))
     study = confab.read(tmp_path / "two.jsonl")
     assert study.conversations["conversation"].tolist() == ["here/0-0", "there/0-0"]
+
+
+def test_conversations_of_two_bots_that_number_alike_stay_apart() -> None:
+    study = confab.read(CASES / "read_ids_restart_per_bot.jsonl")
+    assert (len(study), study.bots, len(study.ratings), study.skipped) == (8, ("a", "b"), 8, ())
+    assert study.ratings.groupby("bot")["quality"].mean().to_dict() == {"a": 5, "b": 1}
+    assert study.conversations["conversation"].tolist()[::4] == ["0/a", "0/b"]
+
+
+def test_a_key_with_other_turns_is_refused_with_both_lines_and_a_file_twice_is_once(
+    tmp_path: Path,
+) -> None:
+    one, two = lines()[:2]
+    other = {**two, "dialogue_id": one["dialogue_id"]}
+    more = {**one, "ratings": [{"rater": "late", "quality": 2}]}
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, [one, other, one, more])))
+    study = confab.read(path)
+    assert len(study) == 1
+    assert study.ratings["rater"].tolist() == [one["ratings"][0]["rater"], "late"]
+    told = "dialogue_id '0-0' of bot 'bot-0' from 'here' has other turns in line 1 than in line 2"
+    assert [(skipped.line, skipped.reason) for skipped in study.skipped] == [(2, told)]
+
+
+def test_no_two_keys_share_a_name(tmp_path: Path) -> None:
+    turns = lines()[0]["turns"]
+    keys = [("", "x", "a/b"), ("", "x/a", "b"), ("", "x", "c"), ("x", "a", "b")]
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        "\n".join(
+            json.dumps({"source": source, "dialogue_id": name, "bot": bot, "turns": turns})
+            for source, name, bot in keys
+        )
+    )
+    assert confab.read(path).conversations["conversation"].nunique() == 4
+
+
+def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None:
+    said = "conversation,bot,turn,speaker,text\n"
+    said += "".join(f"0,{bot},0,human,hi\n0,{bot},1,bot,{bot} here\n" for bot in "ab")
+    (tmp_path / "messages.csv").write_text(said + said.partition("\n")[2])
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text(
+        "conversation,bot,rater,quality\n0,a,x,5\n0,b,x,1\n0,,y,3\n0,c,x,2\n9,a,x,4\n"
+    )
+    study = confab.read(tmp_path / "messages.csv", ratings)
+    assert study.conversations["n_turns"].tolist() == [2, 2]
+    assert study.ratings[["bot", "quality"]].values.tolist() == [["a", 5], ["b", 1]]
+    assert [(one.line, one.reason) for one in study.skipped] == [
+        (3, "a rating of conversation '0', which is there for 'a', 'b'"),
+        (4, "a rating of conversation '0' of bot 'c', which is there for 'a', 'b'"),
+        (5, "a rating of conversation '9' of bot 'a', which is not there or was left out"),
+    ]
+    (tmp_path / "clash.csv").write_text(said + "0,a,1,bot,something else\n")
+    clash = confab.read(tmp_path / "clash.csv")
+    assert clash.bots == ("b",)
+    assert (
+        clash.skipped[0].reason
+        == "conversation '0' of bot 'a' has another turn 1 in row 2 than in row 5"
+    )
 
 
 def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class Conversation(TimeStamped):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["study", "external_id"],
+                fields=["study", "external_id", "bot"],
                 condition=Q(source="import"),
                 name="conversation_import_unique",
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from evaluation.formats.base import FileFormat, Record, Skipped
+from evaluation.formats.base import FileFormat, Record, Skipped, without_clashes
 from evaluation.formats.recognition import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
@@ -111,7 +111,7 @@ def _records(
     file_format: FileFormat, path: Path, scale: Scale | None
 ) -> Iterator[Record | Skipped]:
     """Yield the file's records; with a scale, those with an answer beyond it are skipped."""
-    for item in file_format.read(path):
+    for item in without_clashes(file_format.read(path)):
         beyond = _beyond(item, scale) if isinstance(item, Record) and scale else None
         yield beyond or item
 

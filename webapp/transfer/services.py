@@ -1,6 +1,6 @@
 """Writes of imported records: the study they make, its rubric, and conversations in batches.
 
-Everything may be done twice: conversations are unique on study and external id, ratings on conversation
+Everything may be done twice: conversations are unique on study, external id and bot, ratings on conversation
 and external id.
 """
 
@@ -18,7 +18,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
-from evaluation.formats.base import Record, RecordRating, Skipped
+from evaluation.formats.base import Record, RecordRating, Skipped, record_name
 from evaluation.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
@@ -32,6 +32,8 @@ from webapp.studies.versions import study_edit
 
 PLATFORM = "import"
 Scale = tuple[float, float]
+Key = tuple[str, str, str]
+"""Of an imported conversation: its source, its id there and its bot (`Record.key`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +125,14 @@ def language_checked(language: str) -> str:
 def records_store(*, study: Study, records: Sequence[Record], language: str = "") -> Stored:
     """Store a batch; what is there already stays as it is, but for a language that it did not have.
 
-    A dialogue id that already stands for a conversation with other turns is skipped with the reason.
+    A record whose key is that of a stored conversation with other turns is skipped with the reason.
     """
     with transaction.atomic():
-        kept, skipped, ids = _conversations(study, records, language)
+        kept, skipped, ids, n_new = _conversations(study, records, language)
         if language:
-            there = Conversation.objects.filter(pk__in=list(ids["all"].values()), language="")
+            there = Conversation.objects.filter(pk__in=list(ids.values()), language="")
             there.update(language=language)
-        n_new = len(ids["new"])
-        n_ratings = _ratings(study, kept, ids["all"])
+        n_ratings = _ratings(study, kept, ids)
         if n_ratings:
             rubric_freeze(rubric_id=study.rubric_id)
     return Stored(n_new, n_ratings, skipped)
@@ -139,56 +140,79 @@ def records_store(*, study: Study, records: Sequence[Record], language: str = ""
 
 def _conversations(
     study: Study, records: Sequence[Record], language: str
-) -> tuple[list[Record], list[Skipped], dict[str, dict[str, uuid.UUID]]]:
+) -> tuple[list[tuple[Key, Record]], list[Skipped], dict[Key, uuid.UUID], int]:
+    """Store new conversations.
+
+    Returns:
+        The records kept, with the keys of their conversations; the others; the ids of all; how many are new.
+    """
     there = _stored_ids(study, records)
     turns_there = _turns_of(there.values())
     versions: dict[tuple[str, str], BotVersion] = {}
-    kept: list[Record] = []
+    kept: list[tuple[Key, Record]] = []
     skipped: list[Skipped] = []
-    first: dict[str, Record] = {}
-    rows: list[Conversation] = []
+    first: dict[Key, Record] = {}
+    rows: dict[Key, Conversation] = {}
     for record in records:
-        name = record.external_id
+        key = record.key
         if record.ratings_only:
-            if name in there or name in first:
-                kept.append(record)
+            found = _rated(record, [*there, *first])
+            if isinstance(found, Skipped):
+                skipped.append(found)
             else:
-                skipped.append(
-                    Skipped(record.line, f"no conversation {name!r} is in the study to be rated")
-                )
+                kept.append((found, record))
             continue
-        if name in there or name in first:
-            stored = turns_there.get(there[name], ()) if name in there else first[name].turns
+        if key in there or key in first:
+            stored = turns_there.get(there[key], ()) if key in there else first[key].turns
             if stored == record.turns:
-                kept.append(record)
+                kept.append((key, record))
             else:
-                skipped.append(
-                    Skipped(
-                        record.line,
-                        f"dialogue_id {record.dialogue_id!r} already stands for a conversation with "
-                        "other turns",
-                    )
-                )
+                reason = f"{record_name(record)} is in the study already, with other turns"
+                skipped.append(Skipped(record.line, reason))
             continue
-        first[name] = record
-        kept.append(record)
+        first[key] = record
+        kept.append((key, record))
         version = versions.get((record.bot, record.source))
         if version is None:
             version = bot_version_record_imported(bot_id=record.bot, source=record.source)
             versions[record.bot, record.source] = version
-        rows.append(_conversation(study, record, version, language))
-    Conversation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
-    everything = _stored_ids(study, kept)
+        rows[key] = _conversation(study, record, version, language)
+    Conversation.objects.bulk_create(rows.values(), ignore_conflicts=True, batch_size=500)
+    stored_now = _stored_ids(study, [record for _key, record in kept])
+    everything = {key: stored_now[key] for key, _record in kept}
     # Another import may have been faster with some of them; then its rows stand, and its turns.
-    new = {row.external_id: row.pk for row in rows if everything.get(row.external_id) == row.pk}
+    new = {key: row.pk for key, row in rows.items() if everything.get(key) == row.pk}
     turns = [
         Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=turn.text, vote=turn.vote)
-        for name, pk in new.items()
-        for i, turn in enumerate(first[name].turns)
+        for key, pk in new.items()
+        for i, turn in enumerate(first[key].turns)
     ]
     Turn.objects.bulk_create(turns, ignore_conflicts=True, batch_size=1000)
     _times(new, first)
-    return kept, skipped, {"new": new, "all": everything}
+    return kept, skipped, everything, len(new)
+
+
+def _rated(record: Record, there: Collection[Key]) -> Key | Skipped:
+    """Find the conversation of a record that holds ratings only; its bot may be unnamed."""
+    found = [
+        key
+        for key in there
+        if _external_id(key) == record.external_id and record.bot in ("", key[2])
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        bots = ", ".join(sorted(key[2] for key in found))
+        reason = f"several bots have a conversation {record.external_id!r}: {bots}; name the bot"
+    else:
+        of_bot = f" of bot {record.bot!r}" if record.bot else ""
+        reason = f"no conversation {record.external_id!r}{of_bot} is in the study to be rated"
+    return Skipped(record.line, reason)
+
+
+def _external_id(key: Key) -> str:
+    source, dialogue, _bot = key
+    return f"{source}/{dialogue}" if source else dialogue
 
 
 def _conversation(study: Study, record: Record, version: BotVersion, language: str) -> Conversation:
@@ -206,7 +230,7 @@ def _conversation(study: Study, record: Record, version: BotVersion, language: s
     )
 
 
-def _times(new: Mapping[str, uuid.UUID], first: Mapping[str, Record]) -> None:
+def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
     """Give turns the times of the file; a new row always starts with the present."""
     timed = {new[name]: first[name].times for name in new if first[name].times}
     turns = list(Turn.objects.filter(conversation_id__in=list(timed)).only("id", "index"))
@@ -215,12 +239,12 @@ def _times(new: Mapping[str, uuid.UUID], first: Mapping[str, Record]) -> None:
     Turn.objects.bulk_update(turns, ["created_at"], batch_size=200)
 
 
-def _ratings(study: Study, records: Sequence[Record], ids: Mapping[str, uuid.UUID]) -> int:
-    people = _participants(study, records)
+def _ratings(study: Study, kept: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]) -> int:
+    people = _participants(study, [record for _key, record in kept])
     now = timezone.now()
     rows: list[Rating] = []
-    for record in records:
-        conversation_id = ids[record.external_id]
+    for key, record in kept:
+        conversation_id = ids[key]
         seen: Counter[str] = Counter()
         for rating in record.ratings:
             seen[rating.rater] += 1
@@ -262,13 +286,20 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
     return participants_named(study=study, platform=PLATFORM, names=names)
 
 
-def _stored_ids(study: Study, records: Collection[Record]) -> dict[str, uuid.UUID]:
+def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUID]:
+    """Return the ids of stored conversations with the records' external ids, whatever their bots."""
     found = Conversation.objects.filter(
         study=study,
         source=Conversation.Source.IMPORT,
         external_id__in={record.external_id for record in records},
     )
-    return dict(found.values_list("external_id", "pk"))
+    ids: dict[Key, uuid.UUID] = {}
+    for pk, name, bot, params in found.values_list(
+        "pk", "external_id", "bot__bot_id", "bot__params"
+    ):
+        source = params.get("source", "")
+        ids[source, name.removeprefix(f"{source}/") if source else name, bot] = pk
+    return ids
 
 
 def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn, ...]]:

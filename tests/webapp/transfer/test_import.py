@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.builders import make_study
+from tests.conftest import ROOT
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
@@ -89,9 +90,54 @@ def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", record(1, {"quality": 2}), other, record(2))
     result = run(path, "--study", "k")
     assert result["conversations"] == 2
-    assert [(s["line"], "other turns" in s["reason"]) for s in result["skipped"]] == [(2, True)]
+    told = "dialogue_id 'd1' of bot 'alpha' has other turns in line 1 than in line 2"
+    assert result["skipped"] == [{"line": 2, "reason": told}]
     later = write(tmp_path / "y.jsonl", other)
-    assert "other turns" in run(later, "--study", "k")["skipped"][0]["reason"]
+    told = "dialogue_id 'd1' of bot 'alpha' is in the study already, with other turns"
+    assert run(later, "--study", "k")["skipped"] == [{"line": 1, "reason": told}]
+
+
+def test_bots_may_number_their_conversations_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ROOT / "tests" / "cases" / "read_ids_restart_per_bot.jsonl"
+    monkeypatch.setattr("webapp.transfer.jobs.BATCH", 3)  # one bot's in several batches
+    result = run(path, "--study", "k")
+    assert result == {"conversations": 8, "ratings": 8, "skipped": []}
+    assert run(path, "--study", "k") == {"conversations": 0, "ratings": 0, "skipped": []}
+    given = Rating.objects.values_list("conversation__bot__bot_id", "answers__quality")
+    assert sorted(given) == [("a", 5)] * 4 + [("b", 1)] * 4
+    out = tmp_path / "again.jsonl"
+    call_command(
+        "export", "--study", "k", "--what", "conversations", "--format", "jsonl", "--output", out,
+        stdout=StringIO(), stderr=StringIO(),
+    )  # fmt: skip
+    assert run(out, "--study", "k") == {"conversations": 0, "ratings": 0, "skipped": []}
+    same = [record(1, {"rater": "ann", "fun": n}, bot=bot) for n, bot in enumerate("xy")]
+    assert run(write(tmp_path / "same.jsonl", *same), "--study", "same")["conversations"] == 2
+    given = Rating.objects.filter(answers__has_key="fun")
+    assert set(given.values_list("conversation__bot__bot_id", "answers__fun")) == {
+        ("x", 0),
+        ("y", 1),
+    }
+
+
+def test_ratings_apart_go_to_the_conversation_of_their_bot(tmp_path: Path) -> None:
+    run(write(tmp_path / "x.jsonl", record(1, bot="a"), record(1, bot="b")), "--study", "k")
+    rated = tmp_path / "chat_ratings.csv"
+    rows = [("d1", "b", "s"), ("d1", "", "s"), ("d1", "c", "s"), ("d2", "a", "s")]
+    rated.write_text(
+        "Chat ID,Chatbot ID,User Session Key,Datetime,Quality\n"
+        + "".join(f"{chat},{bot},{who},2019-05-29T21:36:04+00:00,4\n" for chat, bot, who in rows)
+    )
+    result = run(rated, "--study", "k")
+    assert result["ratings"] == 1
+    assert Rating.objects.get().conversation.bot.bot_id == "b"
+    assert [skipped["reason"] for skipped in result["skipped"]] == [
+        "several bots have a conversation 'd1': a, b; name the bot",
+        "no conversation 'd1' of bot 'c' is in the study to be rated",
+        "no conversation 'd2' of bot 'a' is in the study to be rated",
+    ]
 
 
 def test_a_scale_given_holds_for_all_and_what_lies_beyond_is_told(tmp_path: Path) -> None:
