@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -30,13 +31,14 @@ STEPS = ("chat", "form")
 
 def make(key: str, n_tasks: int) -> Any:
     """Make in bulk a study with a chat for each of its people, four in five of them rated."""
+    from django.db.models import F
     from django.utils import timezone
 
     from webapp.bots.services import bot_version_record_imported
     from webapp.conversations.models import Conversation, ReplyFailure, Turn
     from webapp.ratings.models import Rating
     from webapp.studies.counting import study_count_anew
-    from webapp.studies.models import LinkOpening, Participant, Slot, Task, Whereabouts
+    from webapp.studies.models import LinkCount, Participant, Slot, Task, Whereabouts
     from webapp.studies.services import study_create
 
     study = study_create(
@@ -108,17 +110,11 @@ def make(key: str, n_tasks: int) -> Any:
             )
             for i, task in enumerate(tasks)
         )
-        LinkOpening.objects.bulk_create(
-            LinkOpening(
-                study=study,
-                browser=f"{start + i}-{more}",
-                seen_at=at[i],
-                answered_at=None if more else at[i],
-                refused="paused" if more and i % 7 == 0 else "",
-            )
-            for i in range(len(at))
-            for more in (range(2) if i % 4 == 0 else range(1))
-        )
+        opened = Counter((moment.date(), "" if i % 28 else "paused") for i, moment in enumerate(at))
+        for (day, refused), n in opened.items():
+            key = {"study": study, "day": day, "refused": refused}
+            LinkCount.objects.get_or_create(**key)
+            LinkCount.objects.filter(**key).update(n=F("n") + n)
         Rating.objects.bulk_create(
             Rating(
                 task=task,

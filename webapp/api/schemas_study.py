@@ -238,7 +238,11 @@ class ThingOut(Schema):
 
 
 class LiveOut(Schema):
-    """The live room at one moment; `hours_left` until the wanted ones are there, as it went in the last two hours."""
+    """The live room at one moment; `hours_left` until the wanted ones are there, as it went in the last two hours.
+
+    `n_opened` counts openings of the link, not people, and `refused` those of them where nobody could begin, by reason.
+    The first stage counts openings, too, so its `left` is null.
+    """
 
     state: str
     n_opened: int

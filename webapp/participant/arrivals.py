@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,9 +32,19 @@ from webapp.studies.ways import link_opened
 logger = logging.getLogger(__name__)
 
 
-def form_cookie(request: HttpRequest) -> str:
-    """Return the random value by which forms of this browser are known again; empty where it has none."""
-    return str(request.META.get("CSRF_COOKIE") or "")
+_ROBOT = re.compile(
+    r"(?<!cu)bot|crawl|spider|slurp|preview|scan|monitor|facebookexternalhit|^whatsapp|imgproxy|embedly|google-"
+    r"|curl|wget|libwww|python|java/|okhttp|axios|node-fetch|undici|go-http-client",
+    re.IGNORECASE,
+)
+"""Programs that open links name themselves so in their user agent; CUBOT makes phones."""
+
+
+def is_robot(request: HttpRequest) -> bool:
+    """Tell whether a program fetched the page: a robot, a link preview, a browser that fetches ahead."""
+    if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
+        return True
+    return _ROBOT.search(request.headers.get("User-Agent", "")) is not None
 
 
 @dataclass
@@ -115,14 +126,13 @@ class Arrival:
             )
 
     def opened(self, refusal: Refused | None) -> None:
-        """Count that the link was opened, unless a worker only looks at the task before accepting it."""
-        if self.request.method == "GET" and not self.recruitment.is_preview:
-            link_opened(
-                study=self.study,
-                cookie=form_cookie(self.request),
-                is_synthetic=rehearsal_token_valid(self.study, self.recruitment.rehearsal),
-                refused=refusal.code if refusal else "",
-            )
+        """Count an opening of the link; robots and workers who only preview the task are left out."""
+        if self.request.method != "GET" or self.recruitment.is_preview:
+            return
+        is_rehearsal = rehearsal_token_valid(self.study, self.recruitment.rehearsal)
+        if is_rehearsal or not is_robot(self.request):  # scripted participants are programs, too
+            code = refusal.code if refusal else ""
+            link_opened(study=self.study, is_synthetic=is_rehearsal, refused=code)
 
     def refused_page(self, refusal: Refused) -> HttpResponse:
         """Return the page that says why there is no chat, with the codes earned so far; the log says it too."""

@@ -21,7 +21,7 @@ from webapp.conversations.services import (
 from webapp.core.errors import Refused
 from webapp.core.speaking import locale_for
 from webapp.participant.access import Visit, conversation_page, has_cookies, study_page
-from webapp.participant.arrivals import Arrival, form_cookie
+from webapp.participant.arrivals import Arrival
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
 from webapp.participant.selectors import has_left
@@ -39,7 +39,6 @@ from webapp.studies.models import Study, Task
 from webapp.studies.moving import moved_here
 from webapp.studies.pairs import pair_with
 from webapp.studies.selectors import participant_token
-from webapp.studies.ways import link_answered
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +116,6 @@ def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Lead somebody who has come into their task to its next page, known by a cookie or else by a token."""
     participant = task.participant
-    link_answered(study=participant.study, cookie=form_cookie(request))
     if has_cookies(request):
         if has_left(request.session, participant):
             moved_here(participant=participant)

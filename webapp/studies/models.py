@@ -22,7 +22,7 @@ from webapp.studies.recruitment_models import PlatformIds as PlatformIds
 from webapp.studies.rights_model import Breakage as Breakage
 from webapp.studies.rights_model import Erasure as Erasure
 from webapp.studies.values import StudyValues, ValuesField
-from webapp.studies.way_model import LinkOpening as LinkOpening
+from webapp.studies.way_model import LinkCount as LinkCount
 from webapp.studies.way_model import Whereabouts as Whereabouts
 
 # Scripts agree to nothing, and the raters of imported data were not asked.

@@ -6,44 +6,31 @@ They are for the live room alone: nobody's way on depends on them.
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 
-class LinkOpening(models.Model):
-    """A browser in which a study's link was opened; nothing in it says whose."""
+class LinkCount(models.Model):
+    """Number of times that a study's link was opened on one day; it holds nothing about a person."""
 
-    study = models.ForeignKey(
-        "studies.Study", on_delete=models.CASCADE, related_name="link_openings"
-    )
-    browser = models.CharField(
-        max_length=32,
-        help_text=_("A digest of a random cookie, or random where there is none."),
-    )
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="link_counts")
+    day = models.DateField()
     is_synthetic = models.BooleanField(default=False, help_text=_("By the link of a rehearsal."))
-    opened_at = models.DateTimeField(auto_now_add=True)
-    seen_at = models.DateTimeField(help_text=_("When it was opened last."))
-    answered_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("When somebody there agreed, or did not.")
-    )
     refused = models.CharField(
-        max_length=20, blank=True, help_text=_("Why nobody could begin there when it was opened.")
+        max_length=20,
+        blank=True,
+        help_text=_("Why nobody could begin there; empty where somebody could."),
     )
+    n = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["study", "browser"], name="link_opening_once_each")
-        ]
-        indexes = [
-            models.Index(
-                fields=["study", "seen_at"],
-                condition=Q(answered_at=None),
-                name="link_opening_unanswered",
+            models.UniqueConstraint(
+                fields=["study", "day", "is_synthetic", "refused"], name="link_count_once_each"
             )
         ]
 
     def __str__(self) -> str:
-        return f"{self.study_id}/{self.browser}"
+        return f"{self.study_id}/{self.day}: {self.n}"
 
 
 class Whereabouts(models.Model):

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-
-from django.db.models import Case, F, QuerySet, Value, When
+from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
-from webapp.studies.models import LinkOpening, Study, Task, Whereabouts
+from webapp.studies.models import LinkCount, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
 
 
-def link_opened(*, study: Study, cookie: str, is_synthetic: bool, refused: str = "") -> None:
-    """Count that the study's link was opened, once for each browser.
+def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
+    """Add one to the day's count of openings of the study's link.
 
     Args:
-        cookie: a random value that the browser brings each time; empty: none, so each opening counts.
         refused: the code of why nobody can begin there; empty where somebody can.
     """
-    row = LinkOpening(
-        study=study,
-        browser=_browser(study, cookie),
-        is_synthetic=is_synthetic,
-        seen_at=timezone.now(),
-        refused=refused,
-    )
-    LinkOpening.objects.bulk_create(
-        [row],
-        update_conflicts=True,
-        unique_fields=["study", "browser"],
-        update_fields=["is_synthetic", "seen_at", "refused"],
-    )
-
-
-def link_answered(*, study: Study, cookie: str) -> None:
-    """Note that somebody in this browser has said whether they take part."""
-    if cookie:
-        unanswered = _opening(study, _browser(study, cookie)).filter(answered_at=None)
-        unanswered.update(answered_at=timezone.now())
-
-
-def _opening(study: Study, browser: str) -> QuerySet[LinkOpening]:
-    return LinkOpening.objects.filter(study=study, browser=browser)
-
-
-def _browser(study: Study, cookie: str) -> str:
-    """Return what stands for a browser in one study, so that rows of two studies cannot be joined."""
-    value = f"{study.pk}/{cookie or secrets.token_hex(16)}"
-    return hashlib.sha256(value.encode()).hexdigest()[:32]
+    key = {
+        "study": study,
+        "day": timezone.localdate(),
+        "is_synthetic": is_synthetic,
+        "refused": refused,
+    }
+    counts = LinkCount.objects.filter(**key)
+    if not counts.update(n=F("n") + 1):
+        # The first of the day; whoever comes at the same time loses nothing, since the row begins at 0.
+        LinkCount.objects.bulk_create([LinkCount(**key)], ignore_conflicts=True)
+        counts.update(n=F("n") + 1)
 
 
 def step_reached(*, task: Task, step: str) -> None:

@@ -44,7 +44,7 @@ from webapp.studies.items import item_add
 from webapp.studies.models import OrderState, Outcome, Study, Task
 from webapp.studies.services import participant_enter, task_end, task_open
 from webapp.studies.versions import study_edit
-from webapp.studies.ways import link_answered, link_opened, step_reached
+from webapp.studies.ways import link_opened, step_reached
 
 pytestmark = pytest.mark.django_db
 
@@ -65,10 +65,9 @@ def at(conversation: Conversation, step: str) -> Conversation:
 
 def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> None:
     study = make_study("s", pay_each=2.0, fee_share=0.5, max_per_bot=10)
-    for n in range(9):
-        link_opened(study=study, cookie=f"c{n}", is_synthetic=False)
-        if n < 7:
-            link_answered(study=study, cookie=f"c{n}")
+    for _ in range(9):
+        link_opened(study=study, is_synthetic=False)
+    link_opened(study=study, is_synthetic=False, refused="paused")
     task_decline(participant=participant_enter(study=study), version=study.version)
     for _ in range(2):  # done
         make_rating(at(at(make_conversation(study, n_exchanges=3), "chat"), "form"))
@@ -86,8 +85,8 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     found = people_of(study, include_synthetic=False, now=now_rounded())
     stages = {one.name: (one.n, one.now, one.ended, one.left) for one in found.stages}
     assert stages == {
-        # Nine browsers, six people agreed, one did not; two read still.
-        "opened": (9, 2, 1, 0),
+        # Openings, of which one led to nothing; one person declined, and who left is not counted.
+        "opened": (10, 0, 1, None),
         "agreed": (6, 0, 0, 0),
         "chat": (6, 2, 1, 1),
         # Whoever has gone back to the chat is on the way, and has not left.
@@ -102,7 +101,14 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     assert money.people == pytest.approx(3 * 2.0 * 1.5), "two ratings, and one that broke"
     assert money.planned.in_all == 60
     html = staff.get(address(study)).content.decode()
-    for said in ("of 20", "£9.00", "2 here now", "Ended otherwise", "2 read now"):
+    for said in (
+        "of 20",
+        "£9.00",
+        "2 here now",
+        "Ended otherwise",
+        "the study is paused 1",
+        "1 declined",
+    ):
         assert said in html, said
 
 
@@ -366,7 +372,7 @@ def test_pause_resume_and_close_with_what_people_read_then(
     assert inside.get(chat).status_code == 200, "whoever is inside may finish"
     assert f'href="{chat}"' in inside.get("/s/s/").content.decode(), "and the link leads them back"
     html = staff.get(address(study)).content.decode()
-    assert "Turned away at the door: the study is paused 1" in " ".join(html.split())
+    assert "Openings where nobody could begin: the study is paused 1" in " ".join(html.split())
     assert 'value="collecting"' in html
     staff.post(state, {"_state": "ended"})
     assert "has ended" in Client().get("/s/s/").content.decode()

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from evaluation.stats.proportion import share_interval
 from webapp.dashboard.live.totals import Totals, totals_of
-from webapp.studies.models import LinkOpening, Outcome, Study, Task, Whereabouts
+from webapp.studies.models import Outcome, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import steps_asked
 
@@ -36,12 +36,12 @@ class Stage:
     """A stage of the way through a study.
 
     Attributes:
-        n: people who ever got there.
+        n: people who ever got there; of the link the openings, which are no people.
         now: people who are there now.
         on_way: people inside who got no further yet, be it that they have gone back.
-        ended: people whose way ended there, by a bot that failed or by a check; at the link those who said no or
-            could not begin. That is not leaving.
-        left: people who got no further, and are not there any more; None at the end, and where it is unknown.
+        ended: people whose way ended there, by a bot that failed or by a check; at the link those who said no. That is
+            not leaving.
+        left: people who got no further, and are not there any more; None at the link and at the end.
         low, high: ends of the 95 % interval of `share`.
     """
 
@@ -95,13 +95,8 @@ def people_of(study: Study, *, include_synthetic: bool, now: datetime) -> People
     names = step_names(study)
     since = now - QUIET
     totals = totals_of(study, names, include_synthetic=include_synthetic)
-    looking = LinkOpening.objects.filter(
-        study=study, answered_at=None, refused="", seen_at__gte=since
-    )
-    if not include_synthetic:
-        looking = looking.filter(is_synthetic=False)
     inside = _inside(study, since, include_synthetic=include_synthetic)
-    return People(_stages(study, names, totals, looking.count(), inside), totals)
+    return People(_stages(study, names, totals, inside), totals)
 
 
 def step_names(study: Study) -> list[str]:
@@ -142,35 +137,26 @@ def _stages(
     study: Study,
     names: Sequence[str],
     totals: Totals,
-    n_looking: int,
     inside: tuple[Mapping[str, int], Mapping[str, int]],
 ) -> tuple[Stage, ...]:
     headings = {step.name: step.heading for step in protocols.get(study.protocol).steps}
     titles: dict[str, Any] = {
-        OPENED: gettext_lazy("Opened"),
+        OPENED: gettext_lazy("Link opened"),
         AGREED: gettext_lazy("Agreed"),
         **{name: _TITLES.get(name, headings[name]) for name in names},
         DONE: gettext_lazy("Done"),
     }
-    n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
-    n_came = totals.agreed + n_declined
-    counted = {
-        OPENED: max(totals.n_opened, n_came),
-        AGREED: totals.agreed,
-        **totals.reached,
-        DONE: totals.done,
-    }
+    counted = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
     now, on_way, out = (_by_stage(one, names) for one in (*inside, totals.ended))
-    now[OPENED] = on_way[OPENED] = n_looking
-    out[OPENED] = sum(totals.refused.values()) + n_declined
-    found = []
+    # Openings are no people, so nothing is said of who reads or has left there.
+    n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
+    found = [Stage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
     for name, after in pairwise(titles):
         n = counted[name]
         stage = Stage(
             name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n)
         )
-        is_known = name != OPENED or totals.n_opened >= n_came
-        found.append(_with_left(stage, counted[after]) if is_known else stage)
+        found.append(_with_left(stage, counted[after]))
     return (*found, Stage(DONE, titles[DONE], counted[DONE]))
 
 

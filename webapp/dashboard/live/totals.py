@@ -15,7 +15,7 @@ from django.core.cache import cache
 from django.db.models import Case, Count, Max, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
-from webapp.studies.models import LinkOpening, Outcome, Study, Task
+from webapp.studies.models import LinkCount, Outcome, Study, Task
 
 OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
 """Outcomes that are none of a person's own doing, or a check."""
@@ -38,8 +38,8 @@ class Totals:
         ended: by the furthest step, people whose only end was one of `OUT`; those before the first under "".
         outcomes: tasks by outcome.
         n_visits: visits whose work earned the pay, each once however many tasks were done in it.
-        n_opened: browsers in which the link was opened.
-        refused: by the reason's code, browsers in which somebody could not begin.
+        n_opened: openings of the link; one person may open it several times.
+        refused: by the reason's code, those of them where nobody could begin.
     """
 
     agreed: int
@@ -72,15 +72,15 @@ def totals_of(study: Study, names: Sequence[str], *, include_synthetic: bool) ->
 
 def _counted(study: Study, names: Sequence[str], include_synthetic: bool) -> Totals:
     tasks = Task.objects.filter(participant__study=study)
-    openings = LinkOpening.objects.filter(study=study)
+    openings = LinkCount.objects.filter(study=study)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
         openings = openings.filter(is_synthetic=False)
-    refused = openings.filter(answered_at=None).exclude(refused="").order_by()
+    by_reason = dict(openings.order_by().values_list("refused").annotate(times=Sum("n")))
     return Totals(
         **_of_people(tasks, names),
-        n_opened=openings.count(),
-        refused=dict(refused.values_list("refused").annotate(n=Count("pk"))),
+        n_opened=sum(by_reason.values()),
+        refused={code: n for code, n in by_reason.items() if code},
     )
 
 
