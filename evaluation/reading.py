@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatbots import Conversation, Turn
-from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped, without_clashes
+from evaluation.formats.base import (
+    BadRecord,
+    Record,
+    RecordRating,
+    Skipped,
+    skip_mixed_control,
+    without_clashes,
+)
 from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import head_of, text_lines
 from evaluation.formats.recognition import format_for
@@ -235,6 +242,12 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
         raise ValueError(
             f"no conversation could be read from {name}; line {first.line}: {first.reason}"
         )
+    # A bot that stands for itself, too, is no control: what degraded it is left out.
+    real = {record.bot for record in records.values() if not record.is_control}
+    controls = {record.bot for record in records.values() if record.is_control} - real
+    for key, record in list(records.items()):
+        if record.is_control and record.bot in real:
+            skipped.append(skip_mixed_control(records.pop(key)))
     dialogues = [
         Dialogue(
             Conversation(name_of, record.turns),
@@ -245,7 +258,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
         )
         for name_of, record in zip(_names(tuple(records)), records.values(), strict=True)
     ]
-    return Study(name, tuple(dialogues), tuple(skipped))
+    return Study(name, tuple(dialogues), tuple(skipped), controls=tuple(sorted(controls)))
 
 
 def _names(keys: Sequence[_Key]) -> list[str]:

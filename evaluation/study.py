@@ -78,6 +78,7 @@ class Study:
         device: where metrics compute that use torch ("cpu", "cuda").
         scale: lowest and highest possible answer; None: the smallest and largest there are.
         reversed: questions of which a high answer is a bad one.
+        controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
         left_out: names of tables that a data package lacks, since whoever asked for it had not the right to them.
     """
@@ -89,6 +90,7 @@ class Study:
     device: str = "cpu"
     scale: tuple[float, float] | None = None
     reversed: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
@@ -191,7 +193,11 @@ class Study:
     def answers(self) -> Ratings:
         """The ratings as every analysis reads them: one rule for who is a rater, higher for better."""
         return Ratings.from_frame(
-            self.ratings, self.dimensions, scale=self.scale, reversed=self.reversed
+            self.ratings,
+            self.dimensions,
+            scale=self.scale,
+            reversed=self.reversed,
+            controls=self.controls,
         )
 
     @cached_property

@@ -42,6 +42,7 @@ class Record:
         times: of the turns, one each, or empty where the file has none.
         ratings_only: ratings of a conversation that was imported before.
         flags: names of the flags of whoever held it; None where the file says nothing of flags.
+        is_control: its bot was made to be bad, a control of the raters.
     """
 
     line: int
@@ -53,6 +54,7 @@ class Record:
     ratings: tuple[RecordRating, ...] = ()
     ratings_only: bool = False
     flags: tuple[str, ...] | None = None
+    is_control: bool = False
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -71,6 +73,15 @@ class Skipped:
 
     line: int
     reason: str
+
+
+def skip_mixed_control(record: Record) -> Skipped:
+    """Skip a degraded conversation of a bot that has others, too."""
+    return Skipped(
+        record.line,
+        f"meta.degraded_control is true here and not in other conversations of bot {record.bot!r}; give the "
+        "control a name of its own",
+    )
 
 
 class BadRecord(ValueError):

@@ -4,7 +4,7 @@
      "turns": [{"speaker": "human"|"bot", "text": "…", "vote": -1|0|1}],
      "ratings": [{"rater": "…", "quality": 5, …}]}
 
-Other keys (`meta`, `turn_rating`, …) are passed over. Speakers need not alternate. A rating may lack a
+`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. Other keys (`turn_rating`, …) are passed over. Speakers need not alternate. A rating may lack a
 rater or a dimension (or have null for it), may stand beside another of the same rater, and may have a
 text under `comment`.
 """
@@ -94,6 +94,7 @@ def record_of(data: Any, *, line: int) -> Record:
         turns=tuple(_turn(turn, f"turns[{i}]") for i, turn in enumerate(turns)),
         ratings=tuple(_rating(r, f"ratings[{i}]") for i, r in enumerate(ratings or [])),
         flags=_flags(data.get("flags")),
+        is_control=_is_control(data.get("meta")),
     )
     if len(record.external_id) > MAX_ID_CHARS:
         raise BadRecord(
@@ -109,6 +110,10 @@ def _flags(given: Any) -> tuple[str, ...] | None:
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise BadRecord(f"flags is {_short(given)}; a list of names is needed")
     return tuple(given)
+
+
+def _is_control(meta: Any) -> bool:
+    return isinstance(meta, dict) and meta.get("degraded_control") is True
 
 
 def _turn(data: Any, where: str) -> Turn:

@@ -111,6 +111,22 @@ def _controls(frame: StudyFrame, ranked: list[Place], controls: list[Place]) -> 
             _("A control is made to be bad: read what people saw before you trust the rest."),
         )
     names = listed([frame.title(place.bot) for place in controls])
+    others = {place.bot for place in ranked}
+    close = sum(len(others & set(place.too_close)) for place in controls)
+    if close:
+        return Known(
+            "info",
+            ngettext(
+                "{bots} (a control) is rated last, but not surely.",
+                "{bots} (controls) are rated last, but not surely.",
+                len(controls),
+            ).format(bots=names),
+            ngettext(
+                "{n} of {pairs} with another bot is too close to order.",
+                "{n} of {pairs} with another bot are too close to order.",
+                close,
+            ).format(n=close, pairs=counts.pairs(len(controls) * len(ranked))),
+        )
     if len(controls) == 1:
         return Known(
             "good", _("{bot} is last").format(bot=names), _("(a control), as it should be.")

@@ -60,7 +60,7 @@ def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
 
 def models_part(frame: StudyFrame, found: RatingModels) -> Section:
     """Return what the ratings depend on."""
-    return models_section(found, frame.headline, frame.bots)
+    return models_section(found, frame.headline, frame.bots, has_controls=bool(frame.controls))
 
 
 def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
@@ -85,6 +85,7 @@ def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
         found.by_trait,
         headline=frame.headline,
         study_key=frame.study.key,
+        has_controls=bool(frame.controls),
         point_link=frame.point_link,
     )
 
@@ -114,6 +115,7 @@ def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
         run=found.run,
         hybrid=HybridCorrelations(result) if result else None,
         fit=found.fit,
+        has_controls=bool(frame.controls),
         controls_in_fit=any(
             bot in frame.bots and frame.bots[bot].is_control and of_bot["human_mean"] is not None
             for bot, of_bot in (result or {"bots": {}})["bots"].items()

@@ -138,6 +138,8 @@ urlpatterns = [
         name="conversation_note",
     ),
     path("bots/", bots.bots, name="bots"),
+    path("bot-control/", bots.bot_control, name="bot_control"),
+    path("imported-bots/<path:bot_id>", bots.bot_imported, name="bot_imported"),
     path("bots/remote/<slug:model_id>/add/", bots.bot_add, name="bot_add"),
     path("bots/<str:bot_id>/", bots.bot, name="bot"),
     path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),

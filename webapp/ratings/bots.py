@@ -37,7 +37,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     """Return every bot of the study, of its conversations and of items that are judged, with its slot.
 
     The study's own order comes first; bots met only in the data follow by name. Controls are those
-    registered so and those that the study's own table of bots calls so.
+    registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
     """
     seen = _talked(Conversation.objects.filter(study=study))
     if judges_conversations(study):
@@ -45,7 +45,8 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     known = {*seen, *_models(study)} if judges_items(study) else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))
-    marked = BotColumns.from_json(study.bot_columns).control
+    columns = BotColumns.from_json(study.bot_columns)
+    marked = columns.control | columns.marked
     bots = {}
     for slot, bot_id in enumerate(ids, start=1):
         row = seen.get(bot_id)

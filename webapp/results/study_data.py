@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,11 @@ class StudyFrame:
     def rated_bots(self) -> list[str]:
         """Ids of rated bots, best mean first; a bot that has left the study since is not among them."""
         return [bot for bot in self.facts.rated_bots if bot in self.bots]
+
+    @property
+    def controls(self) -> list[str]:
+        """Ids of rated bots that were made to be bad."""
+        return [bot for bot in self.rated_bots if self.bots[bot].is_control]
 
     def title(self, bot: str) -> str:
         """Return a bot's name for people."""
@@ -218,6 +223,7 @@ def study_data(
         ValueError: for a turned dimension that the rubric does not have.
     """
     if own is not None:
+        own = replace(own, marked=BotColumns.from_json(study.bot_columns).marked)
         study.bot_columns = own.to_json()  # not saved: for this reading alone
     counted: dict[str, Any] = {
         "include_synthetic": include_synthetic,

@@ -30,7 +30,8 @@ class BotColumns:
     Attributes:
         metrics: column to bot to number; bots without one are not in it.
         factors: column to bot to level.
-        control: bots made to be bad.
+        control: bots made to be bad, as the table says.
+        marked: bots made to be bad, as their pages or an imported file say.
         source: the file it came from.
     """
 
@@ -38,6 +39,7 @@ class BotColumns:
     factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     control: frozenset[str] = frozenset()
     source: str = ""
+    marked: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for the study's row."""
@@ -46,6 +48,7 @@ class BotColumns:
             "factors": {name: dict(found) for name, found in self.factors.items()},
             "control": sorted(self.control),
             "source": self.source,
+            **({"marked": sorted(self.marked)} if self.marked else {}),
         }
 
     @classmethod
@@ -56,6 +59,7 @@ class BotColumns:
             value.get("factors", {}),
             frozenset(value.get("control", ())),
             value.get("source", ""),
+            frozenset(value.get("marked", ())),
         )
 
 

@@ -6,6 +6,7 @@ import secrets
 import string
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -106,7 +107,21 @@ def _numbered(key: str, number: int) -> str:
 
 
 def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
-    """Keep what a researcher knows of the study's bots; an empty table takes away the one before."""
+    """Store the researcher's table of bots; an empty one removes the one before. Marked controls stay."""
+    marked = BotColumns.from_json(study.bot_columns).marked
+    _store_columns(study, replace(columns, marked=marked))
+
+
+def controls_mark(*, study: Study, bots: Collection[str], is_control: bool = True) -> None:
+    """Mark bots of the study as controls, or remove their marks."""
+    with transaction.atomic():
+        row = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
+        columns = BotColumns.from_json(row.bot_columns)
+        changed = columns.marked | set(bots) if is_control else columns.marked - set(bots)
+        _store_columns(study, replace(columns, marked=frozenset(changed)))
+
+
+def _store_columns(study: Study, columns: BotColumns) -> None:
     study.bot_columns = columns.to_json() if columns != BotColumns() else {}
     study.save(update_fields=["bot_columns", "updated_at"])
 

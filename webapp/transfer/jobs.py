@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from evaluation.formats.base import FileFormat, Record, Skipped, without_clashes
+from evaluation.formats.base import (
+    FileFormat,
+    Record,
+    Skipped,
+    skip_mixed_control,
+    without_clashes,
+)
 from evaluation.formats.recognition import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
+from webapp.studies.services import controls_mark
 from webapp.transfer.package.reading import package_import
 from webapp.transfer.report import ImportReport, Progress
 from webapp.transfer.services import Scale, language_checked, records_store, study_for_import
@@ -21,11 +28,19 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the first pass found: bots, and the smallest and largest value of every dimension."""
+    """What the first pass found.
+
+    Attributes:
+        bots: of all conversations; controls: those of degraded conversations.
+        real: bots of other conversations, which are no controls.
+        seen: smallest and largest value of every dimension.
+    """
 
     bots: frozenset[str]
     seen: dict[str, Scale]
     n_records: int
+    controls: frozenset[str] = frozenset()
+    real: frozenset[str] = frozenset()
 
 
 def import_conversations(
@@ -69,12 +84,16 @@ def import_conversations(
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scale=scale)
+    if study is not None and study.is_imported and (marked := contents.controls - contents.real):
+        controls_mark(study=study, bots=marked)
     for batch in _batches(_records(file_format, path, scale), BATCH):
         good = []
         for item in batch:
             report.n_read += 1
             if isinstance(item, Skipped):
                 report.skip(item)
+            elif item.is_control and item.bot in contents.real:
+                report.skip(skip_mixed_control(item))
             else:
                 good.append(item)
         if good and study is not None:
@@ -89,7 +108,7 @@ def import_conversations(
 
 
 def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Contents:
-    bots: set[str] = set()
+    bots: dict[bool, set[str]] = {True: set(), False: set()}
     seen: dict[str, Scale] = {}
     n_records = 0
     for n, item in enumerate(items, start=1):
@@ -99,12 +118,13 @@ def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Conte
             continue
         n_records += 1
         if not item.ratings_only:
-            bots.add(item.bot)
+            bots[item.is_control].add(item.bot)
         for rating in item.ratings:
             for key, value in rating.answers.items():
                 low, high = seen.get(key, (value, value))
                 seen[key] = (min(low, value), max(high, value))
-    return Contents(frozenset(bots), seen, n_records)
+    controls, real = frozenset(bots[True]), frozenset(bots[False])
+    return Contents(controls | real, seen, n_records, controls, real)
 
 
 def _records(

@@ -89,6 +89,7 @@ TO_POST = {
     "bot_reply": {Right.RUN},
     "bot_try": {Right.RUN},
     "bot_back": {Right.RUN},
+    "bot_control": {Right.RUN},
     "bot_add": {Right.ADMINISTER},
     "study_versions": {Right.ADMINISTER},
 }

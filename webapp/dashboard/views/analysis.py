@@ -127,7 +127,9 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
                     answer=answer,
                 ),
             ),
-            "heat": dimensions_figure(result.together, titles) if result.together else None,
+            "heat": dimensions_figure(result.together, titles, has_controls=bool(frame.controls))
+            if result.together
+            else None,
         }
     return study_page(
         request,

@@ -28,8 +28,11 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.context import page
 from webapp.dashboard.reports import marks_of_bots
+from webapp.dashboard.selectors import roles_of_bot
 from webapp.dashboard.spending import bots_spent
+from webapp.ratings.bots import study_bots
 from webapp.studies.selectors import study_found
+from webapp.studies.services import controls_mark
 
 MAX_CHARS = 2000
 MAX_TURNS = 200
@@ -86,7 +89,39 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         aside=bots_aside([bot_id]).get(bot_id),
         spent=bots_spent([bot_id]).get(bot_id),
         named=marks_of_bots([bot_id]).get(bot_id),
+        bot_id=bot_id,
+        roles=roles_of_bot(bot_id),
     )
+
+
+@require_safe
+@staff_only
+def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Show a bot known by imported conversations alone."""
+    roles = roles_of_bot(bot_id)
+    if not roles:
+        raise Http404
+    return page(request, "bot_imported.html", "bots", bot_id=bot_id, roles=roles)
+
+
+@require_POST
+@needs(to_post=[Right.RUN])
+def bot_control(request: HttpRequest) -> HttpResponse:
+    """Mark a bot as a control of a study, or remove the mark."""
+    bot_id, study = request.POST.get("bot", ""), study_found(request.POST.get("study", ""))
+    if study is None or bot_id not in study_bots(study):
+        raise Http404
+    is_control = request.POST.get("control") == "1"
+    controls_mark(study=study, bots=[bot_id], is_control=is_control)
+    said = (
+        _(
+            "{bot} is a control of {study}: rankings, models and correlations with metrics leave it out."
+        )
+        if is_control
+        else _("{bot} is no longer marked as a control of {study}.")
+    )
+    messages.success(request, said.format(bot=bot_name(bot_id), study=study.name))
+    return redirect("dashboard:bot_imported" if study.is_imported else "dashboard:bot", bot_id)
 
 
 @require_POST

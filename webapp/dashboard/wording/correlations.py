@@ -22,7 +22,7 @@ from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.matrix import matrix_figure
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
-from webapp.dashboard.wording.sections import Section, listed
+from webapp.dashboard.wording.sections import Section, controls_said, listed
 from webapp.runs.selectors.metrics import metric_titles
 
 
@@ -37,6 +37,7 @@ def correlations_section(
     hybrid: HybridCorrelations | None,
     fit: int | None,
     controls_in_fit: bool,
+    has_controls: bool,
     left_out: Sequence[str] = (),
 ) -> Section:
     """Return the three matrices of the paper.
@@ -48,6 +49,7 @@ def correlations_section(
         hybrid: rows of the fit that pages speak of.
         fit: its number.
         controls_in_fit: whether bots made to be bad take part in it.
+        has_controls: whether such bots are rated. They are in the matrix of dimensions alone.
         left_out: sentences of metrics that do not hold for the language of conversations.
     """
     section = Section("correlations", _("What moves together"))
@@ -59,7 +61,7 @@ def correlations_section(
         section.missing.append(_("Dimensions among themselves: there is only one."))
     else:
         section.lead.extend(_closest(dimensions, titles))
-        section.figures.append(dimensions_figure(dimensions, titles))
+        section.figures.append(dimensions_figure(dimensions, titles, has_controls=has_controls))
     if metrics is None:
         section.missing.append(
             _(
@@ -68,7 +70,7 @@ def correlations_section(
         )
     else:
         section.lead.append(_strongest(metrics, questions[0]))
-        section.figures.append(_metrics_figure(metrics, titles, note))
+        section.figures.append(_metrics_figure(metrics, titles, note, has_controls))
     if run is None:
         section.missing.append(
             _(
@@ -78,7 +80,7 @@ def correlations_section(
     if bots is None:
         section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
     else:
-        section.figures.append(_bots_figure(bots, titles, run, note))
+        section.figures.append(_bots_figure(bots, titles, run, note, has_controls))
         section.caution = _(
             "Correlations over {bots} say little alone: their intervals are wide, and what distinguishes the bots in "
             "one way distinguishes them in others."
@@ -123,15 +125,20 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
     ]
 
 
-def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> Figure:
+def dimensions_figure(
+    matrix: CorrelationMatrix, titles: Mapping[str, str], *, has_controls: bool
+) -> Figure:
     """Return the heatmap of the dimensions, for every page that shows it."""
     return heatmap_figure(
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         id="dimensions",
         title=_("Which ratings move together"),
-        method=_("Spearman over {chats}, 95 % intervals by the jackknife over people.").format(
-            chats=counts.conversations(matrix.n)
+        method=_sentences(
+            _("Spearman over {chats}, 95 % intervals by the jackknife over people.").format(
+                chats=counts.conversations(matrix.n)
+            ),
+            controls_said(has_controls, left_out=False),
         ),
         note=_(
             "Raters who like one thing tend to like everything (the halo effect), which explains part of this."
@@ -154,7 +161,13 @@ def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
     )
 
 
-def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: str) -> Figure:
+def _sentences(*said: str) -> str:
+    return " ".join(one for one in said if one)
+
+
+def _metrics_figure(
+    matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool
+) -> Figure:
     alone = _(
         "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
     )
@@ -164,9 +177,12 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
         dict(matrix.cells),
         id="metrics-dimensions",
         title=_("Which metrics go with which ratings?"),
-        method=_(
-            "Spearman over {chats}, controls left out; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
-        ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
+        method=_sentences(
+            _(
+                "Spearman over {chats}; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
+            ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
+            controls_said(has_controls, left_out=True),
+        ),
         symbol="ρ",
         sure=matrix.survives,
         beside=(_("r within bots"), dict(matrix.within)),
@@ -176,16 +192,20 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
 
 
 def _bots_figure(
-    matrix: CorrelationMatrix, titles: Mapping[str, str], run: int | None, note: str
+    matrix: CorrelationMatrix,
+    titles: Mapping[str, str],
+    run: int | None,
+    note: str,
+    has_controls: bool,
 ) -> Figure:
     if run is None:
         method = _(
-            "Pearson over the means of {bots}, controls left out; bold: p < .05 after Holm’s correction for {m} "
+            "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} "
             "correlations."
         )
     else:
         method = _(
-            "Pearson over the means of {bots}, controls left out; self-play run {pk}; bold: p < .05 after Holm’s "
+            "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
             "correction for {m} correlations."
         )
     families = _(
@@ -197,7 +217,10 @@ def _bots_figure(
         dict(matrix.cells),
         id="bots-dimensions",
         title=_("Which figures of a bot go with its ratings?"),
-        method=method.format(bots=counts.bots(matrix.n), m=matrix.n_corrected, pk=run),
+        method=_sentences(
+            method.format(bots=counts.bots(matrix.n), m=matrix.n_corrected, pk=run),
+            controls_said(has_controls, left_out=True),
+        ),
         symbol="r",
         sure=matrix.survives,
         note_lead=_few(matrix.n),

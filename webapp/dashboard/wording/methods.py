@@ -105,7 +105,7 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
 
 def _data_sentence(frame: StudyFrame) -> str:
     n_raters = frame.facts.n_raters
-    controls = [info.title for bot, info in frame.bots.items() if info.is_control]
+    controls = [frame.title(bot) for bot in frame.controls]
     words = (
         _(
             "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
@@ -140,7 +140,8 @@ def _data_sentence(frame: StudyFrame) -> str:
         )
     if controls:
         said += " " + _(
-            "Controls made to be bad ({names}) are shown hollow and left out of rankings, models and correlations."
+            "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and correlations "
+            "with metrics; they are in the correlations of questions with one another."
         ).format(names=", ".join(controls))
     if frame.include_synthetic:
         said += " " + _("Scripted participants are counted.")

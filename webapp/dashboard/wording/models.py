@@ -20,6 +20,7 @@ from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
+    controls_said,
     count_cell,
     listed,
     number_cell,
@@ -31,19 +32,26 @@ from webapp.ratings.bots import BotInfo
 
 
 def models_section(
-    found: RatingModels, headline: Dimension, bots: Mapping[str, BotInfo]
+    found: RatingModels,
+    headline: Dimension,
+    bots: Mapping[str, BotInfo],
+    *,
+    has_controls: bool,
 ) -> Section:
     """Return the three models in words and tables.
 
     Args:
         headline: what bots are ranked by, with its title.
         bots: by id, those that are rated at least.
+        has_controls: whether bots made to be bad are rated; the models leave them out.
     """
     section = Section("models", _("What the ratings depend on"))
     section.missing.extend(_unused(one, bots) for one in found.unused)
     if found.factorial is None or found.mixed is None or found.ordinal is None:
         section.missing.append(_("Fewer than two bots are rated, so there is nothing to model."))
         return section
+    if has_controls:
+        section.lead.append(controls_said(has_controls, left_out=True))
     _factorial(section, found.factorial, found, headline)
     if found.mixed.reason is not None:
         section.missing.append(_("Mixed model: {why}.").format(why=said(found.mixed.reason)))
@@ -158,7 +166,7 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
             *[Cell("–", why=_("what the terms leave"))] * 5,
         ]
     )
-    left_out = _("{ratings}, {dropped} left out for a missing value, controls left out.").format(
+    left_out = _("{ratings}, {dropped} left out for a missing value.").format(
         ratings=counts.ratings(table.n), dropped=table.n_dropped
     )
     return NamedTable(
@@ -256,8 +264,7 @@ def _mixed_table(
         _("{name} as the average rater would see it").format(name=headline.title),
         Table(headers, rows),
         method=_(
-            "Bots fixed, raters random, restricted maximum likelihood; {ratings} by {raters}, controls left "
-            "out; sd of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
+            "Bots fixed, raters random, restricted maximum likelihood; {ratings} by {raters}; sd of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
         ).format(
             ratings=counts.ratings(model.n),
             raters=listed(list(_by_whom(models))),

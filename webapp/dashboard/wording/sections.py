@@ -95,6 +95,13 @@ def listed(names: Sequence[str]) -> str:
     return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
 
 
+def controls_said(has_controls: bool, *, left_out: bool) -> str:
+    """Name what was done with rated controls; empty without any."""
+    if not has_controls:
+        return ""
+    return _("Controls are left out.") if left_out else _("Controls are in.")
+
+
 def two_digits(n: int) -> str:
     """Write a planned number rounded up to two figures, because more digits would promise too much."""
     if n < 100:

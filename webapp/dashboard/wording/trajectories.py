@@ -23,7 +23,13 @@ from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
 from webapp.dashboard.wording.reasons import said
-from webapp.dashboard.wording.sections import NamedTable, Section, listed, number_cell
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    controls_said,
+    listed,
+    number_cell,
+)
 from webapp.ratings.bots import BotInfo
 from webapp.runs.selectors.courses import VOTES
 
@@ -40,12 +46,14 @@ def trajectories_section(
     *,
     headline: Dimension,
     study_key: str,
+    has_controls: bool,
     point_link: PointLink = lambda *point: "",
 ) -> Section:
     """Return Figures 3 and 4 of the paper on a study.
 
     Args:
         headline: what conversations are ranked by.
+        has_controls: whether bots made to be bad are rated. They are left out of the best and worst, not of the traits.
         study_key: for the command that computes what is missing.
     """
     section = Section("trajectories", _("How conversations unfold"))
@@ -57,7 +65,7 @@ def trajectories_section(
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
-        section.figures.append(_best_worst_figure(best_worst, panels, headline))
+        section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
         if grouping.reason:
             section.missing.append(
                 _("Best and worst conversations: {why}.").format(why=said(grouping.reason))
@@ -77,11 +85,13 @@ def trajectories_section(
     else:
         panels = _panels(by_trait, study_key, point_link)
         section.points.extend(_statements(by_trait, panels))
-        section.figures.append(_by_trait_figure(by_trait, panels))
+        section.figures.append(_by_trait_figure(by_trait, panels, has_controls))
     return section
 
 
-def _best_worst_figure(found: TrajectoryResult, panels: list[Panel], headline: Dimension) -> Figure:
+def _best_worst_figure(
+    found: TrajectoryResult, panels: list[Panel], headline: Dimension, has_controls: bool
+) -> Figure:
     grouping = found.grouping
     digits = digits_for(headline.low, headline.high)
     n = len(grouping.groups[0].conversations)
@@ -90,15 +100,18 @@ def _best_worst_figure(found: TrajectoryResult, panels: list[Panel], headline: D
         id=grouping.kind,
         title=_("What sets the best conversations apart?"),
         method=_(
-            "The {chats} rated highest and the {n} rated lowest by {name} ({high} and above, {low} and below), "
-            "controls left out; mean over those that reach the exchange, 90 % intervals."
-        ).format(
+            "The {chats} rated highest and the {n} rated lowest by {name} ({high} and above, {low} and below); "
+            "mean over those that reach the exchange, 90 % intervals. {controls}"
+        )
+        .format(
+            controls=controls_said(has_controls, left_out=True),
             chats=counts.conversations(n),
             n=n,
             name=headline.title.lower(),
             high=figure(grouping.lowest_best, digits),
             low=figure(grouping.highest_worst, digits),
-        ),
+        )
+        .strip(),
         note_lead=verdict_sentence(found),
         note=_note_best_worst(grouping),
         x_title=_("exchange"),
@@ -116,7 +129,7 @@ def _note_best_worst(grouping: Grouping) -> str:
     return f"{note} {drawn.format(best=best, worst=counts.conversations(worst), seed=SEED)}"
 
 
-def _by_trait_figure(found: TrajectoryResult, panels: list[Panel]) -> Figure:
+def _by_trait_figure(found: TrajectoryResult, panels: list[Panel], has_controls: bool) -> Figure:
     grouping = found.grouping
     if grouping.n_drawn is None:
         method = _("Rated conversations by the bot’s {trait}; mean and 90 % interval.")
@@ -124,6 +137,7 @@ def _by_trait_figure(found: TrajectoryResult, panels: list[Panel]) -> Figure:
         method = _(
             "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
         )
+    method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
     return lines_figure(
         panels,
         id=grouping.kind,

@@ -11,6 +11,8 @@ from chatbots.registry import bots as registry
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_card, bots_discover
 from webapp.conversations.models import Conversation
+from webapp.ratings.bots import study_bots
+from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
@@ -61,6 +63,11 @@ class Bots:
         counted = dict(held.values_list("bot").annotate(n=Count("pk")))
         bots_discover()
         here = {bot.name: bot for bot in registry}
+        marked = (
+            {bot for bot, info in study_bots(study).items() if info.is_control}
+            if isinstance(study, Study)
+            else ()
+        )
         for row in BotVersion.objects.filter(pk__in=counted).order_by("bot_id", "key"):
             bot = here.get(row.bot_id)
             if bot is not None and bot.identity.key != row.key:
@@ -72,7 +79,7 @@ class Bots:
                 row.kind,
                 row.version,
                 _sorted(row.params),
-                row.is_control,
+                row.is_control or row.bot_id in marked,
                 counted[row.pk],
                 bot.description if bot else None,
                 bot_card(bot) if bot else None,

@@ -39,7 +39,7 @@ def ratings(spread: float = 0.8, seed: int = 7) -> Ratings:
 
 
 def told(found: RatingModels) -> Section:
-    return models_section(found, QUALITY, BOTS)
+    return models_section(found, QUALITY, BOTS, has_controls=False)
 
 
 def table(section: Section, id: str) -> NamedTable:
@@ -109,7 +109,7 @@ def test_the_mixed_model_says_who_rated_and_that_raters_are_alike() -> None:
     section = told(found)
     assert found.mixed is not None
     shown = table(section, "mixed")
-    assert "96 ratings by 24 raters, controls left out" in shown.method
+    assert "96 ratings by 24 raters; sd of" in shown.method
     assert shown.note == ""
     assert [row[0].text for row in shown.table.rows] == [
         bot.bot.upper() for bot in sorted(found.mixed.bots, key=lambda bot: -bot.mean)

@@ -40,7 +40,9 @@ def test_the_verdict_names_measures_by_direction() -> None:
         Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, []
     )
     quality = Dimension("quality", "Quality", 1, 7)
-    section = trajectories_section(found, nothing, headline=quality, study_key="k")
+    section = trajectories_section(
+        found, nothing, headline=quality, study_key="k", has_controls=False
+    )
     (figure,) = section.figures
     assert "(5.00 and above, 3.00 and below)" in figure.method
     assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note
