@@ -1,0 +1,169 @@
+"""A paid study with two chatbots in a row, come to from Prolific, played to the right code in Chromium each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_participant import (
+    SIZES,
+    choose,
+    no_sideways_scroll,
+    replies,
+    say,
+    study,
+)
+from tests.builders import BY_PROLIFIC
+from tests.conftest import ConfabServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+CHECK = {
+    "key": "colour",
+    "title": "Please choose blue.",
+    "kind": "choice",
+    "options": ["Red", "Blue"],
+    "expected": ["Blue"],
+}
+QUESTIONS = [
+    {
+        "key": "quality",
+        "title": "How good was the chat?",
+        "kind": "scale",
+        "low": 1,
+        "high": 5,
+        "labels": {"1": "bad", "5": "good"},
+    },
+    CHECK,
+]
+
+
+def make_row(server: ConfabServer, bots: list[str], **fields: Any) -> tuple[str, str]:
+    """Make a paid study with two chats in a row; return its key and the link that Prolific gives."""
+    key = study(
+        server,
+        "row",
+        bots,
+        **{
+            "min_exchanges": 1,
+            "bots_in_a_row": 2,
+            "after": QUESTIONS,
+            "pay_each": 2,
+            "misses_allowed": 0,
+            **BY_PROLIFIC,
+            **fields,
+        },
+    )
+    return key, f"{server.url}/s/{key}/?PROLIFIC_PID=anna&STUDY_ID=st&SESSION_ID=se"
+
+
+def start(page: Page, link: str) -> None:
+    """Agree and start, or be led back to the open task."""
+    page.goto(link)
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start chatting").click()
+    page.wait_for_url("**/chat/**")
+    expect(page.locator("#log")).to_have_attribute("aria-live", "polite")
+
+
+def rate(page: Page, colour: str) -> None:
+    """Go to the form, answer it and save."""
+    page.locator("#rate").click()
+    page.wait_for_url("**/rate/")
+    no_sideways_scroll(page)
+    choose(page, "quality", 4)
+    page.get_by_label(colour).check()
+    page.get_by_role("button", name=re.compile("^Save and")).click()
+
+
+def ended(page: Page, code: str, heading: str) -> None:
+    """Check what the last page says, and where its button leads."""
+    page.wait_for_url("**/done/")
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    expect(page.locator("#code")).to_have_text(code)
+    link = page.get_by_role("link", name="Return to Prolific")
+    expect(link).to_have_attribute("href", re.compile(rf"[?&]cc={code}$"))
+    no_sideways_scroll(page)
+
+
+def pay_says(server: ConfabServer, key: str) -> list[str]:
+    """Return how Pay lists the study's visits: outcome, code and whether we were at fault."""
+    told = server.shell(
+        "from webapp.pay.visits import visits_of;from webapp.studies.models import Study;"
+        f"print([(v.outcome, v.told, v.fault) for v in visits_of(Study.objects.get(key={key!r})).all])"
+    )
+    return told.strip().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_two_chats_are_rated_the_second_in_another_browser(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+) -> None:
+    key, link = make_row(test_bots_server, ["test-quick", "eliza"])
+    page = new_page(width, height)
+    start(page, link)
+    say(page, "Hello")
+    expect(replies(page)).to_have_count(1)
+    first = page.url
+    rate(page, "Blue")
+    page.wait_for_url(lambda url: "/chat/" in url and "/rate/" not in url and url != first)
+    expect(page.locator("#log .msg-you")).to_have_count(0)
+    no_sideways_scroll(page)
+
+    elsewhere = new_page(width, height)
+    start(elsewhere, link)
+    assert elsewhere.url == page.url
+    say(elsewhere, "Hello again")
+    expect(replies(elsewhere)).to_have_count(1)
+    rate(elsewhere, "Blue")
+    ended(elsewhere, "RATED1", "Thank you. Everything is saved.")
+    again = new_page(width, height)
+    again.goto(link)
+    expect(again.locator("#code")).to_have_text("RATED1")
+    assert pay_says(test_bots_server, key) == ["[('rated', 'RATED1', '')]"]
+
+
+def test_a_missed_check_in_the_first_chat_ends_after_the_second(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key, link = make_row(test_bots_server, ["test-quick", "eliza"])
+    page = new_page(*SIZES[0])
+    start(page, link)
+    for colour in ("Red", "Blue"):
+        say(page, "Hello")
+        expect(replies(page)).to_have_count(1)
+        before = page.url
+        rate(page, colour)
+        page.wait_for_url(lambda url, before=before: "/rate/" not in url and url != before)
+    ended(page, "CHECK1", "You have come to the end.")
+    assert pay_says(test_bots_server, key) == ["[('failed_check', 'CHECK1', '')]"]
+
+
+def test_a_chatbot_that_fails_ends_it_early_with_pay(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key, link = make_row(test_bots_server, ["test-quick", "test-failing"])
+    page = new_page(*SIZES[1])
+    start(page, link)
+    say(page, "Hello")
+    failed = page.locator(".msg-failed")
+    expect(replies(page).or_(failed).first).to_be_visible()
+    if not failed.is_visible():
+        # The other one came first: it is rated, and the failing one is next.
+        before = page.url
+        rate(page, "Blue")
+        page.wait_for_url(lambda url: "/rate/" not in url and url != before)
+        say(page, "Hello")
+    expect(failed).to_contain_text("your messages are saved and you will be paid", ignore_case=True)
+    no_sideways_scroll(page)
+    elsewhere = new_page(*SIZES[1])
+    start(elsewhere, link)
+    assert elsewhere.url == page.url
+    elsewhere.get_by_role("button", name="Finish early with pay").click()
+    ended(elsewhere, "FAILED1", "Thank you. Everything is saved.")
+    assert pay_says(test_bots_server, key) == ["[('bot_failed', 'FAILED1', 'bot')]"]
