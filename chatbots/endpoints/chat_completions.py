@@ -6,13 +6,14 @@ The servers that speak this format differ at its edges, so nothing that one send
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import json
 import math
 import re
 import time
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,9 @@ _TOO_LONG = re.compile(
 )
 """How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
 _SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
+_ERROR_WORDS = ("error", "message", "detail", "details", "msg")
+"""Fields that hold an error's words, from the outer to the inner."""
+_MOST_WHOLE_BYTES = 2_000_000
 _MOST_ERROR_BYTES = 20_000
 _MOST_ERROR_CHARS = 300
 _END_S = 1.0
@@ -98,38 +102,93 @@ async def call(
     """
     import httpx2
 
-    began = False
+    began = is_done = False
     try:
-        async with client.sse(
+        async with client.stream(
+            "POST",
             f"{base_url.rstrip('/')}/chat/completions",
-            method="POST",
             json={**body, "stream": True},
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={
+                "Accept": "text/event-stream",
+                **({"Authorization": f"Bearer {key}"} if key else {}),
+            },
             timeout=httpx2.Timeout(read_timeout_s, connect=connect_timeout_s),
-        ) as events:
-            if not events.response.is_success:
-                raise await _refused(events.response)
+        ) as response:
+            if not response.is_success:
+                raise await _refused(response)
             began = True
-            stream = aiter(events)
+            if "html" in (kind := response.headers.get("content-type", "")):
+                raise CallFailed(f"it sent no stream of events but a page ({kind})")
+            data = response.aiter_bytes()
+            head = await _head(data)
+            if head.lstrip()[:1] in (b"{", b"["):
+                yield await _whole(head, data)
+                return
+            stream = aiter(_events(head, data, response.request))
             async for event in stream:
-                if event.data == "[DONE]":
+                if not (said := event.data.strip()):
+                    continue
+                if said == "[DONE]":
+                    if not is_done:
+                        yield Chunk(finish="stop")
+                    is_done = True
                     break
-                yield _chunk(event.data)
+                chunk = _chunk(said, is_error=event.event == "error")
+                is_done = is_done or chunk.finish is not None
+                yield chunk
             with contextlib.suppress(TimeoutError, httpx2.HTTPError):
                 async with asyncio.timeout(_END_S):
                     async for _ in stream:
                         pass
     except httpx2.ConnectTimeout as error:
         raise CallFailed("no connection within the time-out", is_free=True, is_down=True) from error
-    except httpx2.TimeoutException as error:
-        raise CallFailed("no answer within the time-out", is_down=True) from error
-    except httpx2.SSEError as error:
-        raise CallFailed(f"it sent no stream of events: {error}") from error
     except httpx2.ConnectError as error:
         raise CallFailed(f"no connection ({error})", is_free=True, is_down=True) from error
+    except httpx2.SSEError as error:
+        raise CallFailed(f"it sent no stream of events: {error}") from error
     except httpx2.TransportError as error:
+        if is_done:  # The model had ended its reply: nothing of it is missing.
+            return
+        if isinstance(error, httpx2.TimeoutException):
+            raise CallFailed("no answer within the time-out", is_down=True) from error
         what = "the connection broke" if began else "no connection"
         raise CallFailed(f"{what} ({error})", is_down=True) from error
+
+
+async def _head(data: AsyncIterator[bytes]) -> bytes:
+    """Read until the body shows what it is; without a byte-order mark."""
+    head = b""
+    async for part in data:
+        head += part
+        if len(head) >= len(codecs.BOM_UTF8) and head.removeprefix(codecs.BOM_UTF8).strip():
+            break
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) -> httpx2.EventSource:
+    """Read a body as events in UTF-8, whatever its headers call it."""
+    import httpx2
+
+    async def body() -> AsyncIterator[bytes]:
+        yield head
+        async for part in data:
+            yield part
+        yield b"\n\n"  # Some end with `data: [DONE]` alone, and only a blank line ends an event.
+
+    kind = {"content-type": "text/event-stream; charset=utf-8"}
+    return httpx2.EventSource(httpx2.Response(200, headers=kind, content=body(), request=request))
+
+
+async def _whole(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
+    """Read a whole completion, or an error, from an endpoint that does not stream."""
+    body = bytearray(head)
+    async for part in data:
+        body += part
+        if len(body) > _MOST_WHOLE_BYTES:
+            raise CallFailed(f"it sent an answer of more than {_MOST_WHOLE_BYTES:,} bytes")
+    chunk = _chunk(body.decode("utf-8", "replace"), is_whole=True)
+    # A server that gives no reason has given all that it will say.
+    return replace(chunk, finish=chunk.finish or "stop")
 
 
 async def _refused(response: httpx2.Response) -> CallFailed:
@@ -162,15 +221,20 @@ async def _refused(response: httpx2.Response) -> CallFailed:
 
 
 def _message(content: bytes) -> str:
-    """Return what the body of an error says, shortened."""
+    """Extract the words from the body of an error, shortened."""
     text = content[:_MOST_ERROR_BYTES].decode("utf-8", "replace")
     found: Any = text
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text)
-    for name in ("error", "message"):
+        found = _first(json.loads(text))
+    for name in _ERROR_WORDS:
         if isinstance(found, dict) and found.get(name):
             found = found[name]
     return (" ".join(str(found).split()) or "it says nothing")[:_MOST_ERROR_CHARS]
+
+
+def _first(found: Any) -> Any:
+    """Unwrap a list of one, in which some endpoints send an answer."""
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -186,39 +250,77 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _chunk(data: str) -> Chunk:
-    """Parse one event's data.
+def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False) -> Chunk:
+    """Parse one event's data, or a whole answer.
+
+    Args:
+        is_error: the endpoint calls the event an error.
+        is_whole: nothing came before it, so an error has cost nothing.
 
     Raises:
         CallFailed: it is an error, or nothing that the format knows.
     """
     try:
-        found = json.loads(data)
+        found = _first(json.loads(data))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise CallFailed(f"it sent something else than a chunk: {data[:_MOST_ERROR_CHARS]}")
-    if found.get("error"):
-        message = _message(data.encode("utf-8", "replace"))
-        too_long = bool(_TOO_LONG.search(message))
-        raise CallFailed(
-            f"it broke off with an error: {message}{_SHORTER if too_long else ''}",
-            passes=not too_long,
-            is_free=too_long,
-        )
-    usage = found.get("usage")
     choices = found.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    choice = choice if isinstance(choice, dict) else {}
-    delta = choice.get("delta")
-    text = delta.get("content") if isinstance(delta, dict) else None
+    has_words = not choices and any(found.get(name) for name in _ERROR_WORDS)
+    if is_error or found.get("error") or has_words:
+        raise _broke_off(found, data, is_free=is_whole)
+    usage = found.get("usage")
+    choice = _choice(choices)
     finish = choice.get("finish_reason")
     return Chunk(
-        text=text if isinstance(text, str) else "",
+        text=_text(choice),
         finish=str(finish) if finish else None,
         usage=_usage(usage) if isinstance(usage, dict) else None,
         likely=_likely(choice.get("logprobs")),
     )
+
+
+def _broke_off(found: dict[str, Any], data: str, *, is_free: bool) -> CallFailed:
+    """Return the error that a stream or a whole answer holds, in the endpoint's words."""
+    message = _message(data.encode("utf-8", "replace"))
+    too_long = bool(_TOO_LONG.search(message))
+    inner = found.get("error")
+    status = inner.get("code") if isinstance(inner, dict) else found.get("code")
+    is_status = isinstance(status, int) and 400 <= status < 600
+    passes = not is_status or status >= 500 or status in _AGAIN
+    return CallFailed(
+        f"it broke off with an error: {message}{_SHORTER if too_long else ''}",
+        passes=passes and not too_long,
+        is_free=is_free or too_long,
+    )
+
+
+def _choice(choices: Any) -> dict[str, Any]:
+    """Return the first of the model's choices; an event may hold others only."""
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return {}
+
+
+def _text(choice: dict[str, Any]) -> str:
+    """Return what a choice says, without parts that are thoughts; a refusal counts as said."""
+    # A `message` beside a `delta` repeats what the deltas said.
+    delta = choice.get("delta", choice.get("message"))
+    if not isinstance(delta, dict):
+        return ""
+    content = delta.get("content")
+    if isinstance(content, list):
+        content = "".join(
+            part["text"]
+            for part in content
+            if isinstance(part, dict)
+            and part.get("type", "text") in ("text", "output_text")
+            and isinstance(part.get("text"), str)
+        )
+    text = content or delta.get("refusal")
+    return text if isinstance(text, str) else ""
 
 
 def _likely(logprobs: Any) -> tuple[tuple[str, float], ...]:

@@ -6,6 +6,8 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from chatbots.endpoints.metering import MemoryMeter
 from chatbots.generation.deadline import deadline_set
 from tests.chatbots.endpoint_server import (
     SSE,
+    Answer,
     Send,
     Server,
     chunk,
@@ -277,6 +280,132 @@ async def test_where_both_fail_both_are_named() -> None:
         bot = first.bot(fallback_url=f"http://127.0.0.1:{second.port}/v1", retries=1)
         with pytest.raises(BotError, match=r"asked once.*first; .*asked 2 times.*second"):
             await pieces(bot, "hi")
+
+
+# Servers that differ at the edges of the format.
+
+CASES = Path(__file__).parents[1] / "cases"
+EVENT_STREAM = "text/event-stream"
+
+
+def sends(body: bytes, kind: str = EVENT_STREAM, *, size: int = 0) -> Answer:
+    """Answer with these bytes, in writes of `size` bytes (0: one); an empty `kind` sends no content type."""
+
+    async def answer(server: Server, send: Send) -> None:
+        head = f"content-type: {kind}\r\n" if kind else ""
+        await send(f"HTTP/1.1 200 OK\r\n{head}connection: close\r\n\r\n".encode())
+        for i in range(0, len(body), size or len(body)):
+            await send(body[i : i + (size or len(body))])
+
+    return answer
+
+
+async def reply_to_hi(answer: Answer, **options: Any) -> str:
+    async with serving(answer) as server:
+        return "".join(await pieces(server.bot(retries=0, **options), "hi"))
+
+
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize(
+    "name",
+    ["sse_bom", "sse_empty_data", "sse_message_not_delta", "sse_no_finish_done", "sse_parts"],
+)
+async def test_other_dialects_of_the_stream_are_read(name: str, size: int) -> None:
+    body = (CASES / f"{name}.txt").read_bytes()
+    assert await reply_to_hi(sends(body, size=size)) == "Hello there."
+
+
+async def test_a_refusal_is_the_reply() -> None:
+    body = (CASES / "sse_refusal.txt").read_bytes()
+    assert await reply_to_hi(sends(body)) == "I cannot help with that."
+
+
+_HELLO = chunk("Hällo ") + chunk("there.")
+_WHOLE = (CASES / "http200_json_reply.json").read_bytes()
+
+
+@pytest.mark.parametrize("finish", [b"", b', "finish_reason": null', b', "finish_reason": ""'])
+@pytest.mark.parametrize("done", [b"[DONE]", b"[DONE] ", b" [DONE]\r"])
+async def test_done_ends_a_reply_without_a_reason(finish: bytes, done: bytes) -> None:
+    said = b'data: {"choices": [{"delta": {"content": "Hello there."}' + finish + b"}]}\n\n"
+    assert await reply_to_hi(sends(said + b"data: " + done + b"\n\n")) == "Hello there."
+    with pytest.raises(BotError, match="ended before the model said"):
+        await reply_to_hi(sends(said))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (_HELLO + b"data: [DONE]\n\n", "text/event-stream; charset=latin-1"),
+        (_HELLO + b"data: [DONE]\n\n", "text/plain; charset=iso-8859-1"),
+        (_HELLO + b"data: [DONE]\n\n", "application/json"),
+        (_HELLO + b"data: [DONE]\n\n", ""),
+        (b": wait\n\nevent: ping\ndata:\n\n" + _HELLO + b"data: [DONE]\n\n", EVENT_STREAM),
+        (_HELLO.replace(b'"index": 0', b'"index": 0, "x": 1') + b"data: [DONE]", EVENT_STREAM),
+        (
+            _HELLO
+            + b'data: {"choices": [{"index": 1, "delta": {"content": "Other"}}]}\n\n'
+            + b'data: {"choices": [{"index": 1, "delta": {}}, {"index": 0, "finish_reason": "stop"}]}\n\n',
+            EVENT_STREAM,
+        ),
+        (
+            _HELLO
+            + b'data: {"choices": [{"delta": {}, "message": {"content": "H\xc3\xa4llo there."}, '
+            b'"finish_reason": "stop"}]}\n\n',
+            EVENT_STREAM,
+        ),
+        (_WHOLE.replace(b"Hello", "Hällo".encode()), "application/json"),
+        (b"\xef\xbb\xbf[" + _WHOLE.replace(b"Hello", "Hällo".encode()) + b"]", "text/plain"),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 1])
+async def test_the_same_reply_in_every_dress(body: bytes, kind: str, size: int) -> None:
+    assert await reply_to_hi(sends(body, kind, size=size)) == "Hällo there."
+
+
+async def test_a_whole_answer_is_counted_by_the_endpoint() -> None:
+    context = Conversation.from_texts(["hi"])
+    async with serving(sends(_WHOLE, "application/json")) as server:
+        bot = server.bot(price_in=1e6, price_out=1e6)
+        assert [piece async for piece in bot.stream(context)] == ["Hello there."]
+    cost = bot.cost_take(context)
+    assert cost is not None
+    assert (cost.cost, cost.is_estimated) == (5, False)
+
+
+async def test_a_connection_that_breaks_after_the_end_breaks_no_reply() -> None:
+    async def breaks(server: Server, send: Send) -> None:
+        data = chunk("Hello there.", finish="stop")
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n"
+        await send(head + data)
+
+    assert await reply_to_hi(breaks) == "Hello there."
+
+
+_DETAILS = b'data: {"code": 503, "details": "no room"}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words", "n_tries"),
+    [
+        ((CASES / "sse_error_detail.txt").read_bytes(), "", "context length is 4096 tokens", 1),
+        ((CASES / "sse_error_event_plain.txt").read_bytes(), "", "upstream timed out", 2),
+        ((CASES / "http200_json_error.json").read_bytes(), "", "Insufficient credits", 1),
+        (b'[{"error": {"message": "quota"}}]', "application/json", "quota", 2),
+        (b'{"detail": "model is loading"}', "application/json", "model is loading", 2),
+        (b'data: {"detail": "model is loading"}\n\n', "", "model is loading", 2),
+        (_DETAILS, "", "no room", 2),
+        (b'event: error\ndata: {"type": "overloaded"}\n\n', "", "overloaded", 2),
+        (b'data: {"object": "error", "message": "bad", "code": 400}\n\n', "", "bad", 1),
+    ],
+)
+async def test_the_endpoints_own_words_survive(
+    body: bytes, kind: str, words: str, n_tries: int, waits: list[float]
+) -> None:
+    async with serving(sends(body, kind or EVENT_STREAM)) as server:
+        with pytest.raises(BotError, match=words):
+            await pieces(server.bot(retries=1), "hi")
+    assert len(server.requests) == n_tries
 
 
 # Hostile servers.
