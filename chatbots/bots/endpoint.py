@@ -37,7 +37,8 @@ from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.settings import EndpointOptions
 from chatbots.generation.deadline import seconds_left
 from chatbots.generation.detokenise import SentencePieces
-from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
+from chatbots.generation.prompts import chat_messages, turns_joined
+from chatbots.generation.thoughts import ThoughtFilter
 from chatbots.outside import ValuesError
 from chatbots.registry import bots
 
@@ -92,6 +93,7 @@ class EndpointBot(ConfiguredBot):
         self._likely: dict[Conversation, tuple[tuple[str, float], ...]] = {}
         self._likely_wanted: set[Conversation] = set()
         self._refuse_likely: set[str] = set()
+        self._refuse_system: set[str] = set()
         self._routes: tuple[_Route, ...] = ()
         self._lock = threading.Lock()
 
@@ -108,7 +110,7 @@ class EndpointBot(ConfiguredBot):
     @property
     def least_bound(self) -> ReplyCost:
         """The most that the cheapest reply, to an empty conversation, may take."""
-        return self._bound(self._messages(Conversation("")))
+        return self._bound(self._messages(Conversation(""), system_in_user=False))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
         """Return what the reply to this context cost, failed tries included, and forget it; None if nothing is known."""
@@ -174,14 +176,13 @@ class EndpointBot(ConfiguredBot):
         """
         if not self._routes:
             self.load("cpu")
-        messages = self._messages(context)
         spent: list[ReplyCost] = []
         problems: list[str] = []
         for i, route in enumerate(self._routes):
             n_sent = 0
             try:
                 async with aclosing(
-                    self._ask(route, messages, context, spent, is_last=route is self._routes[-1])
+                    self._ask(route, context, spent, is_last=route is self._routes[-1])
                 ) as pieces:
                     async for piece in pieces:
                         n_sent += len(piece)
@@ -203,7 +204,6 @@ class EndpointBot(ConfiguredBot):
     async def _ask(
         self,
         route: _Route,
-        messages: list[dict[str, str]],
         context: Conversation,
         spent: list[ReplyCost],
         *,
@@ -212,8 +212,10 @@ class EndpointBot(ConfiguredBot):
         """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url
         likely = context in self._likely_wanted and url not in self._refuse_likely
-        for attempt in range(route.tries + likely):
+        system = bool(self.options.system_prompt) and url not in self._refuse_system
+        for attempt in range(route.tries + likely + system):
             has_sent = False
+            messages = self._messages(context, system_in_user=url in self._refuse_system)
             try:
                 async with aclosing(
                     self._once(route, messages, context, spent, is_last=is_last)
@@ -227,6 +229,10 @@ class EndpointBot(ConfiguredBot):
                 if has_sent:
                     raise
                 passes = not isinstance(error, CallFailed) or error.passes
+                if system and isinstance(error, CallFailed) and error.is_about_system:
+                    system = False
+                    self._refuse_system.add(url)
+                    continue
                 if likely and not passes:  # perhaps it knows no log-probabilities
                     likely = False
                     self._refuse_likely.add(url)
@@ -330,24 +336,14 @@ class EndpointBot(ConfiguredBot):
             body["stream_options"] = {"include_usage": True}
         return body
 
-    def _messages(self, context: Conversation) -> list[dict[str, str]]:
-        """Return the last turns as chat messages; consecutive turns of one speaker become one message."""
-        messages: list[dict[str, str]] = []
-        turns = context.last(self.options.window or None).turns
-        for turn in turns:
-            is_human = turn.speaker == "human"
-            role, text = "user" if is_human else "assistant", turn.text
-            if not is_human and not (text := without_thoughts(text)):
-                continue
-            if messages and messages[-1]["role"] == role:
-                messages[-1]["content"] += f"\n{text}"
-            else:
-                messages.append({"role": role, "content": text})
-        if not messages:
-            messages.append({"role": "user", "content": self.options.opening_prompt})
-        if self.options.system_prompt:
-            messages.insert(0, {"role": "system", "content": self.options.system_prompt})
-        return messages
+    def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
+        """Return the last turns as chat messages, the user's and the assistant's in turn."""
+        return chat_messages(
+            turns_joined(context, window=self.options.window),
+            system_prompt=self.options.system_prompt,
+            system_in_user=system_in_user,
+            opening=self.options.opening_prompt,
+        )
 
     def _priced(self, tokens_in: int, tokens_out: int, *, is_estimated: bool = False) -> ReplyCost:
         cost = None

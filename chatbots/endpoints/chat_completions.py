@@ -38,6 +38,10 @@ _TOO_LONG = re.compile(
 _SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
 _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
 """Fields that hold an error's words, from the outer to the inner."""
+_NO_SYSTEM = re.compile(
+    r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE
+)
+"""How the templates of Gemma, Mistral and Llama refuse a system message."""
 _MOST_WHOLE_BYTES = 2_000_000
 _MOST_ERROR_BYTES = 20_000
 _MOST_ERROR_CHARS = 300
@@ -53,6 +57,7 @@ class CallFailed(BotError):
         passes: the same call may succeed a moment later.
         is_free: the endpoint refused the call or never heard of it, so it cost nothing.
         is_down: the address could not be reached or has trouble, whatever is asked of it.
+        is_about_system: the model's template takes no system message there.
         retry_after_s: how long it asks to be left alone.
     """
 
@@ -63,12 +68,14 @@ class CallFailed(BotError):
         passes: bool = True,
         is_free: bool = False,
         is_down: bool = False,
+        is_about_system: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(text)
         self.passes = passes
         self.is_free = is_free
         self.is_down = is_down
+        self.is_about_system = is_about_system
         self.retry_after_s = retry_after_s
 
 
@@ -216,6 +223,7 @@ async def _refused(response: httpx2.Response) -> CallFailed:
         passes=status >= 500 or status in _AGAIN,
         is_free=True,
         is_down=status >= 500,
+        is_about_system=bool(_NO_SYSTEM.search(message)),
         retry_after_s=retry_after_s(response.headers),
     )
 

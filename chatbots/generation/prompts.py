@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chatbots.conversation import Conversation
+from chatbots.generation.thoughts import without_thoughts
 
 OPENING = "Hello!"
 """What the user is made to say when nobody has said anything, for chat templates."""
@@ -37,17 +38,21 @@ def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def turns_joined(
-    context: Conversation, *, window: int, marks: re.Pattern[str] | None
+    context: Conversation, *, window: int, marks: re.Pattern[str] | None = None
 ) -> list[tuple[str, str]]:
     """Return (role, text) of the turns in the window (0: of all turns); the last speaker is the user."""
     turns = context.turns[-window:] if window else context.turns
     joined: list[tuple[str, str]] = []
     for turn in turns:
+        role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
         text = marks.sub(" ", turn.text) if marks else turn.text
+        if (
+            role == "assistant"
+        ):  # marks first: a model's own may look like the beginning of a thought
+            text = without_thoughts(text)
         text = text.strip()
         if not text:
             continue
-        role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
         if joined and joined[-1][0] == role:
             text = f"{joined.pop()[1]}\n{text}"
         joined.append((role, text))
@@ -55,7 +60,11 @@ def turns_joined(
 
 
 def chat_messages(
-    turns: Sequence[tuple[str, str]], *, system_prompt: str, system_in_user: bool = False
+    turns: Sequence[tuple[str, str]],
+    *,
+    system_prompt: str,
+    system_in_user: bool = False,
+    opening: str = OPENING,
 ) -> list[dict[str, str]]:
     """Return the messages for a chat template: at least one, and a user's message before any of the assistant.
 
@@ -64,12 +73,13 @@ def chat_messages(
         system_prompt: empty for none.
         system_in_user: put the system prompt at the head of the first message, because the template has no
             place for it.
+        opening: the user's message where the assistant opens the conversation.
     """
     messages = [{"role": role, "content": text} for role, text in turns]
     if messages and messages[0]["role"] == "assistant":
         messages = messages[1:]
     if not messages:
-        messages = [{"role": "user", "content": OPENING}]
+        messages = [{"role": "user", "content": opening}]
     if system_prompt and system_in_user:
         first = messages[0]["content"]
         messages[0] = {"role": "user", "content": f"{system_prompt}\n\n{first}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -406,6 +407,65 @@ async def test_the_endpoints_own_words_survive(
         with pytest.raises(BotError, match=words):
             await pieces(server.bot(retries=1), "hi")
     assert len(server.requests) == n_tries
+
+
+# Templates that want the roles in turn.
+
+
+def alternating(*, system: bool) -> Answer:
+    """Answer as a template of Gemma or Mistral does: the user begins, roles alternate, the user is last."""
+
+    async def answer(server: Server, send: Send) -> None:
+        roles = [message["role"] for message in server.requests[-1]["messages"]]
+        turns = roles[1:] if roles[0] == "system" else roles
+        in_turn = [("user", "assistant")[i % 2] for i in range(len(turns))]
+        if turns != roles and not system:
+            await fails(400, "System role not supported")(server, send)
+        elif turns != in_turn or turns[-1] != "user":
+            await fails(400, "Conversation roles must alternate user/assistant/user")(server, send)
+        else:
+            await says("ok")(server, send)
+
+    return answer
+
+
+@pytest.mark.parametrize("window", range(6))
+@pytest.mark.parametrize("first", ["human", "bot"])
+async def test_the_users_message_is_first_and_roles_alternate(first: str, window: int) -> None:
+    speakers = ["human", "bot"] if first == "human" else ["bot", "human"]
+    async with serving(alternating(system=True)) as server:
+        for system_prompt in ("", "Be kind."):
+            bot = server.bot(window=window, system_prompt=system_prompt, retries=0)
+            for n in range(8):
+                context = Conversation("c")
+                for i in range(n):
+                    context = context.with_turn(speakers[i % 2], f"text {i}")
+                assert [piece async for piece in bot.stream(context)] == ["ok"]
+                if n:
+                    assert f"text {n - 1}" in server.requests[-1]["messages"][-1]["content"]
+
+
+async def test_the_cases_of_roles_get_their_replies() -> None:
+    for name in ("roles_bot_opens", "roles_no_system"):
+        case = json.loads((CASES / f"{name}.json").read_text())
+        context = Conversation("c")
+        for speaker, text in case["turns"]:
+            context = context.with_turn(speaker, text)
+        async with serving(alternating(system=name == "roles_bot_opens")) as server:
+            bot = server.bot(**case["options"], retries=0)
+            assert [piece async for piece in bot.stream(context)] == ["ok"]
+
+
+async def test_a_template_without_a_system_role_gets_the_prompt_from_the_user() -> None:
+    async with serving(alternating(system=False)) as server:
+        bot = server.bot(system_prompt="Be kind.", retries=0)
+        for _ in range(2):
+            assert await pieces(bot, "hi") == ["ok"]
+    assert [request["messages"][-1]["content"] for request in server.requests] == [
+        "hi",
+        "Be kind.\n\nhi",
+        "Be kind.\n\nhi",
+    ], "the refusal is met once"
 
 
 # Hostile servers.
