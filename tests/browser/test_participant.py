@@ -272,7 +272,8 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
 def test_a_bot_that_fails_leaves_three_ways(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    key = study(test_bots_server, "fails", ["test-failing", "test-quick"], rule="balanced")
+    bots = ["test-failing", "test-quick"]
+    key = study(test_bots_server, "fails", bots, rule="balanced", pay_each=2)
     page = new_page(360, 740)
     begin(page, test_bots_server, key)
     say(page, "Hello")
@@ -377,7 +378,7 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
     sockets[-1].send(json.dumps(overdue))
     failed = page.locator(".msg-failed")
     expect(failed).to_contain_text("has not answered for a long time")
-    expect(failed.get_by_role("button")).to_have_text(["New chatbot", "Finish early with pay"])
+    expect(failed.get_by_role("button")).to_have_text(["New chatbot", "Finish early"])
     expect(rate).to_have_attribute("href", re.compile("/rate/"))
     # It comes after all, and the news that it is late once more.
     holds = False

@@ -23,7 +23,8 @@ from webapp.pay.visits import SETTLED
 from webapp.runs.kinds.base import job_models
 from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
-from webapp.studies.models import Outcome, Participant, Slot, Study, Task
+from webapp.studies.models import Outcome, Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.money import promises_pay
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.selectors import judges_items
 
@@ -127,11 +128,10 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
     people = Participant.objects.filter(is_synthetic=False)
     if study is not None:
         people = people.filter(study=study)
+    failed_in = StudyVersion.objects.filter(tasks__state=Task.State.FAILED).distinct()
+    promising = [one.pk for one in failed_in.only("values") if promises_pay(one.values)]
     lost = (
-        people.filter(
-            tasks__state=Task.State.FAILED,
-            tasks__version__values__texts__promises_pay_on_failure=True,
-        )
+        people.filter(tasks__state=Task.State.FAILED, tasks__version__in=promising)
         .exclude(tasks__completion_code__isnull=False)
         .exclude(tasks__state=Task.State.OPEN)
     )

@@ -21,10 +21,9 @@ from markdown.treeprocessors import Treeprocessor
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
-from webapp.studies.money import pay_said
+from webapp.studies.money import is_paid, pay_said, promises_pay
 from webapp.studies.protocols.base import Place, places, protocols
-from webapp.studies.rights import Rights
-from webapp.studies.values import texts_first
+from webapp.studies.values import StudyValues, texts_first
 
 _WORDS_READ_PER_MINUTE = 200
 
@@ -141,10 +140,15 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
         code = "all_judged"
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
+    nobody_known = (
+        _("So we cannot tell who you are, and you could not be paid. Nothing was stored.")
+        if is_paid(study.values)
+        else _("So we cannot tell who you are. Nothing was stored.")
+    )
     if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
         return RefusalText(
             _("This link came without your number"),
-            _("So we cannot tell who you are, and you could not be paid. Nothing was stored."),
+            nobody_known,
             what_now=_("Open the study again from where you found it."),
             for_researcher=_(
                 "For the researcher: paste the whole address from “Who and pay” into the panel, and put its "
@@ -154,7 +158,7 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
     return RefusalText(
         _("This link came without your %(name)s number") % name,
-        _("So we cannot tell who you are, and you could not be paid. Nothing was stored."),
+        nobody_known,
         what_now=_("Open the study from %(name)s again.") % name,
         for_researcher=_(
             "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its "
@@ -171,6 +175,8 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "values": version.values,
         "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
         "has_chat": _has_chat(study),
+        "is_paid": is_paid(version.values),
+        "promises_pay": promises_pay(version.values),
     }
 
 
@@ -181,7 +187,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
         "pay_said": pay_said(values),
         "consent_points": _lines(values.texts.consent_points),
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
-        "rights_points": rights_said(values.rights),
+        "rights_points": rights_said(values),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": study_markdown(values.texts.consent_text),
         "consent_minutes": max(
@@ -190,8 +196,9 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
     }
 
 
-def rights_said(rights: Rights) -> list[str]:
+def rights_said(values: StudyValues) -> list[str]:
     """Return what a study promises about withdrawing after the end and about keeping, a sentence each."""
+    rights = values.rights
     found = []
     if days := rights.withdrawal_days:
         found.append(
@@ -203,7 +210,7 @@ def rights_said(rights: Rights) -> list[str]:
             % {"n": days}
         )
     if (ids := rights.ids_kept_days) is not None:
-        found.append(
+        erased = (
             ngettext(
                 "Your number on the recruitment platform is erased %(n)s day after the study has ended, or after "
                 "your pay was decided if that is later.",
@@ -211,8 +218,14 @@ def rights_said(rights: Rights) -> list[str]:
                 "your pay was decided if that is later.",
                 ids,
             )
-            % {"n": ids}
+            if is_paid(values)
+            else ngettext(
+                "Your number on the recruitment platform is erased %(n)s day after the study has ended.",
+                "Your number on the recruitment platform is erased %(n)s days after the study has ended.",
+                ids,
+            )
         )
+        found.append(erased % {"n": ids})
     if (texts := rights.texts_kept_days) is not None:
         found.append(
             ngettext(

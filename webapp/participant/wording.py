@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.studies.models import StudyVersion
+from webapp.studies.money import promises_pay
 
 # A number of each plural category of CLDR, as `Intl.PluralRules` names them in the browser. The
 # catalogue's own rule then gives that category's form, whatever the language.
@@ -55,7 +56,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
             [
                 _("The chatbot did not answer."),
                 _("This is our fault, not yours. Your messages are saved and you will be paid.")
-                if version.values.texts.promises_pay_on_failure
+                if promises_pay(version.values)
                 else _("This is our fault, not yours. Your messages are saved."),
             ]
         ),

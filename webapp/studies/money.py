@@ -21,3 +21,13 @@ def pay_said(values: StudyValues) -> str:
     return own or (
         amount(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else ""
     )
+
+
+def is_paid(values: StudyValues) -> bool:
+    """Check whether the study says that participants are paid."""
+    return bool(pay_said(values))
+
+
+def promises_pay(values: StudyValues) -> bool:
+    """Check whether participants are promised their pay when a chatbot fails; an unpaid study promises none."""
+    return is_paid(values) and values.texts.promises_pay_on_failure

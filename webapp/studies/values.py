@@ -80,7 +80,7 @@ class Texts(Values):
     promises_pay_on_failure: bool = Field(
         default=True,
         title="Promise pay when a chatbot fails",
-        description="People read that they are paid in full if something breaks on our side.",
+        description="People read that they are paid if a chatbot fails. A study without pay promises none.",
     )
     organisation: str = Field(
         default="",

@@ -37,11 +37,11 @@ def test_words_for_the_script_are_json(study: Study, browser: Client) -> None:
     words = json.loads(text)
     assert words["opens_after"]["one"] == "Opens after %(n)s more message"
     assert words["opens_after"]["other"] == "Opens after %(n)s more messages"
-    assert "you will be paid" in words["bot_failed"]
+    assert "Your messages are saved." in words["bot_failed"]
 
 
 def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client) -> None:
-    study_edit(study=study, promises_pay_on_failure=False)
+    study_edit(study=study, pay_each=2, promises_pay_on_failure=False)
     conversation = begin(browser)
     page = browser.get(f"/chat/{conversation.pk}/").content.decode()
     assert "paid" not in page

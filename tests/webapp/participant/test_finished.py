@@ -160,7 +160,7 @@ def test_a_way_back_without_a_code_shows_none(browser: Client) -> None:
 
 
 def test_full_pay_is_promised_where_the_study_says_so(study: Study, browser: Client) -> None:
-    study_edit(study=study, pays_in_full=True)
+    study_edit(study=study, pays_in_full=True, pay_each=2)
     conversation = end_early(browser, PROLIFIC)
     for path in (f"/chat/{conversation.pk}/done/", f"/s/s/{PROLIFIC}"):
         assert "<strong>you are paid in full.</strong>" in browser.get(path).content.decode()
@@ -189,7 +189,7 @@ def test_who_has_earned_pay_is_never_told_to_return_their_place(
 def test_a_code_is_pasted_into_mechanical_turks_task_where_it_shows_no_frame(
     browser: Client,
 ) -> None:
-    make_study("s", platform="mturk")
+    make_study("s", platform="mturk", pay_each=2)
     conversation = rate(browser)
     page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
     assert "Paste this code into the task on Mechanical Turk to be paid." in page

@@ -19,7 +19,7 @@ from webapp.dashboard.build.power import reach_of
 from webapp.dashboard.recruiting import address_for, participant_link
 from webapp.studies.checks import outcomes_possible
 from webapp.studies.models import Outcome
-from webapp.studies.money import amount
+from webapp.studies.money import amount, is_paid
 from webapp.studies.rules.base import rules
 
 PLATFORMS = [
@@ -153,6 +153,8 @@ def _rule_field(plan: Plan) -> forms.ChoiceField:
 
 def _pay_words(plan: Plan, outcome: Outcome) -> str:
     recruitment = plan.study.values.recruitment
+    if outcome in (Outcome.RATED, Outcome.BOT_FAILED) and not is_paid(plan.study.values):
+        return __("unpaid")
     if outcome == Outcome.RATED:
         return __("paid in full")
     if outcome == Outcome.BOT_FAILED:
