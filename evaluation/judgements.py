@@ -71,7 +71,10 @@ class Judgements:
         """
         there = self.targets
         if not there:
-            raise ValueError("there is no single reply with a human score (`ratings` of a file)")
+            told = "".join(f"; {line}" for line in self.lines)
+            raise ValueError(
+                f"there is no single reply with a human score (`ratings` of a file){told}"
+            )
         if name and name not in there:
             raise ValueError(f"nobody judged {name!r}; there is {', '.join(there)}")
         return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
@@ -128,6 +131,7 @@ class MetricJudged:
         remarks: what to know of some of the scored replies, and of how many.
         against: the main column beside another one on the same replies, where one was asked for.
         best_rater: the main column beside each rater alone, where that was asked for.
+        lines: the first lines of the file that were left out, with the reasons.
     """
 
     name: str
@@ -140,6 +144,7 @@ class MetricJudged:
     remarks: dict[str, int] = field(default_factory=dict)
     against: Against | None = None
     best_rater: dict[str, Any] | None = None
+    lines: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all of them where there are several; beside published figures."""
@@ -155,6 +160,7 @@ class MetricJudged:
         found = {"column": main, "target": self.target, **self.columns[main].to_json()}
         found |= {"remarks": self.remarks} if self.remarks else {}
         found |= {"source": self.source} if self.source else {}
+        found |= {"skipped_lines": list(self.lines)} if self.lines else {}
         found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
         if more:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
@@ -214,9 +220,10 @@ def judge(
     humans = Humans.of(judgements.items, judgements.skipped, target)
     found = {}
     for name, (metric, wanted) in chosen.items():
-        [found[name]] = _judged(
+        [one] = _judged(
             name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
         )
+        found[name] = replace(one, lines=judgements.lines)
     if by_best_rater:
         found = {
             name: one

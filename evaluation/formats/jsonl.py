@@ -46,7 +46,8 @@ class JsonLines:
 
     def recognises(self, head: str) -> bool:
         # A first line may be damaged; any of the first few that looks like an object will do.
-        return any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
+        is_object = any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
+        return is_object or re.match(r"\s*\[\s*\{", head) is not None
 
     def read(self, path: Path) -> Iterator[Record | Skipped]:
         for item in text_lines(path):
@@ -80,7 +81,9 @@ def record_of(data: Any, *, line: int) -> Record:
     """
     if not isinstance(data, dict):
         raise BadRecord(f"the line is {_kind(data)}; an object {{…}} is needed")
-    turns = _required(data, "turns")
+    if data.get("turns") is None:
+        raise BadRecord(f"turns is missing{_looks_like(data)}")
+    turns = data["turns"]
     ratings = data.get("ratings")
     if not isinstance(turns, list) or not turns:
         raise BadRecord(f"turns is {_short(turns)}; a list of at least one turn is needed")
@@ -102,6 +105,24 @@ def record_of(data: Any, *, line: int) -> Record:
             f"at most {MAX_ID_CHARS} are possible"
         )
     return record
+
+
+_FOREIGN = {
+    "dialog": "ParlAI",
+    "conversations": "ShareGPT",
+    "messages": "OpenAI's chats",
+}
+"""Formats that others write, by the key of their utterances."""
+
+
+def _looks_like(data: dict[str, Any]) -> str:
+    for key, name in _FOREIGN.items():
+        if isinstance(data.get(key), list):
+            return (
+                f"; with {key!r} this looks like the format of {name}: write it as turns "
+                'such as {"speaker": "human", "text": "…"}, with dialogue_id and bot'
+            )
+    return ""
 
 
 def _flags(given: Any) -> tuple[str, ...] | None:
@@ -143,7 +164,11 @@ def _rating(data: Any, where: str) -> RecordRating:
     rater = comment = ""
     for key, value in data.items():
         if key == "rater":
-            rater = "" if value in (None, "") else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
+            rater = (
+                ""
+                if value in (None, "") or value != value
+                else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
+            )
         elif key in _COMMENT_KEYS and isinstance(value, str):
             _check_text(value, f"{where}.{key}")
             comment = value

@@ -37,7 +37,7 @@ from evaluation.formats.layout2019 import (
     RECORD_DIMENSIONS,
     RECORD_HEADER,
 )
-from evaluation.formats.lines import MAX_LINE_BYTES, byte_lines
+from evaluation.formats.lines import MAX_LINE_BYTES, byte_lines, delimiter_of, head_of
 from evaluation.formats.spreadsheet import unescaped
 
 _NEEDED_FOR_RECORDS = {"Chat ID", "Datetime", "Chatbot ID", "Message", "Response"}
@@ -48,7 +48,7 @@ class _NeuralChat:
     header: tuple[str, ...]
 
     def recognises(self, head: str) -> bool:
-        first = next(csv.reader(head.splitlines()[:1]), [])
+        first = next(csv.reader(head.splitlines()[:1], delimiter=delimiter_of(head)), [])
         return set(self.needed) <= {cell.strip() for cell in first}
 
     needed: set[str]
@@ -70,7 +70,7 @@ class _NeuralChat:
         """Yield (line, cells by header) of every row; `Skipped` for one that is not a row of this table."""
         csv.field_size_limit(MAX_LINE_BYTES)
         damage: list[Skipped] = []
-        reader = csv.reader(_texts(path, damage))
+        reader = csv.reader(_texts(path, damage), delimiter=delimiter_of(head_of(path)))
         header: list[str] = []
         while True:
             try:

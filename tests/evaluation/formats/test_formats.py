@@ -15,6 +15,9 @@ from chatbots import Turn
 from evaluation.formats.base import BadRecord, Record, Skipped
 from evaluation.formats.jsonl import JsonLines, record_of
 from evaluation.formats.recognition import format_for
+from tests.conftest import ROOT
+
+CASES = ROOT / "tests" / "cases"
 
 GOOD: dict[str, Any] = {
     "dialogue_id": "d1",
@@ -126,7 +129,7 @@ def test_bad_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
     assert [item.line for item in items if isinstance(item, Record)] == [1, 6, 7]
     told = {item.line: item.reason for item in items if isinstance(item, Skipped)}
     assert told[3].startswith("not JSON: ")
-    assert told[4] == "byte 1 is 0xff, which is not UTF-8"
+    assert told[4] == "byte 1 is 0xff, which is not UTF-8; save the file as UTF-8"
     assert "nested too deeply" in told[5]
 
 
@@ -236,3 +239,77 @@ def test_any_line_gives_a_record_or_a_reason(tmp_path: Path, lines: list[bytes])
         else:
             assert item.turns
             assert item.dialogue_id
+
+
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [
+        ("array_of_conversations.json", 2),
+        ("conversations_utf16.jsonl", 2),
+        ("conversations_lone_cr.jsonl", 2),
+    ],
+)
+def test_files_of_other_makes_are_read(name: str, n: int) -> None:
+    items = list(format_for(CASES / name).read(CASES / name))
+    assert [item.dialogue_id for item in items if isinstance(item, Record)] == ["d0", "d1"]
+    assert len(items) == n
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_are_read_whatever_their_make(
+    tmp_path: Path, encoding: str, end: str, packed: bool
+) -> None:
+    path = tmp_path / "x.jsonl"
+    said = GOOD | {"turns": [{"speaker": "human", "text": "grüße \u2028 \r\n 🙂"}]}
+    text = "".join(json.dumps(one, ensure_ascii=False) + end for one in (GOOD, said) * 900)
+    data = text.encode(encoding)
+    path.write_bytes(gzip.compress(data) if packed else data)
+    items = list(format_for(path).read(path))
+    assert [item.line for item in items] == list(range(1, 1801))
+    assert isinstance(items[-1], Record)
+    assert items[-1].turns[0].text == "grüße \u2028 \r\n 🙂"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_and_objects_over_several_lines_are_read_with_their_lines(
+    tmp_path: Path, indent: int | None
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([GOOD, {"turns": []}, GOOD], indent=indent))
+    first, wrong, last = read(path)
+    assert isinstance(first, Record)
+    assert isinstance(wrong, Skipped)
+    assert isinstance(last, Record)
+    assert (wrong.line > 1) == (indent is not None)
+    path.write_text("\n".join([json.dumps(GOOD, indent=2)] * 2))
+    assert [type(item) for item in read(path)] == [Record, Record]
+    path.write_text(json.dumps([GOOD, GOOD], indent=2)[:-60])
+    good, cut = read(path)
+    assert isinstance(good, Record)
+    assert isinstance(cut, Skipped)
+    assert "nothing behind it is read" in cut.reason
+    path.write_text(json.dumps([GOOD], indent=2)[:-1])
+    assert read(path)[-1].reason == "the JSON array breaks off: its ] is missing"
+
+
+def test_a_damaged_first_line_costs_itself_only(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"dialogue_id": "1",\n' + json.dumps(GOOD) + "\n")
+    assert [type(item) for item in read(path)] == [Skipped, Record]
+
+
+def test_formats_of_others_are_named() -> None:
+    told = [item.reason for item in read(CASES / "foreign_chats.jsonl")]
+    for reason, name in zip(told, ("ParlAI", "ShareGPT", "OpenAI's chats"), strict=True):
+        assert reason.startswith("turns is missing; with ")
+        assert f"looks like the format of {name}: write it as turns" in reason
+
+
+def test_the_2019_layout_is_read_with_semicolons_and_no_date_is_guessed() -> None:
+    [record] = format_for(CASES / "rec_semicolon.csv").read(CASES / "rec_semicolon.csv")
+    assert isinstance(record, Record)
+    assert (record.dialogue_id, [turn.text for turn in record.turns]) == ("1", ["hi", "hello"])
+    dates = list(format_for(CASES / "rec_excel_dates.csv").read(CASES / "rec_excel_dates.csv"))
+    assert [item.line for item in dates if isinstance(item, Skipped)] == [2, 3, 4]

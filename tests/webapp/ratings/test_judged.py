@@ -19,6 +19,7 @@ from tests.builders import (
     make_rating,
     make_study,
 )
+from tests.conftest import ROOT
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.judged import study_judged
 from webapp.ratings.judging import judgements_of as asked_of
@@ -149,6 +150,34 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(CommandError, match=told):
             call_command("evaluate_metrics", *arguments, "--metrics", "words_bot")
+
+
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [("judged_context_is_text.jsonl", "line 1"), ("judged_array_context_text.json", "line 14")],
+)
+def test_lines_that_cannot_be_read_are_told_with_the_error(case: str, line: str) -> None:
+    path = ROOT / "tests" / "cases" / case
+    told = f"{line}: .*context is "
+    with pytest.raises(CommandError, match=told):
+        call_command("evaluate_metrics", "--data", str(path), "--metrics", "words")
+    with pytest.raises(ValueError, match=told):
+        confab.judge(path, ["words"])
+
+
+def test_lines_left_out_are_told_with_the_result(tmp_path: Path) -> None:
+    good = [
+        {"id": k, "context": ["hi"], "response": "yes " * (k + 1), "ratings": [{"a": k}]}
+        for k in range(4)
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*good, {**good[0], "id": 9, "context": "hi"}])))
+    told = "line 5: context is 'hi'; it must be a list"
+    assert confab.judge(path, ["words_bot"])["words_bot"].to_json()["skipped_lines"] == [told]
+    err = StringIO()
+    asked = ["--data", str(path), "--metrics", "words_bot", "--json"]
+    call_command("evaluate_metrics", *asked, stdout=StringIO(), stderr=err)
+    assert err.getvalue().count(told) == 1
 
 
 def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(

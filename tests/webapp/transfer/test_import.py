@@ -224,3 +224,21 @@ def test_a_file_without_a_good_record_makes_no_study(tmp_path: Path) -> None:
     result = run(write(tmp_path / "x.jsonl", "{", '{"bot": 1}'), "--study", "k")
     assert [s["line"] for s in result["skipped"]] == [1, 2]
     assert not Study.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("case", "n", "reasons"),
+    [
+        ("array_of_conversations.json", 2, []),
+        ("conversations_utf16.jsonl", 2, []),
+        ("conversations_lone_cr.jsonl", 2, []),
+        ("rec_semicolon.csv", 1, []),
+        ("foreign_chats.jsonl", 0, ["ParlAI", "ShareGPT", "OpenAI's chats"]),
+        ("rec_excel_dates.csv", 0, ["5/29/2019 21:36", "1.0", "21:36:04 UTC"]),
+    ],
+)
+def test_files_of_other_makes_are_read_or_named(case: str, n: int, reasons: list[str]) -> None:
+    result = run(ROOT / "tests" / "cases" / case, "--study", "k")
+    assert result["conversations"] == n
+    for skipped, reason in zip(result["skipped"], reasons, strict=True):
+        assert reason in skipped["reason"]

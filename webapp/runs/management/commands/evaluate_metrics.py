@@ -97,9 +97,9 @@ class Command(ConfabCommand):
                 "--judged is for a --study in which people compare two replies or two chats"
             )
         judgements = self._judgements(options)
+        target = judgements.target(options["target"])  # without any, the error tells the lines
         for told in judgements.lines:
             self.note(f"left out: {told}")
-        target = judgements.target(options["target"])
         if not options["target"] and len(judgements.targets) > 1:
             others = ", ".join(name for name in judgements.targets if name != target)
             self.note(
