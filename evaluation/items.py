@@ -29,6 +29,7 @@ from chatbots.outside import Many, Number, Values, ValuesError, values_read
 from chatbots.outside_types import Wanted
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
 from evaluation.formats.lines import text_lines
+from evaluation.formats.tables import is_missing
 
 
 def _storable(text: str) -> str:
@@ -226,7 +227,7 @@ class JudgedItem(Item):
         ends = self.scales.get(dimension) or (() if self.scales else self.scale) or ()
         low, high = (min(ends), max(ends)) if ends else (float("-inf"), float("inf"))
         given = [
-            (str(rating.get("rater") or ""), float(value))
+            ("" if is_missing(rating.get("rater")) else str(rating["rater"]), float(value))
             for rating in self.ratings
             if isinstance(value := rating.get(dimension), int | float)
         ]

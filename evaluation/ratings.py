@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.registry import nearest_names
+from evaluation.formats.tables import is_missing, name_of, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,18 +25,19 @@ WHOLE = ("quality", "overall", "overall_quality")
 MEAN_KEY = "mean_of_all"
 """Stands for the mean of all dimensions, where no question is about the whole."""
 # Names that tell the ratings of one conversation apart and are nobody.
-_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean|none", re.IGNORECASE)
+_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
 
 def rater_named(name: Any) -> str | None:
     """Return who a name stands for, or None where it names nobody.
 
-    The one rule for who is one rater: whoever has the same name is the same person. No name, NaN, and the words that
-    data sets put in place of a name ("slot 1", "unknown", "anonymous", …) are nobody.
+    The one rule for who is one rater: whoever has the same name is the same person. A missing value (`is_missing`) and
+    the words that data sets put in place of a name ("slot 1", "unknown", "anonymous", …) are nobody.
     """
-    if name is None or name != name or name == "":
+    if is_missing(name):
         return None
-    return None if _NOBODY.fullmatch(str(name)) else str(name)
+    written = name_of(name)
+    return None if _NOBODY.fullmatch(written) else written
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +183,34 @@ class Ratings:
                 raise ValueError(
                     f"the table has no column {name!r}; it has {', '.join(frame.columns)}"
                 )
+            for row, cell in enumerate(frame[name].tolist(), start=1):
+                if not isinstance(cell, str) and is_missing(cell):
+                    raise ValueError(f"row {row} of the table has no {name}")
+        numbers = set(frame.select_dtypes("number").columns)
+        texts = table_of(frame[[key for key in frame.columns if key not in numbers]])
         if dimensions is None:
-            numbers = frame.select_dtypes("number").columns
-            dimensions = [key for key in numbers if key not in ("conversation", "bot", "rater")]
+            reserved = ("conversation", "bot", "rater")
+            others = [key for key in frame.columns if key not in reserved]
+            dimensions = [key for key in others if key in numbers or texts.holds_numbers(key)]
+            if others and not dimensions and len(frame):
+                raise ValueError(
+                    f"the table has no column of numbers; {', '.join(others)} hold texts"
+                )
+        answers: dict[str, np.ndarray] = {}
         asked = []
         for found in dimensions:
+            key = found.key if isinstance(found, Dimension) else found
+            if key not in frame.columns:
+                raise ValueError(_no_dimension(key, [str(name) for name in frame.columns]))
+            answers[key] = (
+                frame[key].to_numpy(dtype=float, na_value=np.nan)
+                if key in numbers
+                else texts.numbers(key)
+            )
             if isinstance(found, Dimension):
                 asked.append(found)
                 continue
-            if found not in frame.columns:
-                raise ValueError(_no_dimension(found, [str(name) for name in frame.columns]))
-            low, high = scale or _seen(frame[found].to_numpy(dtype=float))
+            low, high = scale or _seen(answers[key])
             asked.append(Dimension(found, found, low, high, reversed=found in reversed))
         n = len(frame)
         return cls(
@@ -200,7 +219,7 @@ class Ratings:
             rater=frame["rater"].to_numpy(dtype=object)
             if "rater" in frame.columns
             else np.full(n, None),
-            answers={dimension.key: frame[dimension.key].to_numpy() for dimension in asked},
+            answers=answers,
             dimensions=tuple(asked),
             controls=frozenset(controls),
         )
@@ -387,7 +406,7 @@ def _seen(values: np.ndarray) -> tuple[float, float]:
 
 
 def _names(values: Sequence[Any] | np.ndarray) -> np.ndarray:
-    return _column([str(value) for value in values])
+    return _column([name_of(value) for value in values])
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:

@@ -25,9 +25,16 @@ from evaluation.formats.base import (
     without_clashes,
 )
 from evaluation.formats.jsonl import record_of
-from evaluation.formats.lines import head_of, text_lines
+from evaluation.formats.lines import text_lines
 from evaluation.formats.recognition import format_for
-from evaluation.formats.spreadsheet import unescaped
+from evaluation.formats.tables import (
+    TABLE_ENDINGS,
+    Table,
+    header_of,
+    is_missing,
+    name_of,
+    table_read,
+)
 from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of, package_open
 from evaluation.study import Dialogue, Study
 
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
 
 _Key = tuple[str, str, str]
 """Of a conversation: its source, its id there and its bot (`Record.key`)."""
-_MESSAGE_COLUMNS = {"conversation", "bot", "turn", "speaker", "text"}
+_MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
 _NO_DIMENSIONS = {
     *(
         "rating",
@@ -53,9 +60,9 @@ _NO_DIMENSIONS = {
     *("direction", "reference_score", "kept_both"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
-_TABLE_ENDINGS = (".csv", ".parquet", ".jsonl", ".jsonl.gz")
-_ITEM_COLUMNS = {"item", "context", "responses"}
-_CONVERSATION_COLUMNS = {"dialogue_id", "bot", "turns"}
+_ITEM_COLUMNS = ("item", "context", "responses")
+_CONVERSATION_COLUMNS = ("dialogue_id", "bot", "turns")
+_TABLES = (_MESSAGE_COLUMNS, _CONVERSATION_COLUMNS, _ITEM_COLUMNS, ("conversation", "rater"))
 
 
 def read(
@@ -103,55 +110,69 @@ def _read(file: Path, ratings: Path | None) -> Study:
                 package.unpack(Path(folder))
                 return _of_folder(Path(folder), file.name)
     if _may_be_table(file):
-        table = _table(file)
-        if set(table.columns) >= _MESSAGE_COLUMNS:
-            return _of_tables(table, None if ratings is None else _table(ratings), file.name)
-        if set(table.columns) >= _CONVERSATION_COLUMNS:
+        table = table_read(file)
+        there = set(table.columns)
+        apart = None if ratings is None else table_read(ratings)
+        if there.issuperset(_MESSAGE_COLUMNS):
+            return _of_tables(table, apart, file.name)
+        if there.issuperset(_CONVERSATION_COLUMNS):
             return _of_records(_rows_read(table), file.name)
-        if set(table.columns) >= _ITEM_COLUMNS:
-            return _of_items(table, None if ratings is None else _table(ratings), file.name)
-        if set(table.columns) >= {"conversation", "rater"}:
+        if there.issuperset(_ITEM_COLUMNS):
+            return _of_items(table, apart, file.name)
+        if there.issuperset(("conversation", "rater")):
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
                 f"ratings={file.name!r}"
+            )
+        if file.suffix.lower() == ".parquet":
+            raise ValueError(
+                f"{file.name} holds no conversations: it has the columns {', '.join(table.columns)}"
             )
     return _of_records(format_for(file).read(file), file.name)
 
 
 def _may_be_table(file: Path) -> bool:
     """Return whether a file may hold a table: JSON Lines do where their first line is a row of one."""
-    if not file.name.lower().endswith(_TABLE_ENDINGS):
+    if not file.name.lower().endswith(TABLE_ENDINGS):
         return False
-    if ".jsonl" not in file.name.lower():
+    if file.suffix.lower() == ".parquet":
         return True
+    if ".jsonl" not in file.name.lower():
+        header = set(header_of(file))
+        return any(header.issuperset(columns) for columns in _TABLES)
+    first = next(iter(text_lines(file)), None)
+    if first is None or isinstance(first, Skipped):
+        return False
     try:
-        first = json.loads(head_of(file, n_bytes=1_000_000).partition("\n")[0])
-    except ValueError:
+        row = json.loads(first[1])
+    except (ValueError, RecursionError):
         return False
-    if not isinstance(first, dict):
+    if not isinstance(row, dict):
         return False
-    return ("turns" not in first and "conversation" in first) or first.keys() >= _ITEM_COLUMNS
+    return ("turns" not in row and "conversation" in row) or row.keys() >= set(_ITEM_COLUMNS)
 
 
 def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
     whole, messages, ratings, items = (
         next(
-            (f for ending in _TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
+            (f for ending in TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
         )
         for kind in ("conversations", "messages", "ratings", "items")
     )
-    answers = _table(ratings) if ratings is not None else None
-    if items is not None and len(judged := _table(items)):
-        return _of_items(judged, answers, name)
+    if items is not None:
+        judged = table_read(items)
+        if judged.rows and set(judged.columns).issuperset(_ITEM_COLUMNS):
+            return _of_items(judged, None if ratings is None else table_read(ratings), name)
     if whole is not None:
         return replace(_read(whole, None), name=name)
-    if messages is None:
-        held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
-        raise ValueError(
-            f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
-        )
-    return _of_tables(_table(messages), answers, name)
+    if messages is not None:
+        answers = None if ratings is None else table_read(ratings)
+        return _of_tables(table_read(messages), answers, name)
+    held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+    raise ValueError(
+        f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
+    )
 
 
 def study_of_package(package: Package) -> Study:
@@ -176,13 +197,14 @@ def study_of_package(package: Package) -> Study:
         ]
     except (KeyError, TypeError) as error:
         raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
-    cells = {name: pd.DataFrame(package.rows(name), columns=list(fields[name])) for name in fields}
+    cells = {name: Table(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
     scales = [column for column, low, _direction in asked if low is not None]
     answers = cells.get("ratings")
     if answers is not None:
-        answers = answers[[name for name in answers if name in _NO_DIMENSIONS or name in scales]]
+        kept = (name for name in answers.columns if name in _NO_DIMENSIONS or name in scales)
+        answers = replace(answers, columns=tuple(kept))
     items = cells.get("items")
-    if items is not None and len(items):
+    if items is not None and items.rows:
         study = _of_items(items, answers, package.name)
     else:
         if "turns" not in cells:
@@ -192,11 +214,11 @@ def study_of_package(package: Package) -> Study:
     keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
     return replace(
         study,
-        reversed=tuple(key for column in turned if (key := column.removeprefix("answer_")) in keys),
+        reversed=tuple(key for column in turned if (key := _question(column)) in keys),
         tables={
-            name: table.apply(lambda one, kinds=fields[name]: _typed(one, kinds[one.name]))
-            if len(table.columns)
-            else table
+            name: pd.DataFrame(table.rows, columns=list(table.columns), dtype=object).apply(
+                lambda one, kinds=fields[name]: _typed(one, kinds[one.name])
+            )
             for name, table in cells.items()
         },
         left_out=left_out,
@@ -272,50 +294,35 @@ def _names(keys: Sequence[_Key]) -> list[str]:
     return [f"{name}#{number}" for number, name in enumerate(with_bots, start=1)]
 
 
-def _rows_read(table: pd.DataFrame) -> Iterator[Record | Skipped]:
+def _rows_read(table: Table) -> Iterator[Record | Skipped]:
     """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
-    names = [
-        name
-        for name in ("dialogue_id", "bot", "source", "turns", "ratings", "flags")
-        if name in table
-    ]
-    for number, row in enumerate(table[names].to_dict("records"), start=1):
+    for number, row in table.numbered():
+        data: dict[str, Any] = {
+            name: name_of(row.get(name)) for name in ("dialogue_id", "bot", "source")
+        }
         try:
             for name in ("turns", "ratings", "flags"):
-                if isinstance(row.get(name), str):
-                    row[name] = json.loads(row[name])
-            yield record_of({str(key): value for key, value in row.items()}, line=number)
+                cell = row.get(name)
+                data[name] = json.loads(cell) if isinstance(cell, str) and cell else cell or None
+            yield record_of(data, line=number)
         except (BadRecord, ValueError) as error:
             yield Skipped(number, str(error))
 
 
-def _table(file: Path) -> pd.DataFrame:
-    """Return an exported table; texts as they were before they were made safe for spreadsheets."""
-    import pandas as pd
-
-    if file.suffix.lower() == ".parquet":
-        return pd.read_parquet(file)
-    if ".jsonl" in file.name.lower():
-        lines = [line for line in text_lines(file) if not isinstance(line, Skipped)]
-        return pd.DataFrame([json.loads(text) for _number, text in lines], dtype=object)
-    table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    for name in table.columns:
-        table[name] = table[name].map(unescaped)
-    return table
-
-
-def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None, name: str) -> Study:
+def _of_tables(messages: Table, ratings: Table | None, name: str) -> Study:
     """Return the study of the two exported tables; a conversation's key is its id and bot."""
+    messages.require(_MESSAGE_COLUMNS)
     turns: dict[_Key, dict[int, tuple[int, Turn]]] = {}
     clashes: dict[_Key, Skipped] = {}
-    for number, row in enumerate(messages.to_dict("records"), start=1):
-        key = ("", str(row["conversation"]), str(row["bot"]))
-        turn = Turn(row["speaker"], str(row["text"]), int(_number(row.get("vote")) or 0))
-        there = turns.setdefault(key, {}).setdefault(int(row["turn"]), (number, turn))
+    for number, row in messages.numbered():
+        key = ("", name_of(row["conversation"]), name_of(row.get("bot")))
+        at = messages.whole_number(number, "turn")
+        turn = _turn(messages, number)
+        there = turns.setdefault(key, {}).setdefault(at, (number, turn))
         if there[1] != turn and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"conversation {key[1]!r} of bot {key[2]!r} has another turn {row['turn']} in row "
+                f"conversation {key[1]!r} of bot {key[2]!r} has another turn {at} in row "
                 f"{there[0]} than in row {number}",
             )
     told = {
@@ -326,23 +333,38 @@ def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None, name: str) 
     return _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
 
 
-def _of_items(items: pd.DataFrame, ratings: pd.DataFrame | None, name: str) -> Study:
+def _turn(messages: Table, number: int) -> Turn:
+    row = messages.rows[number - 1]
+    speaker, text = row["speaker"], row["text"]
+    if speaker not in ("human", "bot"):
+        where = messages.where(number, "speaker")
+        raise ValueError(f"{where} is {speaker!r}; it must be 'human' or 'bot'")
+    if "vote" not in messages.columns or is_missing(row.get("vote")):
+        return Turn(speaker, str(text))
+    vote = messages.whole_number(number, "vote")
+    if vote not in (-1, 0, 1):
+        raise ValueError(f"{messages.where(number, 'vote')} is {vote}; it must be -1, 0 or 1")
+    return Turn(speaker, str(text), vote)
+
+
+def _of_items(items: Table, ratings: Table | None, name: str) -> Study:
     """Return items with one reply as conversations that end with it, said by the model."""
+    items.require(_ITEM_COLUMNS)
     told: dict[_Key, tuple[Turn, ...]] = {}
     rows: dict[_Key, int] = {}
     clashes: dict[_Key, Skipped] = {}
     compared: set[str] = set()
-    for number, row in enumerate(items.to_dict("records"), start=1):
-        context, responses = (_listed(row[name]) for name in ("context", "responses"))
+    for number, row in items.numbered():
+        context, responses = (_listed(items, number, name) for name in ("context", "responses"))
         if len(responses) != 1:
-            compared.add(str(row["item"]))
+            compared.add(name_of(row["item"]))
             continue
         said = [*context, *responses]
         turns = tuple(
             Turn("bot" if (len(said) - place) % 2 else "human", text)
             for place, text in enumerate(said)
         )
-        key = ("", str(row["item"]), "" if _blank(row.get("bot")) else str(row["bot"]))
+        key = ("", name_of(row["item"]), name_of(row.get("bot")))
         if told.setdefault(key, turns) != turns and key not in clashes:
             clashes[key] = Skipped(
                 number,
@@ -392,36 +414,45 @@ def _rated_apart(
     return Study(name, dialogues, (*skipped, *lost))
 
 
-def _listed(cell: Any) -> list[str]:
-    found = json.loads(cell) if isinstance(cell, str) else cell
-    return [str(text) for text in found]
+def _question(column: str) -> str:
+    """Return the key of a question by its column."""
+    key = column.removeprefix("answer_")
+    return key if key in _NO_DIMENSIONS else column
 
 
-def _answers(
-    ratings: pd.DataFrame | None, target: str
-) -> Iterator[tuple[int, str, str, RecordRating]]:
+def _listed(table: Table, number: int, column: str) -> list[str]:
+    """Return the texts of a cell, a list or the JSON of one."""
+    cell = table.rows[number - 1][column]
+    try:
+        found = json.loads(cell) if isinstance(cell, str) else cell
+        return [str(text) for text in found]
+    except (TypeError, ValueError):
+        where = table.where(number, column)
+        raise ValueError(f"{where} is {str(cell)[:60]!r}; a JSON list of texts is needed") from None
+
+
+def _answers(ratings: Table | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
     """Yield row, bot, target and rating of an exported table's ratings of such targets."""
     if ratings is None:
         return
-    dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
-    for number, row in enumerate(ratings.to_dict("records"), start=1):
+    if "target" not in ratings.columns:
+        ratings.require([target])
+    # The others are answers in words to what was asked beside the scales.
+    dimensions = [
+        name
+        for name in ratings.columns
+        if name and name not in _NO_DIMENSIONS and ratings.holds_numbers(name)
+    ]
+    for number, row in ratings.numbered():
         if row.get("target", "conversation") == target:
-            bot = "" if _blank(row.get("bot")) else str(row["bot"])
-            yield number, bot, str(row[target]), _rating(row, dimensions)
-
-
-def _rating(row: Mapping[Any, Any], dimensions: list[str]) -> RecordRating:
-    given = {name.removeprefix("answer_"): _number(row[name]) for name in dimensions}
-    return RecordRating(
-        {name: value for name, value in given.items() if value is not None},
-        rater="" if _blank(row.get("rater")) else str(row["rater"]),
-        comment="" if _blank(row.get("comment")) else str(row["comment"]),
-    )
-
-
-def _number(cell: Any) -> float | None:
-    return None if _blank(cell) else float(cell)
-
-
-def _blank(cell: Any) -> bool:
-    return cell is None or cell != cell or cell == ""
+            given = {_question(name): ratings.number(number, name) for name in dimensions}
+            yield (
+                number,
+                name_of(row.get("bot")),
+                name_of(row[target]),
+                RecordRating(
+                    {name: value for name, value in given.items() if value is not None},
+                    rater="" if is_missing(row.get("rater")) else name_of(row["rater"]),
+                    comment="" if is_missing(row.get("comment")) else str(row["comment"]),
+                ),
+            )

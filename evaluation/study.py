@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots import Conversation
 from chatbots.data_folder import TEXTS
 from evaluation.formats.base import RecordRating, Skipped
+from evaluation.formats.tables import is_missing
 from evaluation.judged_study import TABLE, judged_rows, voted
 from evaluation.judgements import Judgements, judgements_of
 from evaluation.metrics.registry import metric_defaults, metric_get
@@ -180,7 +181,11 @@ class Study:
         """One row per rating: `conversation`, `bot`, `rater` (None where nobody is named), a column per question."""
         table = _frame(
             [
-                {**rating.answers, **_ids(dialogue), "rater": rating.rater or None}
+                {
+                    **rating.answers,
+                    **_ids(dialogue),
+                    "rater": None if is_missing(rating.rater) else rating.rater,
+                }
                 for dialogue in self.dialogues
                 for rating in dialogue.ratings
             ],

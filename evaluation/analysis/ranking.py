@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.analysis.tables import plain, text_table
+from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.plots.plot import Plot
 from evaluation.plots.weights import Weight, weights_drawing
 from evaluation.printing import figure, share, span
@@ -25,7 +26,16 @@ if TYPE_CHECKING:
 
 LEVEL = 0.90
 """Of all intervals; two bots are told apart where Holm's p is below 1 − level."""
-_OUTCOMES: Mapping[str, float] = {"first": 1.0, "second": 0.0, "tie": 0.5}
+_OUTCOMES: Mapping[str, float] = {
+    "first": 1.0,
+    "second": 0.0,
+    "tie": 0.5,
+    "model_a": 1.0,
+    "model_b": 0.0,
+    "tie (bothbad)": 0.5,
+    "both_bad": 0.5,
+}
+"""Words for outcomes, in small letters; the second line has those of arenas."""
 _WIDTH = 554
 
 
@@ -129,9 +139,10 @@ def rank(
     """Rank bots by which of two was preferred.
 
     Args:
-        judgements: a table, or the CSV of one, with a row for each judgement: `first` and `second`, the bots in the
-            order shown; `preferred`: "first", "second", "tie" or the name of the better bot, empty where nobody
-            judged; and `rater`, where it is known who judged.
+        judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
+            `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
+            or "model_a", "model_b", "tie (bothbad)" as arenas write, empty where nobody judged; and `rater`, where it
+            is known who judged. Names are texts as they are written: 007 and 7 are two bots.
         place: whether to estimate what being shown first adds.
         controls: columns that say how much more the first one has of something that is not the bot's merit, such as
             length (`evaluation.analysis.style`); it is held constant.
@@ -143,36 +154,38 @@ def rank(
     Raises:
         ValueError: a column that is missing, or an outcome that names neither bot.
     """
-    import pandas as pd
-
-    table = judgements if isinstance(judgements, pd.DataFrame) else pd.read_csv(judgements)
-    for name in ("first", "second", "preferred", *controls):
-        if name not in table.columns:
-            raise ValueError(
-                f"the table has no column {name!r}; it has {', '.join(map(str, table.columns))}"
-            )
-    first, second = (table[name].astype(str).tolist() for name in ("first", "second"))
+    table = (
+        table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
+    )
+    table.require(["first", "second", "preferred", *controls])
+    pairs = [(name_of(row["first"]), name_of(row["second"])) for row in table.rows]
+    for row, pair in enumerate(pairs, start=1):
+        for column, name in zip(("first", "second"), pair, strict=True):
+            if not name.strip():
+                raise ValueError(f"{table.where(row, column)} is empty; it must name a bot")
     outcomes = [
-        _outcome(preferred, a, b, row)
-        for row, (preferred, a, b) in enumerate(
-            zip(table["preferred"], first, second, strict=True), start=1
-        )
+        _outcome(cells["preferred"], *pair, table.where(row, "preferred"))
+        for (row, cells), pair in zip(table.numbered(), pairs, strict=True)
     ]
-    raters = [rater_named(name) for name in table["rater"]] if "rater" in table.columns else None
-    held = {name: table[name].to_numpy(dtype=float) for name in controls}
+    first, second = [a for a, _b in pairs], [b for _a, b in pairs]
+    raters = None
+    if "rater" in table.columns:
+        raters = [rater_named(row["rater"]) for row in table.rows]
+    held = {name: table.numbers(name) for name in controls}
     fit = bradley_terry(first, second, outcomes, raters, place=place, controls=held, level=level)
     return Ranking(fit, level)
 
 
-def _outcome(preferred: Any, first: str, second: str, row: int) -> float:
+def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
     """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN where nobody judged."""
-    if preferred is None or preferred != preferred or preferred == "":
-        return float("nan")
-    said = str(preferred)
+    said = name_of(preferred)
     if said in (first, second):
         return 1.0 if said == first else 0.0
-    if said not in _OUTCOMES:
+    if is_missing(said):
+        return float("nan")
+    if said.strip().lower() not in _OUTCOMES:
+        known = ", ".join(repr(word) for word in _OUTCOMES)
         raise ValueError(
-            f"row {row}: preferred is {said!r}; it must be 'first', 'second', 'tie', {first!r} or {second!r}"
+            f"{where} is {said!r}; it must be {first!r} or {second!r}, or one of {known}"
         )
-    return _OUTCOMES[said]
+    return _OUTCOMES[said.strip().lower()]

@@ -14,10 +14,12 @@ import re
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
 from asgiref.sync import ThreadSensitiveContext
 from channels.testing import WebsocketCommunicator
@@ -26,6 +28,9 @@ from django.db.models import Q
 from django.test import Client
 from django.urls import reverse
 
+import confab
+from evaluation.formats.tables import Table, is_missing, name_of, table_read
+from evaluation.judgements import judgements_read
 from tests.builders import make_staff
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
@@ -45,8 +50,10 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, rehearsal_token
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, exporters
 from webapp.transfer.samples import conversations_sample
 from webapp.transfer.services import records_store
+from webapp.transfer.writers import write_file
 
 LINES = [["hello there", "hi", "i went to the sea", "was it warm?", "do you like fish", "yes"]]
 
@@ -188,6 +195,12 @@ IN_FORM = {
     "options": ["Red", "Blue"],
     "expected": ["Blue"],
 }
+ASKED_AFTER = [
+    {"key": "why", "title": "Why?", "kind": "text"},
+    {"key": "rating", "title": "How often do you chat?", "kind": "choice", "options": ["No", "=1"]},
+    {"key": "uses", "title": "For what?", "kind": "choices", "options": ["Fun", "Work, too"]},
+]
+"""Every kind of question but scales, which examples ask; one has the name of a column of the table of ratings."""
 BESIDE_KNOWN = {
     "context": ["hi"],
     "response": "Hello. To show that you read this, please choose 2 here.",
@@ -207,7 +220,7 @@ BETWEEN_TWO = {
 def checks_of(study: Study) -> dict[str, Any]:
     """Return every kind of check that the protocol takes and its example does not have."""
     protocol = protocols.get(study.protocol)
-    found: dict[str, Any] = {"after": [*study.values.after, IN_FORM]}
+    found: dict[str, Any] = {"after": [*study.values.after, IN_FORM, *ASKED_AFTER]}
     if protocol.gives == "bots":
         found["chat_checks"] = [IN_CHAT]
     if protocol.needs_reference:
@@ -280,9 +293,67 @@ def results_shown(study: Study) -> None:
         assert shown.status_code == 200, (study.protocol, page)
 
 
+def cell_read(table: Table, row: int, column: ExportColumn) -> Any:
+    """Return a cell as its column's type has it, None where it is missing."""
+    cell = table.rows[row - 1].get(column.name)
+    if column.type in ("integer", "number"):
+        return table.number(row, column.name)
+    if column.type == "text":
+        return name_of(cell) or None
+    if is_missing(cell):
+        return None
+    if column.type == "time":
+        return pd.Timestamp(cell).to_pydatetime()
+    return cell if table.name.endswith(".jsonl") or isinstance(cell, bool) else json.loads(cell)
+
+
+def tables_read_back(study: Study, folder: Path) -> None:
+    """Export every table in every form, and read it: cell by cell, and as `confab.read` does."""
+    options = ExportOptions(include_synthetic=True, include_private=True)
+    given = Rating.objects.filter(
+        Q(task__participant__study=study) | Q(conversation__slot__task__participant__study=study)
+    )
+    for ending in ("csv", "jsonl", "parquet"):
+        files = {}
+        for exporter in exporters:
+            columns = exporter.columns(study, options)
+            rows = list(exporter.rows(study, options))
+            files[exporter.name] = path = folder / f"{study.key}-{exporter.name}.{ending}"
+            write_file(path, ending, columns, rows)
+            table = table_read(path)
+            assert len(table.rows) == len(rows), path.name
+            if rows or ending != "jsonl":
+                assert table.columns == tuple(column.name for column in columns), path.name
+            for number, row in enumerate(rows, start=1):
+                for column, cell in zip(columns, row, strict=True):
+                    wanted = None if cell == "" else cell
+                    assert cell_read(table, number, column) == wanted, (path.name, column.name)
+        n_read = 0
+        for told, target in (("messages", "conversation"), ("items", "item")):
+            if not table_read(files[told]).rows:
+                continue
+            found = confab.read(files[told], files["ratings"])
+            assert found.skipped == (), (study.protocol, ending, found.skipped)
+            several = {
+                item.key for item in Item.objects.filter(study=study) if len(item.responses) > 1
+            }
+            wanted = given.filter(**{f"{target}__isnull": False}).exclude(item__key__in=several)
+            wanted = wanted.exclude(item__purpose__in=Item.UNCOUNTED)
+            assert len(found.ratings) == wanted.count(), (study.protocol, ending, told)
+            n_read += len(found.ratings)
+            dimensions = set(study.rubric.dimensions.values_list("key", flat=True))
+            assert set(found.dimensions) <= dimensions, (study.protocol, ending)
+        if table_read(files["conversations"]).rows:
+            whole = confab.read(files["conversations"])
+            assert (len(whole), whole.skipped) == (len(table_read(files["conversations"]).rows), ())
+        if ending == "jsonl" and table_read(files["judged"]).rows:
+            judged = judgements_read(files["judged"])
+            assert (len(judged.items), judged.lines) == (len(table_read(files["judged"]).rows), ())
+
+
 @pytest.mark.django_db(transaction=True)
 async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
     monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
@@ -296,6 +367,7 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
         assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots"), name
         assert len(doors.told) > who.n_pages, name
         await in_database(results_shown)(study)
+        await in_database(tables_read_back)(study, tmp_path)
         secrets = await in_database(secrets_of)(study)
         await doors.look_back()
         await doors.withdraw()

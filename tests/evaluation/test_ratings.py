@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline, rater_named
+from evaluation.reading import read as study_read
+from tests.conftest import ROOT
 
+CASES = ROOT / "tests" / "cases"
+NOBODY = [
+    *("", "  ", "nan", "NaN", "NA", "N/A", "n/a", "null", "None", "<NA>"),
+    *(None, np.nan, pd.NA, pd.NaT),
+]
 FLUENT = Dimension("fluent", "Fluent", 1, 7)
 REPETITIVE = Dimension("repetitive", "Repetitive", 1, 7, reversed=True)
 
@@ -28,7 +37,7 @@ def read() -> Ratings:
     return Ratings.from_frame(table(), [FLUENT, REPETITIVE], controls=["b"])
 
 
-@pytest.mark.parametrize("name", ["slot1", "Slot_2", "slot-3", "unknown", "MEAN", "", None, np.nan])
+@pytest.mark.parametrize("name", ["slot1", "Slot_2", "slot-3", "unknown", "MEAN", *NOBODY])
 def test_names_that_are_nobody(name: object) -> None:
     assert rater_named(name) is None
 
@@ -121,3 +130,39 @@ def test_columns_cannot_be_changed_and_a_table_gives_its_own_scales() -> None:
     ]
     with pytest.raises(ValueError, match="read-only"):
         ratings.answers["fluent"][0] = 1
+
+
+def test_raters_called_nan_are_nobody_and_bots_keep_their_names() -> None:
+    study = study_read(CASES / "rater_called_nan.jsonl")
+    assert study.answers.n_raters == 0
+    assert len(study.answers) == 40
+    assert study.ratings["rater"].tolist() == [None] * 40
+    named = pd.DataFrame({"conversation": ["1", "2"], "bot": ["None", "007"], "fun": [1, 2]})
+    assert Ratings.from_frame(named).bots == ("None", "007")
+    for missing in (None, np.nan, pd.NA):
+        with pytest.raises(ValueError, match="row 2 of the table has no bot"):
+            Ratings.from_frame(named.assign(bot=["a", missing]))
+
+
+@pytest.mark.parametrize("case", ["frame_with_pd_NA_raters", "frame_string_NA_raters"])
+def test_missing_raters_of_any_type_of_column_are_nobody(case: str) -> None:
+    columns = json.loads((CASES / f"{case}.json").read_text())
+    dtype = columns.pop("rater_dtype")
+    frame = pd.DataFrame(columns)
+    frame["rater"] = pd.Series(columns["rater"], dtype=dtype)
+    ratings = Ratings.from_frame(frame)
+    assert ratings.n_raters == 2
+    assert ratings.rater.tolist()[:3] == [*(str(name) for name in columns["rater"][:2]), None]
+    floats = frame.assign(rater=frame["rater"].astype(float)) if dtype == "Int64" else frame
+    assert Ratings.from_frame(floats).rater.tolist() == ratings.rater.tolist()
+
+
+def test_scores_as_texts_are_read_as_numbers_or_named() -> None:
+    frame = pd.DataFrame(json.loads((CASES / "frame_scores_as_text.json").read_text()))
+    assert Ratings.from_frame(frame).answers["quality"].tolist() == [1, 2, 3, 4]
+    whole = frame.assign(quality=pd.array([1, None, 3, 4], dtype="Int64"))
+    np.testing.assert_equal(Ratings.from_frame(whole).answers["quality"], [1, np.nan, 3, 4])
+    with pytest.raises(ValueError, match="no column of numbers; quality hold texts"):
+        Ratings.from_frame(frame.assign(quality=["good", "bad", "good", "x"]))
+    with pytest.raises(ValueError, match=r"row 2, column quality is '3,5'; a number such as 3.5"):
+        Ratings.from_frame(frame.assign(quality=["1", "3,5", "2", "NA"]))

@@ -154,6 +154,93 @@ def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None
     )
 
 
+def test_answers_in_words_are_no_dimension() -> None:
+    study = confab.read(CASES / "messages.csv", CASES / "ratings_text_answer.csv")
+    assert (len(study.ratings), study.dimensions) == (8, ("quality",))
+    assert study.ratings["quality"].tolist() == [1, 2, 3, 4, 5, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["messages_turn_as_float.csv", "messages_semicolon.csv"])
+def test_a_table_saved_again_by_another_program_reads_the_same(name: str) -> None:
+    study = confab.read(CASES / name)
+    assert len(study) == 8
+    pd.testing.assert_frame_equal(study.messages, confab.read(CASES / "messages.csv").messages)
+
+
+def test_a_wrong_cell_is_named_with_file_row_column_and_value(tmp_path: Path) -> None:
+    told = (
+        r"ratings_decimal_comma.csv, row 1, column quality is '3,5'; a number such as 3.5 is needed"
+    )
+    with pytest.raises(ValueError, match=told):
+        confab.read(CASES / "messages.csv", CASES / "ratings_decimal_comma.csv")
+    ratings = (CASES / "ratings_text_answer.csv").read_text()
+    path = tmp_path / "ratings.csv"
+    for word in ("", "NA", "nan", "None", "<NA>"):
+        path.write_text(ratings.replace("c1,b,r1,2", f"c1,b,{word},{word}"))
+        read = confab.read(CASES / "messages.csv", path)
+        assert read.answers.n_raters == 7
+        assert np.isnan(read.ratings["quality"][1])
+    messages = (CASES / "messages.csv").read_text()
+    for old, new, told in (
+        ("c1,b,0,", "c1,b,,", r"row 3, column turn is ''; a whole number is needed"),
+        ("c1,b,0,", "c1,b,NA,", r"row 3, column turn is 'NA'; a whole number is needed"),
+        ("c1,b,0,human", "c1,b,0,user", r"row 3, column speaker is 'user'; it must be 'human'"),
+        ("hello you,1", "hello you,2", r"row 2, column vote is 2; it must be -1, 0 or 1"),
+        ("hello you,1", "hello you,up", r"row 2, column vote is 'up'; a number"),
+        ("hello you,1", "hello, you,1", r"row 2 has 7 cells; the header has 6"),
+    ):
+        (tmp_path / "messages.csv").write_text(messages.replace(old, new, 1))
+        with pytest.raises(ValueError, match=f"messages.csv, {told}"):
+            confab.read(tmp_path / "messages.csv")
+    (tmp_path / "messages.csv").write_bytes(messages.replace("hello", "grüß").encode("cp1252"))
+    with pytest.raises(
+        ValueError, match=r"messages.csv is not in UTF-8: byte 0xfc .*save the file"
+    ):
+        confab.read(tmp_path / "messages.csv")
+
+
+def test_names_of_bots_and_texts_stay_as_they_are_written(tmp_path: Path) -> None:
+    names = ["007", "7", "1.10", "1.1", "NA", "None", "null", "nan", "true"]
+    rows = [
+        {"conversation": f"c{i}", "bot": name, "turn": turn, "speaker": speaker, "text": "NA"}
+        for i, name in enumerate(names)
+        for turn, speaker in enumerate(("human", "bot"))
+    ]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    frame.to_csv(tmp_path / "m16.csv", index=False, encoding="utf-16", sep="\t")
+    frame.to_parquet(tmp_path / "m.parquet")
+    frame.to_json(tmp_path / "m.jsonl", orient="records", lines=True)
+    for path in sorted(tmp_path.iterdir()):
+        study = confab.read(path)
+        assert study.bots == tuple(sorted(names)), path.name
+        assert set(study.messages["text"]) == {"NA"}
+
+
+@pytest.mark.parametrize("kind", ["conversations", "messages", "items", "ratings"])
+@pytest.mark.parametrize(
+    "case", ["foreign_chats.jsonl", "rank_arena_words.csv", "array_of_conversations.json"]
+)
+def test_a_folder_of_foreign_files_is_no_key_error(tmp_path: Path, kind: str, case: str) -> None:
+    path = tmp_path / f"{kind}{'.csv' if case.endswith('.csv') else '.jsonl'}"
+    path.write_bytes((CASES / case).read_bytes())
+    if (kind, case) == ("conversations", "array_of_conversations.json"):
+        assert len(confab.read(tmp_path)) == 2
+    else:
+        with pytest.raises(ValueError, match=path.name):
+            confab.read(tmp_path)
+
+
+def test_files_of_other_makes_are_studies() -> None:
+    for name in (
+        "array_of_conversations.json",
+        "conversations_utf16.jsonl",
+        "conversations_lone_cr.jsonl",
+    ):
+        study = confab.read(CASES / name)
+        assert (len(study), study.bots, study.skipped) == (2, ("a", "b"), ())
+
+
 def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text('{"turns": []}\n')
     with pytest.raises(ValueError, match="line 1: turns"):

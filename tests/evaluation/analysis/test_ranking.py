@@ -13,7 +13,10 @@ import statsmodels.api as sm
 import confab
 from evaluation.analysis.ranking import Ranking, rank
 from evaluation.storing import result_dump, result_load
+from tests.conftest import ROOT
 from tests.reference import ratings as published
+
+CASES = ROOT / "tests" / "cases"
 
 
 def puddings() -> pd.DataFrame:
@@ -83,7 +86,7 @@ def test_what_is_wrong_with_a_table_is_named() -> None:
     with pytest.raises(ValueError, match="no column 'preferred'; it has first, second"):
         rank(pd.DataFrame({"first": ["a"], "second": ["b"]}))
     odd = pd.DataFrame({"first": ["a"], "second": ["b"], "preferred": ["c"]})
-    with pytest.raises(ValueError, match="row 1: preferred is 'c'; it must be 'first'"):
+    with pytest.raises(ValueError, match="row 1, column preferred is 'c'; it must be 'a' or 'b'"):
         rank(odd)
 
 
@@ -104,3 +107,43 @@ def test_a_ranking_is_plain_comes_back_and_is_drawn() -> None:
     svg = found.plot().svg
     assert all(f">{bot}<" in svg for bot in found.order)
     assert "Bots by preference" in repr(found)
+
+
+def test_a_blank_cell_makes_no_other_names() -> None:
+    found = rank(CASES / "rank_numeric_bots_one_blank.csv")
+    assert found.fit.n == 7
+    assert sorted(found.order) == ["1", "2"]
+    assert sorted(rank(pd.read_csv(CASES / "rank_numeric_bots_one_blank.csv")).order) == ["1", "2"]
+
+
+def test_names_are_texts_as_they_are_written(tmp_path: Path) -> None:
+    assert {bot.bot for bot in rank(CASES / "rank_bots_007_and_7.csv").fit.bots} == {"007", "7"}
+    assert sorted(rank(CASES / "rank_escaped_names.csv").order) == ["-base", "big"]
+    names = ["1", "007", "1.10", "1.1", "NA", "None", "null", "nan", "true", "1e3"]
+    rows = [
+        {"first": a, "second": b, "preferred": chosen, "rater": f"r{place}{chosen}"}
+        for place, (a, b) in enumerate(zip(names, names[1:] + names[:1], strict=True))
+        for chosen in (a, b, "tie")
+    ]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "pairs.csv", index=False)
+    frame.to_csv(tmp_path / "pairs_utf16.csv", index=False, sep=";", encoding="utf-16")
+    frame.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "pairs.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        found = rank(path)
+        assert sorted(found.order) == sorted(names), path.name
+        assert found.fit.n == 30
+        assert found.fit.n_raters == 30
+
+
+def test_outcomes_are_told_in_the_words_of_arenas_too() -> None:
+    found = rank(CASES / "rank_arena_words.csv")
+    assert found.fit.n == 4
+    assert [bot.ties for bot in found.fit.bots] == [2, 2]
+    shouted = pd.DataFrame({"first": ["a"] * 2, "second": ["b"] * 2, "preferred": ["FIRST", "Tie"]})
+    assert rank(shouted).fit.n == 2
+    for missing in ("", None, np.nan, pd.NA):
+        nobody = shouted.assign(first=["a", missing])
+        with pytest.raises(ValueError, match="row 2, column first is empty"):
+            rank(nobody)

@@ -98,9 +98,6 @@ _PRIVATE = (
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
     ExportColumn("completion_code", "text", "The code the participant was shown. Private."),
 )
-_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
-
-
 _BESIDE = (
     ExportColumn(
         "direction",
@@ -120,6 +117,7 @@ _BESIDE = (
     ),
 )
 """Of studies that rate beside a reference."""
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE)}
 
 
 @register_exporter

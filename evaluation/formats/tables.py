@@ -1,0 +1,226 @@
+"""Tables as CSV, JSON Lines or Parquet, whose texts are read as they are written.
+
+Names stay texts: `007`, `1.10` and `None` are names of bots. A cell is missing where it is blank or one of the words
+that programs write for a missing value.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evaluation.formats.base import Skipped
+from evaluation.formats.lines import MAX_LINE_BYTES, delimiter_of, head_of, open_bytes, text_lines
+from evaluation.formats.spreadsheet import unescaped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz")
+_MISSING = re.compile(r"\s*(nan|na|n/a|null|none|<na>)?\s*", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of a table.
+
+    Attributes:
+        name: of the file, for messages.
+        columns: in order.
+        rows: cells by column; of a CSV all are texts.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    def numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each row with its number, from 1."""
+        return enumerate(self.rows, start=1)
+
+    def where(self, row: int, column: str) -> str:
+        """Name a cell in a message."""
+        return f"{self.name}, row {row}, column {column}"
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Check that the table has these columns.
+
+        Raises:
+            ValueError: with those that are missing, and those that are there.
+        """
+        missing = [name for name in columns if name not in self.columns]
+        if missing:
+            raise ValueError(
+                f"{self.name} has no column {', '.join(map(repr, missing))}; "
+                f"it has {', '.join(self.columns) or 'none'}"
+            )
+
+    def number(self, row: int, column: str) -> float | None:
+        """Return a cell's number; None where it is missing.
+
+        Raises:
+            ValueError: it is none; the message names file, row, column and value.
+        """
+        cell = self.rows[row - 1].get(column)
+        if is_missing(cell):
+            return None
+        found = _number(cell)
+        if found is None:
+            comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
+            such = cell.strip().replace(",", ".") if comma else "3.5"
+            raise ValueError(
+                f"{self.where(row, column)} is {cell!r}; a number such as {such} is needed"
+            )
+        return found
+
+    def numbers(self, column: str) -> np.ndarray:
+        """Return a column of numbers: (n,), NaN where one is missing.
+
+        Raises:
+            ValueError: as `number`.
+        """
+        given = [self.number(row, column) for row, _cells in self.numbered()]
+        return np.array(given, dtype=float)  # None becomes NaN
+
+    def whole_number(self, row: int, column: str) -> int:
+        """Return a cell's whole number, also where it was saved as 3.0.
+
+        Raises:
+            ValueError: it is none; the message names file, row, column and value.
+        """
+        found = self.number(row, column)
+        if found is None or not found.is_integer():
+            cell = self.rows[row - 1].get(column)
+            raise ValueError(f"{self.where(row, column)} is {cell!r}; a whole number is needed")
+        return int(found)
+
+    def holds_numbers(self, column: str) -> bool:
+        """Return whether a column is one of numbers, where a cell that is none is a mistake: most of its cells are."""
+        cells = [row.get(column) for row in self.rows]
+        given = [cell for cell in cells if not is_missing(cell)]
+        n_numbers = sum(_number(cell) is not None for cell in given)
+        n_commas = sum(
+            isinstance(one, str) and bool(_DECIMAL_COMMA.fullmatch(one)) for one in given
+        )
+        return bool(given) and 2 * (n_numbers + n_commas) > len(given)
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell holds no value: None, NaN, blank, or a word that stands for a missing value."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        return _MISSING.fullmatch(cell) is not None
+    try:
+        return bool(cell != cell)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def name_of(cell: Any) -> str:
+    """Return a name as it is written; a whole number that pandas made a float of without its .0."""
+    if isinstance(cell, str):
+        return cell
+    if is_missing(cell):
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _number(cell: Any) -> float | None:
+    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
+        return None
+    try:
+        found = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def header_of(path: Path) -> list[str]:
+    """Return the columns of a CSV by its first line."""
+    head = head_of(path)
+    first = next(csv.reader(head.splitlines()[:1], delimiter=delimiter_of(head)), [])
+    return [unescaped(cell.strip()) for cell in first]
+
+
+def table_of(frame: pd.DataFrame, name: str = "the table") -> Table:
+    """Return a table of pandas."""
+    return Table(name, tuple(map(str, frame.columns)), tuple(frame.to_dict("records")))  # type: ignore[arg-type]
+
+
+def table_read(path: Path) -> Table:
+    """Read a table.
+
+    Raises:
+        ValueError: it is none, or damaged; the message names file and line.
+    """
+    if path.suffix.lower() == ".parquet":
+        import pandas as pd
+
+        return table_of(pd.read_parquet(path), path.name)
+    if ".jsonl" in path.name.lower():
+        return _of_json(path)
+    return _of_csv(path)
+
+
+def _of_json(path: Path) -> Table:
+    rows: list[dict[str, Any]] = []
+    for item in text_lines(path):
+        if isinstance(item, Skipped):
+            raise ValueError(f"{path.name}, line {item.line}: {item.reason}")
+        number, text = item
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path.name}, line {number}: not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path.name}, line {number}: an object {{…}} is needed")
+        rows.append(row)
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return Table(path.name, tuple(columns), tuple(rows))
+
+
+def _of_csv(path: Path) -> Table:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    header: list[str] = []
+    rows: list[dict[str, Any]] = []
+    with open_bytes(path) as file:
+        reader = csv.reader(
+            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""),
+            delimiter=delimiter_of(head_of(path)),
+        )
+        try:
+            for cells in reader:
+                if not any(cells):
+                    continue
+                if not header:
+                    header = [unescaped(cell.strip()) for cell in cells]
+                elif len(cells) != len(header):
+                    raise ValueError(
+                        f"{path.name}, row {len(rows) + 1} has {len(cells)} cells; the header has {len(header)}"
+                    )
+                else:
+                    rows.append(dict(zip(header, map(unescaped, cells), strict=True)))
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path.name} is not in UTF-8: byte 0x{error.object[error.start]:02x} near row "
+                f"{len(rows) + 1}; save the file as UTF-8"
+            ) from None
+        except csv.Error as error:
+            raise ValueError(f"{path.name}, row {len(rows) + 1}: not CSV: {error}") from None
+    twice = next((name for i, name in enumerate(header) if name and name in header[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{path.name} has two columns {twice!r}")
+    return Table(path.name, tuple(header), tuple(rows))
