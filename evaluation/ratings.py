@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.registry import nearest_names
+from evaluation.formats.scales import Scale, Scales
 from evaluation.formats.tables import is_missing, name_of, table_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Dimension:
         low, high: the ends of its scale.
         low_label, high_label: the words at the ends.
         reversed: whether a high answer is a bad one ("repetitive"); analyses then count low + high − answer.
+        inferred: the ends are the smallest and largest answer seen: higher and lower ones may be possible, so that no
+            interval ends there.
     """
 
     key: str
@@ -59,6 +62,7 @@ class Dimension:
     low_label: str = ""
     high_label: str = ""
     reversed: bool = False
+    inferred: bool = False
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -164,7 +168,7 @@ class Ratings:
         frame: pd.DataFrame,
         dimensions: Sequence[Dimension | str] | None = None,
         *,
-        scale: tuple[float, float] | None = None,
+        scale: Scale | Mapping[str, Scale] | Scales | None = None,
         reversed: Collection[str] = (),
         controls: Collection[str] = (),
     ) -> Ratings:
@@ -174,7 +178,7 @@ class Ratings:
             frame: `conversation`, `bot`, `rater` (if known) and a column per dimension.
             dimensions: those to read; None: every other column of numbers. A name alone stands for a question
                 on `scale`, or from the lowest to the highest answer there is.
-            scale: the ends, for all dimensions given by name.
+            scale: the ends, for all dimensions given by name; or by name, under "" for all others.
             reversed: dimensions given by name of which a high answer is a bad one.
             controls: bots made to be bad.
         """
@@ -197,6 +201,7 @@ class Ratings:
                     f"the table has no column of numbers; {', '.join(others)} hold texts"
                 )
         answers: dict[str, np.ndarray] = {}
+        scales = Scales.read(scale)
         asked = []
         for found in dimensions:
             key = found.key if isinstance(found, Dimension) else found
@@ -210,8 +215,13 @@ class Ratings:
             if isinstance(found, Dimension):
                 asked.append(found)
                 continue
-            low, high = scale or _seen(answers[key])
-            asked.append(Dimension(found, found, low, high, reversed=found in reversed))
+            given = scales.get(found)
+            low, high = given or _seen(answers[key])
+            asked.append(
+                Dimension(
+                    found, found, low, high, reversed=found in reversed, inferred=given is None
+                )
+            )
         n = len(frame)
         return cls(
             conversation=frame["conversation"].to_numpy(),
@@ -252,7 +262,8 @@ class Ratings:
         first = self.dimension(self.headline[0])
         if len(self.headline) == 1:
             return first
-        return Dimension(MEAN_KEY, MEAN_KEY, first.low, first.high)
+        inferred = self.bounds() is None
+        return Dimension(MEAN_KEY, MEAN_KEY, first.low, first.high, inferred=inferred)
 
     def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
         """Return the answers with higher for better: (k,), NaN where undefined.
@@ -282,6 +293,13 @@ class Ratings:
             float(np.mean([one.low for one in asked])),
             float(np.mean([one.high for one in asked])),
         )
+
+    def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
+        """Return the ends that intervals of `values` of the same key may not pass; None where one is inferred."""
+        if key is None or key == MEAN_KEY:
+            key = self.headline
+        keys = (key,) if isinstance(key, str) else key
+        return None if any(self.dimension(one).inferred for one in keys) else self.scale(key)
 
     def table(self) -> np.ndarray:
         """Return the values of all dimensions: (k, d)."""

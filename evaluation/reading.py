@@ -27,6 +27,7 @@ from evaluation.formats.base import (
 from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import text_lines
 from evaluation.formats.recognition import format_for
+from evaluation.formats.scales import Scale, Scales
 from evaluation.formats.tables import (
     TABLE_ENDINGS,
     Table,
@@ -69,7 +70,7 @@ def read(
     path: str | Path,
     ratings: str | Path | None = None,
     *,
-    scale: tuple[float, float] | None = None,
+    scale: Scale | Mapping[str, Scale] | None = None,
     reversed: Sequence[str] = (),
     device: str = "cpu",
 ) -> Study:
@@ -80,23 +81,39 @@ def read(
             package, which knows its reversed questions and has all its tables in `tables`.
         ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
             is found by its name.
-        scale: lowest and highest possible answer; None: the smallest and largest there are.
+        scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all others.
+            An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and largest answer
+            stand in, which bound no interval.
         reversed: questions of which a high answer is a bad one.
         device: where the study's metrics compute ("cpu", "cuda").
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is in no format known here; the message names those that are.
+        ValueError: if it is in no format known here; the message names those that are. Or for a scale that is none.
     """
-    file = Path(path)
-    found = _read(file, Path(ratings) if ratings is not None else None)
+    file, scales = Path(path), Scales.read(scale)
+    found = _within(_read(file, Path(ratings) if ratings is not None else None), scales)
     unknown = [name for name in reversed if name not in found.dimensions]
     if unknown:
         raise ValueError(
             f"reversed names {unknown[0]!r}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
         )
     turned = tuple(reversed) or found.reversed
-    return replace(found, scale=scale, reversed=turned, device=device)
+    return replace(found, scale=scale if scales else found.scale, reversed=turned, device=device)
+
+
+def _within(study: Study, scales: Scales) -> Study:
+    """Leave out answers beyond their scales."""
+    scales.check_questions(study.dimensions)
+    dialogues, skipped = [], list(study.skipped)
+    for dialogue in study.dialogues:
+        kept, reasons = scales.keep(dialogue.ratings)
+        dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
+        name = dialogue.conversation.id
+        skipped += [
+            Skipped(dialogue.line, f"conversation {name!r}: {reason}") for reason in reasons
+        ]
+    return replace(study, dialogues=tuple(dialogues), skipped=tuple(skipped))
 
 
 def _read(file: Path, ratings: Path | None) -> Study:
@@ -191,14 +208,19 @@ def study_of_package(package: Package) -> Study:
         }
         left_out = left_out_of(descriptor)
         asked = [
-            (entry["column"], entry["low"], entry["direction"])
+            (entry["column"], entry["low"], entry["high"], entry["direction"])
             for entry in package.json("codebook.json")["columns"]
             if entry["table"] == "ratings" and entry["asked"] == "after"
         ]
+        inferred = {
+            entry["column"]
+            for entry in package.json("codebook.json")["columns"]
+            if entry.get("scale_inferred")
+        }
     except (KeyError, TypeError) as error:
         raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
     cells = {name: Table(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
-    scales = [column for column, low, _direction in asked if low is not None]
+    scales = [column for column, low, _high, _direction in asked if low is not None]
     answers = cells.get("ratings")
     if answers is not None:
         kept = (name for name in answers.columns if name in _NO_DIMENSIONS or name in scales)
@@ -210,10 +232,16 @@ def study_of_package(package: Package) -> Study:
         if "turns" not in cells:
             raise PackageError(f"{package.name} holds no table of turns")
         study = _of_tables(cells["turns"], answers, package.name)
-    turned = [column for column, _low, direction in asked if direction.startswith("lower")]
+    turned = [column for column, _low, _high, told in asked if told.startswith("lower")]
     keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
+    given = {
+        _question(column): (float(low), float(high))
+        for column, low, high, _direction in asked
+        if low is not None and column not in inferred
+    }
     return replace(
         study,
+        scale={key: ends for key, ends in given.items() if key in keys} or None,
         reversed=tuple(key for column in turned if (key := _question(column)) in keys),
         tables={
             name: pd.DataFrame(table.rows, columns=list(table.columns), dtype=object).apply(
@@ -277,6 +305,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             record.source,
             record.ratings,
             record.flags,
+            record.line,
         )
         for name_of, record in zip(_names(tuple(records)), records.values(), strict=True)
     ]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots import Conversation
 from chatbots.data_folder import TEXTS
 from evaluation.formats.base import RecordRating, Skipped
+from evaluation.formats.scales import Scale
 from evaluation.formats.tables import is_missing
 from evaluation.judged_study import TABLE, judged_rows, voted
 from evaluation.judgements import Judgements, judgements_of
@@ -58,6 +59,7 @@ class Dialogue:
 
     Attributes:
         flags: names of the flags of whoever held it; None where the file says nothing of flags.
+        line: where it stands in its file, from 1; 0 where it has no line of its own.
     """
 
     conversation: Conversation
@@ -65,6 +67,7 @@ class Dialogue:
     source: str = ""
     ratings: tuple[RecordRating, ...] = ()
     flags: tuple[str, ...] | None = None
+    line: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +80,8 @@ class Study:
         skipped: records that could not be read: their line and the reason; of self-play, conversations that failed.
         is_selfplay: whether bots talked with themselves; metrics then describe the bot's next utterance.
         device: where metrics compute that use torch ("cpu", "cuda").
-        scale: lowest and highest possible answer; None: the smallest and largest there are.
+        scale: lowest and highest possible answer, or by question (under "" of all others); where there is none the smallest and
+            largest answer stand in, which bound no interval.
         reversed: questions of which a high answer is a bad one.
         controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
@@ -89,7 +93,7 @@ class Study:
     skipped: tuple[Skipped, ...] = ()
     is_selfplay: bool = False
     device: str = "cpu"
-    scale: tuple[float, float] | None = None
+    scale: Scale | Mapping[str, Scale] | None = None
     reversed: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)

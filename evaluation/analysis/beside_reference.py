@@ -177,8 +177,12 @@ def _bot(
     things = None if ratings.shared is None else ratings.shared[mine]
     # A mean of questions lies between the ends of the widest of their scales.
     scale = (
-        min(dimension.low for dimension in ratings.dimensions),
-        max(dimension.high for dimension in ratings.dimensions),
+        None
+        if any(dimension.inferred for dimension in ratings.dimensions)
+        else (
+            min(dimension.low for dimension in ratings.dimensions),
+            max(dimension.high for dimension in ratings.dimensions),
+        )
     )
     said = direction[mine]
     shares = tuple(

@@ -137,7 +137,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
             rows[bot, key] = BotMean(
                 bot,
                 key,
-                mean_interval(values, units, level, scale=ratings.scale(key), things=things),
+                mean_interval(values, units, level, scale=ratings.bounds(key), things=things),
                 float(known.std(ddof=1)) if len(known) > 1 else None,
                 tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
             )

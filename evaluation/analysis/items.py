@@ -151,14 +151,14 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
     n = np.bincount(place, minlength=len(items))
     means = np.bincount(place, weights=given, minlength=len(items)) / np.maximum(n, 1)
     squares = np.bincount(place, weights=(given - means[place]) ** 2, minlength=len(items))
-    scale = ratings.scale(key)
+    scale, bounds = ratings.scale(key), ratings.bounds(key)
     found = [
         ItemMean(
             str(items[i]),
             str(bots[first_at[i]]),
             int(n[i]),
             float(means[i]),
-            *_ends(float(means[i]), int(n[i]), float(squares[i]), scale),
+            *_ends(float(means[i]), int(n[i]), float(squares[i]), scale, bounds),
         )
         for i in range(len(items))
     ]
@@ -167,7 +167,11 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
 
 
 def _ends(
-    mean: float, n: int, squares: float, scale: tuple[float, float]
+    mean: float,
+    n: int,
+    squares: float,
+    scale: tuple[float, float],
+    bounds: tuple[float, float] | None,
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating each.
 
@@ -178,7 +182,7 @@ def _ends(
         return None, None
     variance = squares / (n - 1) / n
     spread = Spread(variance if variance > _NONE * (scale[1] - scale[0]) ** 2 else 0.0, n - 1, n)
-    return interval_ends(mean, spread, LEVEL, scale) or (None, None)
+    return interval_ends(mean, spread, LEVEL, bounds) or (None, None)
 
 
 def human_bound(

@@ -159,7 +159,7 @@ def rating_models(
         n_questions=len(ratings.dimensions),
         unused=unused,
         factorial=_factorial(of_rated_bots, used, level) if enough else None,
-        mixed=mixed_model(values, bots, units, level=level, scale=ratings.scale())
+        mixed=mixed_model(values, bots, units, level=level, scale=ratings.bounds())
         if enough
         else None,
         ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level)
@@ -205,9 +205,13 @@ def _factorial(
         "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
     )
     values = sum_of_ratings(ratings.table()) if of == "sum" else ratings.values()
-    scale = ratings.scale()
+    scale = ratings.bounds()
     if of == "sum":
-        scale = (sum(d.low for d in ratings.dimensions), sum(d.high for d in ratings.dimensions))
+        ends = [ratings.bounds(d.key) for d in ratings.dimensions]
+        known = [one for one in ends if one is not None]
+        scale = None
+        if len(known) == len(ends):
+            scale = (sum(low for low, _ in known), sum(high for _, high in known))
     reason, raters = None, ratings.unit.tolist()
     if factors:
         levels = {name: [found[bot] for bot in ratings.bot] for name, found in factors.items()}

@@ -276,7 +276,7 @@ def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str])
         values[good],
         ratings.unit[good],
         LEVEL,
-        scale=ratings.scale(),
+        scale=ratings.bounds(),
         things=_things(ratings, good),
     )
     by_flagged = float(values[bad].mean()) if bad.any() else None

@@ -78,7 +78,7 @@ class TableOut(Schema):
 
 
 class JobOut(Schema):
-    """Work of the server's workers, and how far it is."""
+    """Work of the server's workers, and how far it is; `n_skipped` rows of a file were left out by one that is done."""
 
     kind: str
     id: int
@@ -90,6 +90,7 @@ class JobOut(Schema):
     remaining_s: float | None
     error: str
     created_at: datetime
+    n_skipped: int = 0
     result: Any = None
 
 
@@ -194,4 +195,7 @@ class AskImport(Schema):
     # A form has no null: what is not sent is None.
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
     high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
+    scales: list[str] = Field(
+        default_factory=list, description="Scales of single questions, such as fun=0:1."
+    )
     language: str = Field("", max_length=20, description="Code of the language of all of them.")

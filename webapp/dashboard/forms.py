@@ -13,6 +13,7 @@ from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.registry import UnknownName
+from evaluation.formats.scales import Scales
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
 from webapp.core.errors import Refused
@@ -338,7 +339,16 @@ class ImportForm(forms.Form):
     )
     low = forms.FloatField(label=_("Scale from"), required=False)
     high = forms.FloatField(
-        label=_("to"), required=False, help_text=_("Left empty, it is read off the values.")
+        label=_("to"),
+        required=False,
+        help_text=_("Left empty, it is read off the values, and then bounds no interval."),
+    )
+    scales = forms.CharField(
+        label=_("Other scales"),
+        required=False,
+        help_text=_(
+            "Of single questions, such as fun=0:1, flexible=1:3. Answers beyond their scale are left out."
+        ),
     )
     language = forms.CharField(
         label=_("Language"),
@@ -409,6 +419,14 @@ class ImportForm(forms.Form):
                     low=low, high=high
                 )
             )
+        try:
+            scales = Scales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
+        except ValueError as error:
+            self.add_error("scales", str(error))
+            return cleaned
+        if low is not None and high is not None:
+            scales = Scales((low, high), scales.of)
+        cleaned["scale"] = scales
         return cleaned
 
 

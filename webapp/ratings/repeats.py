@@ -83,7 +83,7 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
             [_number(one.second.get(dimension.key)) for one in again],
             people,
             level=LEVEL,
-            width=dimension.high - dimension.low,
+            width=None if dimension.inferred else dimension.high - dimension.low,
         )
         for dimension in study_dimensions(study)
         if again

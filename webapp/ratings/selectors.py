@@ -154,6 +154,7 @@ def _asked(rubric: Rubric) -> list[Dimension]:
             dimension.low_label,
             dimension.high_label,
             reversed=dimension.reversed,
+            inferred=dimension.scale_inferred,
         )
         for dimension in rubric.dimensions.all()
     ]
@@ -193,7 +194,9 @@ def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> lis
     if len(asked) < 2:
         return [*asked, *(dimension for dimension in dimensions if dimension not in asked)]
     title = _("Mean of all dimensions")
-    return [Dimension(MEAN_KEY, title, asked[0].low, asked[0].high), *dimensions]
+    inferred = any(dimension.inferred for dimension in asked)
+    mean = Dimension(MEAN_KEY, title, asked[0].low, asked[0].high, inferred=inferred)
+    return [mean, *dimensions]
 
 
 def study_ratings(

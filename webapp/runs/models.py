@@ -128,6 +128,13 @@ class Job(JobBase):
     def asked(self) -> dict[str, Any]:
         return self.payload
 
+    @property
+    def n_skipped(self) -> int:
+        """Rows of a file that the job left out, by its report."""
+        if not isinstance(self.result, dict) or not isinstance(self.result.get("skipped"), list):
+            return 0
+        return int(self.result.get("n_skipped", len(self.result["skipped"])))
+
 
 class Shard(Held):
     """A part of a job that one process does from beginning to end; gone when the job is done.

@@ -37,7 +37,7 @@ class Rubric(TimeStamped):
     low = models.FloatField(default=1, help_text=_("Smallest value of the scale."))
     high = models.FloatField(default=7, help_text=_("Largest value of the scale."))
     scale_inferred = models.BooleanField(
-        default=False, help_text=_("The scale was read off imported ratings.")
+        default=False, help_text=_("Scales of these questions were read off imported ratings.")
     )
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -84,6 +84,10 @@ class Dimension(models.Model):
     position = models.PositiveSmallIntegerField(default=0)
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
     high = models.FloatField(null=True, blank=True)
+    scale_inferred = models.BooleanField(
+        default=False,
+        help_text=_("The scale was read off imported ratings, so that no interval ends there."),
+    )
 
     class Meta:
         ordering = ["position", "id"]

@@ -84,6 +84,7 @@ def rubric_new_version(*, rubric: Rubric) -> Rubric:
         dimensions=list(rubric.dimensions.all()),
         low=rubric.low,
         high=rubric.high,
+        scale_inferred=rubric.scale_inferred,
     )
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from evaluation.formats.base import (
-    FileFormat,
     Record,
     Skipped,
     skip_mixed_control,
     without_clashes,
 )
 from evaluation.formats.recognition import format_for
+from evaluation.formats.scales import Scale, Scales
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.studies.services import controls_mark
 from webapp.transfer.package.reading import package_import
 from webapp.transfer.report import ImportReport, Progress
-from webapp.transfer.services import Scale, language_checked, records_store, study_for_import
+from webapp.transfer.services import (
+    language_checked,
+    records_store,
+    scales_known,
+    study_for_import,
+)
 
 BATCH = 500
 
@@ -33,12 +38,14 @@ class Contents:
     Attributes:
         bots: of all conversations; controls: those of degraded conversations.
         real: bots of other conversations, which are no controls.
-        seen: smallest and largest value of every dimension.
+        seen: smallest and largest value of every dimension, on the scales given.
+        questions: dimensions of all answers, on the scales given or not.
     """
 
     bots: frozenset[str]
     seen: dict[str, Scale]
     n_records: int
+    questions: frozenset[str]
     controls: frozenset[str] = frozenset()
     real: frozenset[str] = frozenset()
 
@@ -47,7 +54,7 @@ def import_conversations(
     path: Path,
     *,
     study_key: str,
-    scale: Scale | None = None,
+    scale: Scales | Scale | Mapping[str, Scale] | None = None,
     language: str = "",
     progress: Progress | None = None,
 ) -> ImportReport:
@@ -55,27 +62,35 @@ def import_conversations(
 
     Args:
         path: in one of the formats of `formats/`, or a data package, which makes its study again.
-        scale: of all dimensions; without it the smallest and largest values seen make each one's.
+        scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out and
+            reported. Without a scale, the smallest and largest values seen stand in, which bound no interval.
         language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
         progress: called with ("reading" or "storing", records so far).
 
     Raises:
-        OSError, ValueError: the file cannot be opened, or is in no known format.
+        OSError, ValueError: the file cannot be opened, or is in no known format; or a scale is none.
         Refused: see `study_for_import` and `language_checked`.
     """
-    language = language_checked(language)
+    language, scales = language_checked(language), Scales.read(scale)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if zipfile.is_zipfile(path):
-        if scale is not None:
+        if scales:
             raise ValueError("a data package knows its scales; leave out the scale")
         if language:
             raise ValueError("a data package knows its language; leave out the language")
         return package_import(path, study_key=study_key, progress=progress)
     file_format = format_for(path)
-    contents = _look(_records(file_format, path, scale), progress)
     report = ImportReport()
     study: Study | None = Study.objects.filter(key=study_key).first()
+    stored: set[str] = set()
+    if study is not None and study.is_imported:
+        stored = set(study.rubric.dimensions.values_list("key", flat=True))
+        known = scales_known(study, scales)
+    else:
+        known = scales
+    contents = _look(without_clashes(file_format.read(path)), known, progress)
+    scales.check_questions(contents.questions | stored)
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
             "ratings_only",
@@ -83,10 +98,12 @@ def import_conversations(
             "(chatrecords.csv), into the same study",
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
-        study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scale=scale)
+        study = study_for_import(
+            key=study_key, bots=contents.bots, seen=contents.seen, scales=scales
+        )
     if study is not None and study.is_imported and (marked := contents.controls - contents.real):
         controls_mark(study=study, bots=marked)
-    for batch in _batches(_records(file_format, path, scale), BATCH):
+    for batch in _batches(without_clashes(file_format.read(path)), BATCH):
         good = []
         for item in batch:
             report.n_read += 1
@@ -95,7 +112,10 @@ def import_conversations(
             elif item.is_control and item.bot in contents.real:
                 report.skip(skip_mixed_control(item))
             else:
-                good.append(item)
+                record, beyond = known.within(item)
+                good.append(record)
+                for skipped in beyond:
+                    report.skip(skipped)
         if good and study is not None:
             stored = records_store(study=study, records=good, language=language)
             report.conversations += stored.conversations
@@ -107,7 +127,8 @@ def import_conversations(
     return report
 
 
-def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Contents:
+def _look(items: Iterable[Record | Skipped], scales: Scales, progress: Progress | None) -> Contents:
+    questions: set[str] = set()
     bots: dict[bool, set[str]] = {True: set(), False: set()}
     seen: dict[str, Scale] = {}
     n_records = 0
@@ -119,33 +140,13 @@ def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Conte
         n_records += 1
         if not item.ratings_only:
             bots[item.is_control].add(item.bot)
-        for rating in item.ratings:
+        questions.update(key for rating in item.ratings for key in rating.answers)
+        for rating in scales.within(item)[0].ratings:
             for key, value in rating.answers.items():
                 low, high = seen.get(key, (value, value))
                 seen[key] = (min(low, value), max(high, value))
     controls, real = frozenset(bots[True]), frozenset(bots[False])
-    return Contents(controls | real, seen, n_records, controls, real)
-
-
-def _records(
-    file_format: FileFormat, path: Path, scale: Scale | None
-) -> Iterator[Record | Skipped]:
-    """Yield the file's records; with a scale, those with an answer beyond it are skipped."""
-    for item in without_clashes(file_format.read(path)):
-        beyond = _beyond(item, scale) if isinstance(item, Record) and scale else None
-        yield beyond or item
-
-
-def _beyond(record: Record, scale: Scale) -> Skipped | None:
-    for i, rating in enumerate(record.ratings):
-        for key, value in rating.answers.items():
-            if not scale[0] <= value <= scale[1]:
-                return Skipped(
-                    record.line,
-                    f"ratings[{i}].{key} is {value:g}, which is not on the scale "
-                    f"from {scale[0]:g} to {scale[1]:g}",
-                )
-    return None
+    return Contents(controls | real, seen, n_records, frozenset(questions), controls, real)
 
 
 def _batches(items: Iterable[Record | Skipped], size: int) -> Iterator[list[Record | Skipped]]:

@@ -19,6 +19,7 @@ from django.utils import timezone
 import chatbots
 from chatbots import derive_seed
 from evaluation.formats.base import Record, RecordRating, Skipped, record_name
+from evaluation.formats.scales import Scale, Scales
 from evaluation.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
@@ -31,7 +32,6 @@ from webapp.studies.services import participants_named, study_create
 from webapp.studies.versions import study_edit
 
 PLATFORM = "import"
-Scale = tuple[float, float]
 Key = tuple[str, str, str]
 """Of an imported conversation: its source, its id there and its bot (`Record.key`)."""
 
@@ -46,7 +46,7 @@ class Stored:
 
 
 def study_for_import(
-    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scale: Scale | None
+    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: Scales
 ) -> Study:
     """Return the study that imported records go into, with a rubric that holds their ratings.
 
@@ -57,7 +57,7 @@ def study_for_import(
     Args:
         bots: all bots of the file.
         seen: smallest and largest value of every dimension in the file.
-        scale: given by the researcher, for all dimensions; else the values seen make the scales.
+        scales: given by the researcher; else the values seen make the scales.
 
     Raises:
         Refused: the key is none; or the rubric of a study that was not made by an import lacks a dimension,
@@ -75,29 +75,30 @@ def study_for_import(
                 key=key,
                 name=key,
                 bots=sorted(bots),
-                rubric=_rubric(key, seen, scale),
+                rubric=_rubric(key, seen, scales),
                 state=Study.State.ENDED,
                 is_imported=True,
             )
-        scales = {dimension.key: dimension.scale for dimension in study.rubric.dimensions.all()}
+        rows = list(study.rubric.dimensions.all())
+        stored = {dimension.key: dimension.scale for dimension in rows}
         if not study.is_imported:
-            _check_fits(study, scales, seen)
+            _check_fits(study, stored, seen)
             return study
         changed: dict[str, Any] = {}
         more_bots = sorted({*study.bots, *bots})
         if more_bots != sorted(study.bots):
             changed["bots"] = more_bots
-        inferred = study.rubric.scale_inferred if scale is None else False
+        given = scales_known(study, scales)
         wanted = {
-            name: scale or _wider(scales.get(name), seen.get(name))
-            for name in dict.fromkeys([*scales, *seen])
+            name: given.get(name) or _wider(stored.get(name), seen.get(name))
+            for name in dict.fromkeys([*stored, *seen])
         }
-        if scale is not None:
-            _check_stored(study, scale)
-        if wanted != scales:
+        _check_stored(study, scales)
+        inferred = {row.key for row in rows if row.scale_inferred}
+        if wanted != stored or inferred != {name for name in wanted if given.get(name) is None}:
             old = study.rubric
-            turned = old.dimensions.filter(reversed=True).values_list("key", flat=True)
-            rubric = _rubric(old.name, wanted, scale, inferred=inferred, reversed=set(turned))
+            turned = {row.key for row in rows if row.reversed}
+            rubric = _rubric(old.name, wanted, given, reversed=turned)
             changed["rubric"] = rubric
             Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=rubric)
             if old.frozen_at:
@@ -310,16 +311,19 @@ def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn
     return found
 
 
+def scales_known(study: Study, scales: Scales) -> Scales:
+    """Return the given scales, and those that an earlier import was given."""
+    rows = study.rubric.dimensions.filter(scale_inferred=False)
+    earlier = {row.key: row.scale for row in rows} if scales.default is None else {}
+    return Scales(scales.default, {**earlier, **scales.of})
+
+
 def _rubric(
-    name: str,
-    scales: Mapping[str, Scale],
-    scale: Scale | None,
-    *,
-    inferred: bool | None = None,
-    reversed: Collection[str] = (),
+    name: str, seen: Mapping[str, Scale], given: Scales, *, reversed: Collection[str] = ()
 ) -> Rubric:
     """Make a rubric with a question per dimension; each has its own scale where they differ."""
-    low, high = scale or (
+    scales = {key: given.get(key) or ends for key, ends in seen.items()}
+    low, high = given.default or (
         (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values()))
         if scales
         else (1.0, 7.0)
@@ -328,7 +332,7 @@ def _rubric(
         high = low + 1
     dimensions = []
     for key, (own_low, own_high) in scales.items():
-        own = scale is None and own_low < own_high and (own_low, own_high) != (low, high)
+        own = own_low < own_high and (own_low, own_high) != (low, high)
         title = key.replace("_", " ").capitalize()
         dimensions.append(
             Dimension(
@@ -339,6 +343,7 @@ def _rubric(
                 reversed=key in reversed,
                 low=own_low if own else None,
                 high=own_high if own else None,
+                scale_inferred=given.get(key) is None,
             )
         )
     return rubric_create(
@@ -346,7 +351,7 @@ def _rubric(
         dimensions=dimensions,
         low=low,
         high=high,
-        scale_inferred=scale is None if inferred is None else inferred,
+        scale_inferred=any(row.scale_inferred for row in dimensions),
     )
 
 
@@ -385,16 +390,19 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
     return study_edit(study=study, **changed)
 
 
-def _check_stored(study: Study, scale: Scale) -> None:
-    """Check that a scale given by hand holds what is stored, too.
+def _check_stored(study: Study, scales: Scales) -> None:
+    """Check that scales given by hand hold what is stored, too.
 
     Raises:
         Refused: `other_scale`, with the value beyond it.
     """
+    if not scales:
+        return
     answers = Rating.objects.filter(conversation__study=study).values_list("answers", flat=True)
     for given in answers.iterator(chunk_size=2000):
         for name, value in given.items():
-            if not scale[0] <= value <= scale[1]:
+            scale = scales.get(name)
+            if scale is not None and not scale[0] <= value <= scale[1]:
                 raise Refused(
                     "other_scale",
                     f"study {study.key!r} holds {name} = {value:g} already, which is not on the scale "

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
+from evaluation.formats.scales import Scales
 from webapp.core.errors import Refused
 from webapp.runs.models import UNFINISHED, Job
 from webapp.runs.services.jobs import job_create
@@ -26,7 +27,7 @@ def upload_import(
     *,
     upload: UploadedFile,
     study: str,
-    scale: tuple[float, float] | None = None,
+    scale: Scales | None = None,
     language: str = "",
     created_by: User | None = None,
 ) -> Job:
@@ -48,7 +49,7 @@ def upload_import(
             payload={
                 "file": str(path),
                 "study": study,
-                "scale": list(scale or ()),
+                "scales": scale.texts() if scale else [],
                 "language": language,
                 "is_upload": True,
             },

@@ -240,10 +240,16 @@ def test_a_bot_far_from_what_the_fit_has_seen_is_called_an_extrapolation():
 def test_bots_predicted_beyond_the_rating_scale_are_named_and_not_clipped():
     human, played = study(), selfplay()
     played.loc[played["bot"] == "bot7", "g"] += 40.0
-    ratings = Ratings.from_frame(human[["conversation", "bot", "quality"]], ["quality"])
+    rows = human[["conversation", "bot", "quality"]]
+    low, high = human["quality"].min(), human["quality"].max()
+    # Ends that were only seen are none: people may rate beyond them.
+    seen = fit_hybrid(
+        human, features=FEATURES, selfplay=played, ratings=Ratings.from_frame(rows, ["quality"])
+    )
+    assert not [c for c in seen.cautions if c.code == "beyond_scale"]
+    ratings = Ratings.from_frame(rows, ["quality"], scale=(low, high))
     found = fit_hybrid(human, features=FEATURES, selfplay=played, ratings=ratings)
     (caution,) = [c for c in found.cautions if c.code == "beyond_scale"]
-    low, high = human["quality"].min(), human["quality"].max()
     assert caution.values == {"bots": ["bot7"], "low": low, "high": high}
     assert not low <= found.bots["bot7"].predicted_selfplay <= high
 

@@ -34,12 +34,19 @@ def test_a_large_upload_is_a_job(
         "dialogue_id": "a",
         "bot": "b",
         "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
-        "ratings": [{"rater": "w", "quality": 4}],
+        "ratings": [{"rater": "w", "quality": 4, "fun": 2}],
     }
     upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
     answer = staff.post(
         reverse("dashboard:imports"),
-        {"file": upload, "study": "imp", "low": 1, "high": 5, "language": "DE"},
+        {
+            "file": upload,
+            "study": "imp",
+            "low": 1,
+            "high": 5,
+            "scales": "fun=0:1",
+            "language": "DE",
+        },
     )
     job = Job.objects.get()
     page = reverse("dashboard:job", args=["import", job.pk])
@@ -50,18 +57,19 @@ def test_a_large_upload_is_a_job(
     job.refresh_from_db()
     assert (job.state, job.error) == ("done", "")
     assert (job.result["conversations"], job.result["ratings"]) == (1, 1)
-    assert [skipped["line"] for skipped in job.result["skipped"]] == [2]
+    assert [skipped["line"] for skipped in job.result["skipped"]] == [1, 2]
     assert Rating.objects.get().answers == {"quality": 4}
     assert Conversation.objects.get().language == "de"
     assert list((tmp_path / "imports").iterdir()) == []
     html = staff.get(page).content.decode()
-    assert "1 record was left out" in html
+    assert "2 records or answers were left out" in html
+    assert "Done, 2 left out" in html
     assert 'action="/dashboard/studies/imp/analyse/"' in html
     assert 'href="/dashboard/studies/imp/">Open the study' in html
     assert "&quot;conversations&quot;" not in html
     Study.objects.all().delete()
     html = staff.get(page).content.decode()
-    assert "1 record was left out" in html
+    assert "2 records or answers were left out" in html
     assert "/dashboard/studies/imp/" not in html
 
 

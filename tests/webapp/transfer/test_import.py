@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+import confab
+from evaluation.analysis.comparisons import bot_means
 from tests.builders import make_study
 from tests.conftest import ROOT
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Participant, Rubric, Study
 from webapp.transfer.jobs import import_conversations
 
@@ -140,16 +143,76 @@ def test_ratings_apart_go_to_the_conversation_of_their_bot(tmp_path: Path) -> No
     ]
 
 
-def test_a_scale_given_holds_for_all_and_what_lies_beyond_is_told(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", record(1, {"quality": 5}), record(2, {"quality": 9}))
-    result = run(path, "--study", "k", "--scale", "1:7")
-    assert result["conversations"] == 1
+def test_an_answer_beyond_its_scale_is_told_and_its_conversation_stays(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        record(1, {"rater": "a", "quality": 5, "fun": 1, "depth": 4}),
+        record(2, {"rater": "a", "quality": 9, "fun": 2, "depth": 3}),
+        record(3, {"rater": "a", "quality": 0}),
+    )
+    result = run(path, "--study", "k", "--scale", "1:7", "--scale", "fun=0:1")
+    assert (result["conversations"], result["ratings"]) == (3, 2)
+    told = "which is not on the scale from"
     assert result["skipped"] == [
-        {"line": 2, "reason": "ratings[0].quality is 9, which is not on the scale from 1 to 7"}
+        {"line": 2, "reason": f"ratings[0].quality is 9, {told} 1 to 7"},
+        {"line": 2, "reason": f"ratings[0].fun is 2, {told} 0 to 1"},
+        {"line": 3, "reason": f"ratings[0].quality is 0, {told} 1 to 7"},
     ]
-    rubric = Study.objects.get(key="k").rubric
-    assert not rubric.scale_inferred
-    assert [d.scale for d in rubric.dimensions.all()] == [(1, 7)]
+    study = Study.objects.get(key="k")
+    assert not study.rubric.scale_inferred
+    scales = {d.key: d.scale for d in study.rubric.dimensions.all()}
+    assert scales == {"quality": (1, 7), "fun": (0, 1), "depth": (1, 7)}
+    assert {rating.conversation.external_id: rating.answers for rating in Rating.objects.all()} == {
+        "d1": {"quality": 5, "fun": 1, "depth": 4},
+        "d2": {"depth": 3},
+    }
+    read = confab.read(path, scale={"": (1, 7), "fun": (0, 1)})
+    assert len(read) == 3
+    assert [(one.line, one.reason.partition(": ")[2]) for one in read.skipped] == [
+        (one["line"], one["reason"]) for one in result["skipped"]
+    ]
+    # A later file without a scale is held against those that are known.
+    later = write(tmp_path / "y.jsonl", record(4, {"quality": 8, "new": 3}))
+    again = run(later, "--study", "k")
+    assert [one["reason"] for one in again["skipped"]] == [
+        f"ratings[0].quality is 8, {told} 1 to 7"
+    ]
+    study = Study.objects.get(key="k")
+    inferred = study.rubric.dimensions.filter(scale_inferred=True)
+    assert [one.key for one in inferred] == ["new"]
+    assert study.rubric.scale_inferred
+
+
+def test_only_a_scale_that_is_known_bounds_intervals(tmp_path: Path) -> None:
+    lines = [record(n, {"rater": f"r{n}", "quality": 5, "fun": 1 - (n == 3)}) for n in range(4)]
+    path = write(tmp_path / "x.jsonl", *lines, record(9, {"rater": "r9", "quality": 4, "fun": 1}))
+    run(path, "--study", "k", "--scale", "fun=0:1")
+    for ratings in (
+        study_ratings(Study.objects.get(key="k")),
+        confab.read(path, scale={"fun": (0, 1)}).answers,
+    ):
+        means = bot_means(ratings).rows
+        # Four of five say 5, the highest answer seen; nobody knows that 6 cannot be.
+        quality, fun = means["alpha", "quality"].interval, means["alpha", "fun"].interval
+        assert quality.high > 5
+        assert 0 < fun.low < fun.high < 1
+    # Both ways of leaving the scale out agree; and a package keeps what is known of each scale.
+    assert study_ratings(Study.objects.get(key="k")).bounds("quality") is None
+
+
+@pytest.mark.parametrize(
+    ("scales", "message"),
+    [
+        (["fum=0:1"], "a scale is given for 'fum'; rated are fun, quality"),
+        (["fun=0:1", "fun=0:2"], "fun is given twice"),
+        (["fun=1:1"], "the first must be below the second"),
+    ],
+)
+def test_a_scale_of_no_question_is_told(tmp_path: Path, scales: list[str], message: str) -> None:
+    path = write(tmp_path / "x.jsonl", record(1, {"quality": 5, "fun": 1}))
+    with pytest.raises(CommandError, match=message):
+        run(path, "--study", "k", *(part for one in scales for part in ("--scale", one)))
+    assert not Study.objects.exists()
 
 
 @pytest.mark.parametrize("scale", ["7", "5:1", "a:b", "1:2:3", "nan:3"])

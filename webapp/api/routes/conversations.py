@@ -15,6 +15,7 @@ from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
 from chatbots.outside import Mistake, ValuesError
+from evaluation.formats.scales import Scales
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import job_out
@@ -84,10 +85,16 @@ def conversations_bring(
     low, high = asked.low, asked.high
     if (low is None) != (high is None):
         raise ValuesError("low and high belong together: give both ends of the scale, or none")
+    try:
+        scales = Scales.parse(asked.scales)
+        if low is not None and high is not None:
+            scales = Scales.read({"": (low, high), **scales.of})
+    except ValueError as error:
+        raise ValuesError(str(error)) from None
     job = upload_import(
         upload=file,
         study=key,
-        scale=None if low is None or high is None else (low, high),
+        scale=scales,
         language=asked.language,
         created_by=request.user,  # type: ignore[arg-type]
     )

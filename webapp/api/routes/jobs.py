@@ -40,6 +40,7 @@ def job_out(job: JobBase) -> JobOut:
         remaining_s=progress.remaining_s,
         error=job.error,
         created_at=job.created_at,
+        n_skipped=job.n_skipped if isinstance(job, Job) else 0,
         result=job.result if isinstance(job, Job) else None,
     )
 

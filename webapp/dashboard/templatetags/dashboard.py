@@ -16,7 +16,7 @@ from evaluation.plots.svg import el
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import Cell, Table, bot_icon
 from webapp.dashboard.wording.terms import terms as shared_terms
-from webapp.runs.models import JobBase, State
+from webapp.runs.models import Job, JobBase, State
 
 register = template.Library()
 
@@ -85,6 +85,10 @@ def job_pill(job: JobBase) -> Markup:
     word, colour = str(state.label), JOB_PILLS[state]
     if job.is_stopping:
         word, colour = _("Stopping"), "warn"
+    n = job.n_skipped if isinstance(job, Job) and state == State.DONE else 0
+    if n:
+        word = ngettext("Done, {n} left out", "Done, {n} left out", n).format(n=f"{n:,}")
+        colour = "warn"
     return el("span", word, class_=f"pill pill-{colour}" if colour else "pill")
 
 

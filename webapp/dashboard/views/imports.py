@@ -38,7 +38,7 @@ def imports(request: HttpRequest) -> HttpResponse:
             job = upload_import(
                 upload=form.cleaned_data["file"],
                 study=form.cleaned_data["study"],
-                scale=_scale(form),
+                scale=form.cleaned_data["scale"],
                 language=form.cleaned_data["language"],
                 created_by=request.user,  # type: ignore[arg-type]
             )
@@ -83,11 +83,6 @@ def _load(form: ImportForm) -> ImportReport:
         return import_conversations(
             path,
             study_key=form.cleaned_data["study"],
-            scale=_scale(form),
+            scale=form.cleaned_data["scale"],
             language=form.cleaned_data["language"],
         )
-
-
-def _scale(form: ImportForm) -> tuple[float, float] | None:
-    data = form.cleaned_data
-    return None if data["low"] is None else (data["low"], data["high"])

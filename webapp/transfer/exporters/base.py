@@ -35,6 +35,7 @@ class Asked:
         when: it is asked: before the first task, or after each.
         low, high: ends of its scale; None where it has none.
         is_reversed: a high answer is a bad one; the table has it as it was given.
+        is_inferred: the ends were read off imported answers.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Asked:
     low: float | None = None
     high: float | None = None
     is_reversed: bool = False
+    is_inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,12 +185,20 @@ class Ratings:
             seen.add(dimension.key)
             low, high = dimension.scale
             name = f"answer_{dimension.key}" if dimension.key in _TAKEN else dimension.key
-            inferred = ", read off the data" if dimension.rubric.scale_inferred else ""
+            inferred = ", read off the data" if dimension.scale_inferred else ""
             ends = _words(dimension)
             text = (
                 f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             )
-            asked = Asked(dimension.key, dimension.question, "after", low, high, dimension.reversed)
+            asked = Asked(
+                dimension.key,
+                dimension.question,
+                "after",
+                low,
+                high,
+                dimension.reversed,
+                dimension.scale_inferred,
+            )
             column = ExportColumn(
                 name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked
             )

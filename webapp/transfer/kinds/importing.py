@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.outside import Many, Number, Values
+from evaluation.formats.scales import Scales
 from webapp.core.errors import Refused
 from webapp.runs.kinds.base import Kind, Work, register_kind
 from webapp.runs.models import Job
@@ -21,13 +22,15 @@ class ImportAsked(Values):
 
     Attributes:
         language: of all conversations; empty: told by their words.
-        scale: lowest and highest value of all dimensions; none: as seen in the file.
+        scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
+        scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
         is_upload: the file is a copy made for this job, which goes when that is done.
     """
 
     file: str
     study: str
     scale: Many[Number] = ()
+    scales: Many[str] = ()
     language: str = ""
     is_upload: bool = False
 
@@ -49,6 +52,10 @@ class Import(Kind[Job, ImportAsked]):
         language_checked(asked.language)
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
+        try:
+            Scales.parse(asked.scales)
+        except ValueError as error:
+            raise Refused("bad_scale", str(error)) from None
 
     def slice(self, work: Work[Job, ImportAsked]) -> dict[str, Any]:
         asked, n_read = work.asked, 0
@@ -58,11 +65,13 @@ class Import(Kind[Job, ImportAsked]):
             n_read = max(n_read, n)
             work.beat(n if what == "storing" else 0, n_read)
 
-        scale = (asked.scale[0], asked.scale[1]) if asked.scale else None
+        scales = Scales.parse(asked.scales)
+        if asked.scale:
+            scales = Scales.read((asked.scale[0], asked.scale[1]))
         report = import_conversations(
             Path(asked.file),
             study_key=asked.study,
-            scale=scale,
+            scale=scales,
             language=asked.language,
             progress=progress,
         )

@@ -19,7 +19,7 @@ Codebook = list[dict[str, Any]]
 """One entry per column, with the keys of `CSV_HEADER`; of those that are lists or mappings JSON values."""
 CSV_HEADER = (
     *("table", "column", "label", "type", "unit", "values", "direction", "low", "high", "missing"),
-    *("question", "question_key", "asked", "versions"),
+    *("question", "question_key", "asked", "versions", "scale_inferred"),
 )
 
 
@@ -77,6 +77,7 @@ def _entry(
         "question_key": asked.key if asked else "",
         "asked": asked.when if asked else "",
         "versions": versions,
+        "scale_inferred": bool(asked and asked.is_inferred),
     }
 
 

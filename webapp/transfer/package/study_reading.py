@@ -20,7 +20,7 @@ from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.datasheet import datasheet_keep
 from webapp.studies.importing import study_import
-from webapp.studies.models import ConsentText, Dimension, Study, StudyVersion
+from webapp.studies.models import ConsentText, Dimension, Rubric, Study, StudyVersion
 from webapp.studies.study_file import StudyFile, study_file_of, study_file_read
 from webapp.studies.terms import digest_of
 from webapp.studies.versions import version_freeze
@@ -39,11 +39,13 @@ class Codebook:
     Attributes:
         before, after: by the name of a column the key of the question asked before or after the task.
         scales: ends of the scale by the name of a column of ratings.
+        inferred: columns of ratings whose scale was read off the data.
     """
 
     before: Mapping[str, str]
     after: Mapping[str, str]
     scales: Mapping[str, tuple[float, float]]
+    inferred: frozenset[str] = frozenset()
 
 
 def codebook_read(package: Package) -> Codebook:
@@ -55,19 +57,22 @@ def codebook_read(package: Package) -> Codebook:
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     scales: dict[str, tuple[float, float]] = {}
+    inferred: set[str] = set()
     try:
         for entry in package.json("codebook.json")["columns"]:
             if entry["table"] == "participants" and entry["asked"] == "before":
                 before[entry["column"]] = str(entry["question_key"])
             elif entry["table"] == "ratings" and entry["asked"] == "after":
                 after[entry["column"]] = str(entry["question_key"])
+                if entry.get("scale_inferred"):
+                    inferred.add(entry["column"])
                 if entry["low"] is not None:
                     scales[entry["column"]] = (float(entry["low"]), float(entry["high"]))
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, PackageError):
             raise
         raise PackageError(f"codebook.json lacks what it must say: {error}") from None
-    return Codebook(before, after, scales)
+    return Codebook(before, after, scales, frozenset(inferred))
 
 
 def package_check(package: Package) -> None:
@@ -138,6 +143,12 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
         bot_columns=table,
     )
     datasheet_keep(study=study, answers=_datasheet(package))
+    for column in codebook.inferred:
+        rows = Dimension.objects.filter(
+            rubric__study_versions__study=study, key=codebook.after[column]
+        )
+        Rubric.objects.filter(dimensions__in=rows).update(scale_inferred=True)
+        rows.update(scale_inferred=True)
     for column, (low, high) in codebook.scales.items():
         if not (low.is_integer() and high.is_integer()):
             rows = Dimension.objects.filter(

@@ -1,8 +1,7 @@
-"""`import_conversations FILE --study KEY [--scale LOW:HIGH]`."""
+"""`import_conversations FILE --study KEY [--scale [QUESTION=]LOW:HIGH …]`."""
 
 from __future__ import annotations
 
-import math
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from evaluation.formats.scales import Scales
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.transfer.jobs import import_conversations
 
@@ -28,8 +28,11 @@ class Command(ConfabCommand):
         parser.add_argument("--study", required=True, metavar="KEY", help="made if there is none")
         parser.add_argument(
             "--scale",
-            metavar="LOW:HIGH",
-            help="of all dimensions; else the smallest and largest value seen",
+            action="append",
+            default=[],
+            metavar="[QUESTION=]LOW:HIGH",
+            help="of one question, or of all others; repeatable (else the smallest and largest value seen, which bound "
+            "no interval)",
         )
         parser.add_argument(
             "--language",
@@ -39,7 +42,10 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        scale = _scale(options["scale"])
+        try:
+            scale = Scales.parse(options["scale"])
+        except ValueError as error:
+            raise Usage(f"--scale: {error}") from None
         with tqdm(unit=" records", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
             def progress(what: str, n_records: int) -> None:
@@ -63,16 +69,4 @@ class Command(ConfabCommand):
         if not (result["conversations"] or result["ratings"] or result["skipped"]):
             self.stdout.write("Everything in the file was here already.")
         for skipped in result["skipped"]:
-            self.stderr.write(f"line {skipped['line']} left out: {skipped['reason']}")
-
-
-def _scale(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise Usage(f"--scale is {text!r}; two numbers such as 1:7 are needed") from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise Usage(f"--scale is {text!r}; the first number must be below the second")
-    return low, high
+            self.stderr.write(f"left out, line {skipped['line']}: {skipped['reason']}")
