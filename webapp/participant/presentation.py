@@ -147,7 +147,7 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
     )
     if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
         return RefusalText(
-            _("This link came without your number"),
+            _("Your participant ID is missing from this link"),
             nobody_known,
             what_now=_("Open the study again from where you found it."),
             for_researcher=_(
@@ -157,7 +157,7 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
         )
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
     return RefusalText(
-        _("This link came without your %(name)s number") % name,
+        _("Your %(name)s ID is missing from this link") % name,
         nobody_known,
         what_now=_("Open the study from %(name)s again.") % name,
         for_researcher=_(

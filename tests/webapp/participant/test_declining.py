@@ -117,8 +117,8 @@ def test_nobody_declines_for_somebody_else(study: Study, browser: Client) -> Non
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("", "came without your Prolific number"),
-        ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", "came without your Prolific number"),
+        ("", "Your Prolific ID is missing from this link"),
+        ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", "Your Prolific ID is missing from this link"),
         ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", "Accept the task to start"),
     ],
 )

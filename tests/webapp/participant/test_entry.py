@@ -262,7 +262,7 @@ def test_placeholders_that_were_not_filled_in_are_explained_and_store_nothing(
     ):
         page = response.content.decode()
         assert response.status_code == status
-        assert f"This link came without your {name} number" in page
+        assert f"Your {name} ID is missing from this link" in page
         assert f"Open the study from {name} again." in page
         assert 'name="consent"' not in page
         assert "{{" not in page

@@ -113,7 +113,7 @@ def test_another_visit_of_the_same_id_sees_nobodys_code(study: Study, browser: C
     for query, shown in (
         ("?PROLIFIC_PID=p1", 'name="consent"'),
         (PROLIFIC.replace("s1", "s2"), 'name="consent"'),
-        ("?SESSION_ID=s1", "came without your Prolific number"),
+        ("?SESSION_ID=s1", "Your Prolific ID is missing from this link"),
     ):
         page = Client().get(f"/s/s/{query}").content.decode()
         assert "RATED1" not in page, query

@@ -52,12 +52,12 @@ def test_who_does_not_agree_goes_back_too(study: Study, browser: Client) -> None
 @pytest.mark.parametrize("query", ["", "?pid=[PID]", "?pid={id}", "?pid=%25%25id%25%25", "?sid=V1"])
 def test_without_an_id_nobody_begins(study: Study, browser: Client, query: str) -> None:
     html = browser.get(f"/s/s/{query}").content.decode()
-    assert "This link came without your number" in html
+    assert "Your participant ID is missing from this link" in html
     assert "Prolific" not in html
     assert 'name="consent"' not in html
     refused = Client().post(f"/s/s/start/{query}", {"consent": "on"})
     assert refused.status_code == 409
-    assert "This link came without your number" in refused.content.decode()
+    assert "Your participant ID is missing from this link" in refused.content.decode()
     assert not Participant.objects.exists()
 
 

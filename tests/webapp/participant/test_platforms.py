@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.test import Client
 
 from tests.builders import BY_PROLIFIC, exchange, fail_reply, make_study
@@ -257,7 +258,11 @@ def test_what_a_platform_left_unfilled_is_refused() -> None:
     make_study("s", **BY_PROLIFIC)
     person = Person(cookies=True)
     person.open(recruiting_link(STUDY))
-    assert "This link came without your Prolific number" in person.html
-    assert "paste the whole address from “Who and pay”" in person.html
+    assert "Your Prolific ID is missing from this link" in person.html
+    advice = "paste the whole address from “Who and pay”"
+    assert advice not in person.html, "it is for researchers"
+    staff = Client()
+    staff.force_login(get_user_model().objects.create_user("lab", is_staff=True))
+    assert advice in staff.get(recruiting_link(STUDY)).content.decode()
     person.open(f"{STUDY}?workerId=${{workerId}}&assignmentId=a")
-    assert "This link came without your Mechanical Turk number" in person.html
+    assert "Your Mechanical Turk ID is missing from this link" in person.html

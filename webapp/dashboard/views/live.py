@@ -38,7 +38,7 @@ _TURNED_AWAY = {
     "bots_full": gettext_lazy("only bots that have enough were left"),
     "spent": gettext_lazy("the cap on cost is reached"),
     "no_bot": gettext_lazy("no bot could answer"),
-    "no_ids": gettext_lazy("the link came without the platform’s number"),
+    "no_ids": gettext_lazy("the participant ID was missing from the link"),
 }
 """Why somebody could not begin, as researchers read it; one-time links that are used or wrong have codes of their own."""
 
