@@ -32,6 +32,15 @@ def accessible(page: Any) -> None:
     assert found.violations_count == 0, found.generate_report()
 
 
+def no_blank_below(page: Any) -> None:
+    """Check that the document ends where its body ends: hidden text that escapes a scroller makes it longer."""
+    below = page.evaluate(
+        "document.documentElement.scrollHeight"
+        " - Math.max(innerHeight, Math.ceil(document.body.getBoundingClientRect().bottom + scrollY))"
+    )
+    assert below <= 0, f"{page.url}: {below} px of blank page below"
+
+
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     """Start one Chromium for all browser tests and end it after the last of them.

@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import accessible
+from tests.browser.conftest import accessible, no_blank_below
 from tests.conftest import ConfabServer, start_confab
+from webapp.dashboard.urls import urlpatterns
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -82,9 +83,10 @@ def sign_in(page: Page, server: ConfabServer) -> None:
 
 
 def no_sideways_scroll(page: Page) -> None:
-    """Check that nothing is wider than the window."""
+    """Check that nothing is wider than the window, and no blank page follows below."""
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{page.url} is {wide} px too wide"
+    no_blank_below(page)
 
 
 def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
@@ -273,6 +275,24 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     expect(page.locator(".side-menu").get_by_role("link", name="Self-play")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".side-menu nav")).to_be_hidden()
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768)])
+def test_no_page_has_blank_space_below(
+    lab: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+) -> None:
+    page = new_page(width, height)
+    sign_in(page, lab)
+    routes = [one.pattern for one in urlpatterns if set(one.pattern.converters) <= {"key"}]
+    pages = [str(one).replace("<slug:key>", "imported") for one in routes]
+    seen = 0
+    for path in pages:
+        answer = page.request.get(f"{lab.url}/dashboard/{path}", max_redirects=0)
+        if answer.status == 200 and answer.text()[:15].lower() == "<!doctype html>":  # neither a file nor a fragment
+            page.goto(f"{lab.url}/dashboard/{path}")
+            no_blank_below(page)
+            seen += 1
+    assert seen > 30
 
 
 def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[..., Page]) -> None:

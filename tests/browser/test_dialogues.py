@@ -90,6 +90,7 @@ def test_side_by_side_both_are_read_and_nothing_is_refused(
 ) -> None:
     page = new_page(1280, 800)
     begin(page, test_bots_server)
+    no_sideways_scroll(page)
     boxes = [page.locator(f"#talk-{side}").bounding_box() for side in "AB"]
     assert boxes[0]["y"] == boxes[1]["y"]
     expect(page.get_by_role("tab")).to_have_count(0)

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import FrameLocator, Page, WebSocketRoute, expect
 
-from tests.browser.conftest import accessible
+from tests.browser.conftest import accessible, no_blank_below
 from tests.conftest import ConfabServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -68,11 +68,12 @@ def choose(within: Page | FrameLocator, question: str, value: int) -> None:
 
 
 def no_sideways_scroll(page: Page) -> None:
-    """Check that nothing is wider than the window."""
+    """Check that nothing is wider than the window, and no blank page follows below."""
     box = page.locator("html").bounding_box()
     assert box["width"] <= page.viewport_size["width"]
     wide = page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth")
     assert wide <= 0, f"{wide} px too wide"
+    no_blank_below(page)
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
