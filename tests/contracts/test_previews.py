@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
 import pytest
 from django.apps import apps
@@ -85,3 +86,130 @@ def test_a_preview_holds_what_the_real_page_holds(protocol: str, step: str, staf
         real = Client().get(steps.get(step).address(standing, visit))
     assert real.status_code == 200
     assert main_of(shown.content) == main_of(real.content)
+
+
+MARK = "\u0632\u0628\u0631\u062c\u062f"
+"""A word of Arabic that begins every text which the study's researcher wrote."""
+
+
+class OwnTexts(HTMLParser):
+    """Texts of a researcher, by whether something around them finds out the direction of writing."""
+
+    VOID = (
+        "area",
+        "br",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "path",
+        "use",
+        "circle",
+        "rect",
+        "line",
+    )
+    NO_MARKUP = ("title", "script", "option", "textarea")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.around: list[tuple[str, bool]] = []
+        self.right: list[str] = []
+        self.wrong: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.around.append((tag, tag == "bdi" or ("dir", "auto") in attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.around and self.around.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        data = re.sub(
+            "\u2068[^\u2069]*\u2069", "", data
+        )  # a blank of a sentence is isolated by its marks
+        if MARK in data and self.around[-1][0] not in self.NO_MARKUP:
+            (self.right if any(is_auto for _, is_auto in self.around) else self.wrong).append(
+                data.strip()
+            )
+
+
+def own_question(key: str, **fields: object) -> dict[str, object]:
+    return {"key": key, "title": f"{MARK} {key}", "help": f"{MARK} help of {key}", **fields}
+
+
+OWN_QUESTIONS = [
+    own_question("age", kind="text"),
+    own_question("tongue", kind="choice", options=[f"{MARK} one", f"{MARK} two"]),
+    own_question("read", kind="choices", options=[f"{MARK} one", f"{MARK} two"]),
+    *(
+        own_question(
+            key, kind="scale", low=1, high=5, labels={"1": f"{MARK} low", "5": f"{MARK} high"}
+        )
+        for key in ("ease", "joy")
+    ),
+]
+OWN_WORDS = {
+    "title": f"{MARK} title",
+    "payment": f"{MARK} pay",
+    "organisation": f"{MARK} lab",
+    "consent_points": f"{MARK} point one\n{MARK} point two",
+    "consent_text": f"# {MARK} heading\n\n{MARK} form",
+    "instructions_text": f"{MARK} first. {MARK} rest\n{MARK} second",
+    "thanks_text": f"{MARK} thanks",
+    "content_notice": f"{MARK} notice",
+}
+
+
+@pytest.mark.parametrize("protocol", protocols.names())
+def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Client) -> None:
+    quiz = [
+        {
+            **one,
+            "question": f"{MARK} {number}",
+            "options": [f"{MARK} a", f"{MARK} b"],
+            "right": f"{MARK} a",
+        }
+        for number, one in enumerate(QUIZ)
+    ]
+    scale = protocols.get(protocol).scale
+    asked = [
+        {**one, "low": int(scale[0]), "high": int(scale[1]), "labels": {}}
+        if scale and one["kind"] == "scale"
+        else one
+        for one in OWN_QUESTIONS
+    ]
+    study = make_study(
+        protocol=protocol,
+        state="draft",
+        bots=[],
+        language="ar",
+        questions=OWN_QUESTIONS,
+        after=asked[:-1] if protocol == "arena" else asked,  # arena has room for one scale
+        training_pairs=[{**TRAINING_PAIR, "why": f"{MARK} why"}],
+        quiz_questions=quiz,
+        counts_typing=True,
+        typing_notice=f"{MARK} typing",
+        **OWN_WORDS,
+        **({"n_choose": 1} if protocol == "choose" else {}),
+    )
+    seen = set[str]()
+    for step in protocols.get(protocol).steps:
+        found = OwnTexts(staff.get(f"/preview/{study.key}/{step.name}/").content.decode())
+        assert not found.wrong, f"{step.name}: {found.wrong}"
+        seen |= set(found.right)
+    expected = {
+        line
+        for name, text in OWN_WORDS.items()
+        if name != "organisation"
+        for line in text.splitlines()
+        if line and "#" not in line
+    }
+    expected = (expected - {f"{MARK} first. {MARK} rest"}) | {
+        f"{MARK} first",
+        f"{MARK} rest",
+        f"{MARK} typing",
+    }
+    assert expected <= seen, expected - seen
