@@ -53,8 +53,9 @@ class BotHost:
         batch_wait_ms: how long the first request of a batch waits for others to share it. Newcomers
             join a batch that is running between two of its steps, without a wait.
         reply_timeout_s: the longest a reply may take, counted from the call of `stream`, so that it is
-            what a person waits: loading the bot and queueing included. A request that times out in the
+            what a person waits, queueing included and loading the bot left out. A request that times out in the
             queue costs the bot nothing. The same time bounds a single call of a bot (`step`, `answer`).
+        load_timeout_s: the longest a reply waits for its bot to be loaded, and for memory to load it into.
         queue_limit: most requests per bot that wait for a place; one more is refused with `BotBusy`.
         memory_limit_bytes: the most that the loaded bots may take together, by their own account; those
             used longest ago are unloaded for others and loaded again when asked, those in use never
@@ -68,11 +69,13 @@ class BotHost:
         device: str = "cpu",
         batch_wait_ms: float = 5.0,
         reply_timeout_s: float = 60.0,
+        load_timeout_s: float = 300.0,
         queue_limit: int = 512,
         memory_limit_bytes: int | None = None,
     ) -> None:
         self.device = device
         self.reply_timeout_s = reply_timeout_s
+        self.load_timeout_s = load_timeout_s
         self.queue_limit = queue_limit
         self._get_bot = get_bot
         self._batch_wait_s = batch_wait_ms / 1000
@@ -108,17 +111,18 @@ class BotHost:
             by_others: whether another bot may answer in its place.
 
         Raises:
-            BotError: the bot is unknown, cannot be loaded, fails, gives a blank reply or takes longer than
-                `reply_timeout_s`.
+            BotError: the bot is unknown, cannot be loaded, fails, gives a blank reply, or takes longer than
+                `load_timeout_s` to load or `reply_timeout_s` to answer.
             BotBusy: its queue is full.
         """
         lane = self._lane(bot_id)
-        deadline = asyncio.get_running_loop().time() + self.reply_timeout_s
         fallback: str = getattr(lane.bot, "fallback_bot", "") if by_others else ""
-        begin_by = deadline - (1 - FIRST_SHARE) * self.reply_timeout_s if fallback else deadline
-        has_begun = False
+        first_s = (FIRST_SHARE if fallback else 1) * self.reply_timeout_s
+        request, has_begun = Request(context), False
         try:
-            async with aclosing(self._stream(lane, context, begin_by, deadline)) as pieces:
+            async with aclosing(
+                self._stream(lane, request, first_s, self.reply_timeout_s)
+            ) as pieces:
                 async for text in pieces:
                     has_begun = True
                     yield text
@@ -130,8 +134,10 @@ class BotHost:
             return
         log.warning("%s answers in the place of %s: %s", fallback, bot_id, why)
         try:
-            other = self._lane(fallback)
-            async with aclosing(self._stream(other, context, deadline, deadline)) as pieces:
+            other, left_s = self._lane(fallback), self.reply_timeout_s
+            if request.deadline is not None:  # it was loaded, so that part of the time is used up
+                left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
+            async with aclosing(self._stream(other, Request(context), left_s, left_s)) as pieces:
                 async for text in pieces:
                     self._note_stand_in(context, StandIn(fallback, why))
                     yield text
@@ -148,37 +154,36 @@ class BotHost:
             del self._stand_ins[next(iter(self._stand_ins))]
 
     async def _stream(
-        self, lane: Lane, context: Conversation, begin_by: float, deadline: float
+        self, lane: Lane, request: Request, first_s: float, whole_s: float
     ) -> AsyncGenerator[str, None]:
-        """Yield a reply of this very bot. Its first piece must come by `begin_by`, its last by `deadline`."""
+        """Yield a reply of this very bot. Once it is loaded, its first piece has `first_s`, its last `whole_s`."""
         bot_id = lane.bot.name
         if lane.n_waiting >= self.queue_limit:
             lane.n_refused += 1
             raise BotBusy(f"{bot_id} is busy: {lane.n_waiting} others are waiting for it")
-        asked_at = time.monotonic()
         lane.n_open += 1
-        request = Request(context, begin_by)
-        until = begin_by
+        allowed_s = self.load_timeout_s
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(allowed_s):
                 await self._make_ready(lane)
+            ready_at, allowed_s = asyncio.get_running_loop().time(), first_s
+            request.deadline = ready_at + first_s
             inbox = self._submit(lane, request)
             done = False
             while not done:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(ready_at + allowed_s):
                     event = await inbox.get()
                 text, done = self._gather(event, inbox)
                 if text:
-                    until = deadline
+                    allowed_s = whole_s
                     yield text
             lane.n_replies += 1
-            lane.sum_reply_s += time.monotonic() - asked_at
+            lane.sum_reply_s += time.monotonic() - ready_at
         except TimeoutError:
             lane.n_timeouts += 1
             lane.n_failures += 1
             late = "" if request in self._inboxes else "loading "
-            allowed_s = self.reply_timeout_s - (deadline - until)
-            raise BotError(f"{bot_id}: {late}took longer than {allowed_s:g} s") from None
+            raise BotError(f"{bot_id}: {late}took longer than {allowed_s:.3g} s") from None
         except BotError as exc:
             lane.n_failures += 1
             raise _like(exc, f"{bot_id}: {exc}") from exc.__cause__

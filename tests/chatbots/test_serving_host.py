@@ -186,9 +186,14 @@ async def test_unknown_bot(host_of):
     assert host.load_numbers() == {}
 
 
-async def test_a_slow_load_times_the_asker_out_and_goes_on(host_of):
+async def test_loading_is_no_part_of_the_time_that_a_reply_may_take(host_of):
+    bot = FakeStepBot(name="b", load_delay_s=1.0)
+    assert await ask(host_of(bot, reply_timeout_s=0.9), "b", "hi") == "echo: hi"
+
+
+async def test_a_load_that_takes_too_long_times_the_asker_out_and_goes_on(host_of):
     bot = FakeStepBot(name="b", load_delay_s=0.5)
-    host = host_of(bot, reply_timeout_s=0.1)
+    host = host_of(bot, load_timeout_s=0.1)
     with pytest.raises(BotError, match="loading took longer"):
         await ask(host, "b", "hi")
     await host.load("b")

@@ -75,7 +75,7 @@ async def test_who_waits_too_long_for_room_is_told(host_of):
     host = host_of(used, next_one, memory_limit_bytes=15)
     working = asyncio.create_task(outcome(host, "used", "stuck"))
     await until(lambda: states(host).get("used") == "ready")
-    host.reply_timeout_s = 0.02
+    host.load_timeout_s = 0.02
     assert await outcome(host, "next", "hi") == "<next: loading took longer than 0.02 s>"
     used.release()
     await working

@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -18,6 +19,7 @@ from channels.layers import get_channel_layer
 from channels.routing import get_default_application
 from channels.worker import Worker
 from django.conf import settings
+from django.utils import timezone
 from structlog.contextvars import bind_contextvars
 
 import chatbots
@@ -26,6 +28,7 @@ from chatbots.storable import error_text
 from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
 from webapp.conversations.filtering import filters_load
+from webapp.conversations.models import Conversation
 from webapp.conversations.replying import reply_make
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.processes import BOT_HOST, signs
@@ -38,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 # A bot that could not be loaded is tried again after this long.
 RETRY_LOAD_S = 60.0
+
+BEGUN_WITHIN = timedelta(minutes=10)
+"""Bots of chats begun so lately are loaded before the first message."""
 
 
 def bot_host_channels() -> list[str]:
@@ -73,6 +79,7 @@ class BotHostRuntime:
             get_bot=bot_find,
             device=settings.CONFAB_DEVICE,
             reply_timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
+            load_timeout_s=settings.CONFAB_LOAD_TIMEOUT_S,
             memory_limit_bytes=settings.CONFAB_BOT_MEMORY_MB * 1_000_000 or None,
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -254,9 +261,15 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     """Return the bots of this pool that participants may meet now.
 
     Those of the second demo study, which every installation has and few use, are left out: its six models
-    must neither hold up the start nor take memory unasked. They are loaded by the first message.
+    must neither hold up the start nor take memory unasked. They are loaded as soon as somebody has begun a chat.
     """
     bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
+    begun = Conversation.objects.filter(
+        study__key=DEMO_PAPER_KEY,
+        state=Conversation.State.OPEN,
+        created_at__gte=timezone.now() - BEGUN_WITHIN,
+    )
+    bot_ids += begun.order_by().values_list("bot__bot_id", flat=True).distinct()
     return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
 
 

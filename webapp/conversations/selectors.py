@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -155,17 +155,22 @@ def failure_of(conversation: Conversation) -> Failure | None:
     if conversation.due_error:
         may_retry = conversation.due_retries < Conversation.MAX_RETRIES
         can = ["retry", "swap", "finish"] if may_retry else ["swap", "finish"]
-    elif conversation.due_since is not None and conversation.due_since < _overdue_since():
+    elif _is_overdue(conversation):
         can = ["swap", "finish"]
     else:
         return None
     return Failure(conversation.due_turn, conversation.due_error, can, _has_enough(conversation))
 
 
-def _overdue_since() -> datetime:
-    """Return the time before which a due reply is long overdue: by now a host had answered it or failed."""
+def _is_overdue(conversation: Conversation) -> bool:
+    """Tell whether a host would have answered or failed by now; one that is at it may be loading the bot first."""
+    now, until = timezone.now(), conversation.due_lease_until
+    if conversation.due_since is None:
+        return False
     longest_s = settings.CONFAB_REPLY_TIMEOUT_S + 2 * settings.CONFAB_REPLY_LEASE_S
-    return timezone.now() - timedelta(seconds=longest_s)
+    if until is not None and until > now:
+        longest_s += settings.CONFAB_LOAD_TIMEOUT_S
+    return conversation.due_since < now - timedelta(seconds=longest_s)
 
 
 def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         "rate_waits": _("Opens when the reply is complete"),
         "answer_first": _("Answer the question first"),
         "typing": _("Chatbot is typing"),
-        "slow": _("Still thinking…"),
+        "slow": _("The chatbot is still preparing its reply. This can take some minutes."),
         "vote_saved": _("Vote saved."),
         "vote_cleared": _("Vote removed."),
         "vote_refused": _("Your vote could not be saved."),

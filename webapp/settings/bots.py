@@ -29,6 +29,8 @@ CONFAB_BOT_POOLS = env.pools("CONFAB_BOT_POOLS", default={})
 # The web process is the bot host too, unless Redis connects it to one of its own.
 CONFAB_BOT_HOST_IN_PROCESS = env.flag("CONFAB_BOT_HOST_IN_PROCESS", default=not REDIS_URL)
 CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, least=1.0)
+# Loading a bot's model is no part of that time; a reply waits for it so long.
+CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, least=1.0)
 # A host that dies is replaced after this long; it renews its leases three times as often.
 CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, least=1.0)
 # A bot whose replies keep failing is given to nobody new: after so many failures in a row,

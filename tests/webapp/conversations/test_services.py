@@ -120,6 +120,19 @@ def test_sweep_finds_what_lies_waiting_but_not_what_was_just_asked_for() -> None
     assert selectors.replies_waiting(pool=None) == []
 
 
+def test_a_reply_that_a_host_is_at_is_not_overdue() -> None:
+    """Loading a bot may take longer than a reply."""
+    conversation = make_conversation(make_study())
+    say(conversation)
+    Conversation.objects.update(due_since=timezone.now() - timedelta(minutes=4))
+    services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=30)
+    conversation.refresh_from_db()
+    assert selectors.failure_of(conversation) is None
+    Conversation.objects.update(due_lease_until=timezone.now() - timedelta(seconds=1))
+    conversation.refresh_from_db()
+    assert selectors.failure_of(conversation).can == ["swap", "finish"]
+
+
 def failed(conversation: Conversation) -> None:
     say(conversation)
     lease = uuid.uuid4()

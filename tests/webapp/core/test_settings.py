@@ -39,6 +39,7 @@ WRONG = {
     "CONFAB_BOT_POOLS": ["gpu2", "=hred", "gpu2="],
     "CONFAB_BOT_HOST_IN_PROCESS": ["maybe"],
     "CONFAB_REPLY_TIMEOUT_S": ["a minute", "0"],
+    "CONFAB_LOAD_TIMEOUT_S": ["a minute", "0"],
     "CONFAB_REPLY_LEASE_S": ["12s", "0"],
     "CONFAB_ASIDE_IN_A_ROW": ["three", "0"],
     "CONFAB_ASIDE_FAILED": ["0.5"],

@@ -196,6 +196,8 @@ def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:
             "vhred-demo"
         ]
         assert bots_of_running_studies(None) == []  # it does not hold up the start
+        make_conversation(study_by_key("demo-paper"))
+        assert bots_of_running_studies(None) == ["vhred-demo"]  # before the first message
         Study.objects.update(state="paused")
         assert demo_paper_study_ensure().state == "paused"
         assert Study.objects.count() == 1
