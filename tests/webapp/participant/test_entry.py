@@ -60,7 +60,7 @@ def test_people_read_what_they_are_paid_and_it_is_kept(
     db: None, browser: Client, fields: dict, read: str
 ) -> None:
     make_study("s", **fields)
-    assert f"<strong>{read}</strong>" in browser.get("/s/s/").content.decode()
+    assert f'<strong dir="auto">{read}</strong>' in browser.get("/s/s/").content.decode()
     begin(browser)
     agreed = ConsentText.objects.get().texts["payment"]
     assert agreed == ("" if read == "Unpaid" else read)
@@ -285,7 +285,7 @@ def test_no_heading_of_the_consent_form_takes_an_id_of_the_page(browser: Client)
     assert _ids(page) == ids, "the same ids, each once, in the same order"
     assert len(set(ids)) == len(ids)
     # Headings stand below the page's own two levels, whatever the form begins with.
-    prose = page.split('class="prose">')[1].split("</div>")[0]
+    prose = page.split('class="prose" dir="auto">')[1].split("</div>")[0]
     assert set(re.findall(r"<(h\d)", prose)) == {"h3", "h4", "h5"}
     assert f"<h3>{ids[0]}</h3>" in prose
 
