@@ -7,6 +7,7 @@ and JSON can. Python only escapes such text later, where nobody expects it to fa
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
 
 CUT = " […]"
@@ -64,11 +65,31 @@ def storable(text: str, max_chars: int | None = None) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a reader would see nothing: spaces, control and format characters, U+FFFD."""
-    return all(char == "\ufffd" or unicodedata.category(char) in _UNSEEN for char in text)
+    """Check whether a reader would see nothing: spaces, control, format and filling characters, U+FFFD."""
+    return all(_is_unseen(char) for char in text)
+
+
+def given_text(text: str, max_chars: int | None = None) -> str:
+    """Return the storable text without spaces around it; empty if a reader would see nothing."""
+    text = storable(text).strip()
+    return "" if is_blank(text) else storable(text, max_chars)
+
+
+def given_id(text: str) -> str:
+    """Return an id without unseen characters and without spaces around it, so that one id has one spelling."""
+    return "".join(char for char in text if char == " " or not _is_unseen(char)).strip()
+
+
+def _is_unseen(char: str) -> bool:
+    return unicodedata.category(char) in _UNSEEN or bool(_FILLING.match(char))
 
 
 _UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp"}
+# Unicode's Default_Ignorable_Code_Point outside those categories, the empty Braille pattern and U+FFFD.
+_FILLING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffd"
+    "\U000e0000-\U000e0fff]"
+)
 
 
 def error_text(error: BaseException, max_chars: int | None = None) -> str:

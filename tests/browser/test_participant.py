@@ -240,6 +240,10 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
 
     box.press("Enter")
     expect(page.locator("#alert")).to_have_text("Write something first.")
+    page.locator("#alert").evaluate("alert => { alert.textContent = '' }")
+    box.fill("\u200b\u2800\ufeff")
+    box.press("Enter")
+    expect(page.locator("#alert")).to_have_text("Write something first.")
     box.fill("x" * 21)
     box.press("Enter")
     expect(page.locator("#alert")).to_have_text(

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatbots.storable import CUT, StorableStream, error_text, is_blank, storable
+from chatbots.storable import (
+    CUT,
+    StorableStream,
+    error_text,
+    given_id,
+    given_text,
+    is_blank,
+    storable,
+)
 
 any_text = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\ud83d\ude00"))
 
@@ -50,7 +58,22 @@ def test_a_long_text_ends_with_a_mark() -> None:
     assert storable("x" * 101, 100) == "x" * 96 + " […]"
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\u200b\ufeff", "\ufffd \ufffd", "\x07"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\t",
+        "\u200b\ufeff",
+        "\u2060",
+        "\u2800",
+        "\u3164",
+        "\u115f\u1160",
+        "\ufe0f",
+        "\U000e0101",
+        "\ufffd \ufffd",
+        "\x07",
+    ],
+)
 def test_what_nobody_sees_is_blank(text: str) -> None:
     assert is_blank(text)
 
@@ -58,6 +81,18 @@ def test_what_nobody_sees_is_blank(text: str) -> None:
 @pytest.mark.parametrize("text", [".", "你", "😀", "\u200bx", "\U0001fae9"])
 def test_what_somebody_sees_is_not(text: str) -> None:
     assert not is_blank(text)
+
+
+def test_a_text_that_is_given_is_storable_whole_and_empty_where_nothing_is_seen() -> None:
+    assert given_text(" a\x00b \n") == "ab"
+    assert given_text("\u200b \u2800") == ""
+    assert given_text("\u200bx") == "\u200bx"
+    assert given_text(" " + "x" * 101, 100) == "x" * 96 + " […]"
+
+
+def test_an_id_has_one_spelling() -> None:
+    assert given_id("\ufeff p 1\u200b\n\x00") == "p 1"
+    assert given_id("\u200b \t") == ""
 
 
 class Unspeakable(Exception):

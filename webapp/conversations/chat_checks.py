@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from chatbots.storable import storable
+from chatbots.storable import given_text
 from webapp.conversations.models import ChatCheckAnswer, Conversation
 from webapp.core.errors import Refused
 from webapp.studies.checking import ChatCheck
@@ -54,7 +54,7 @@ def chat_check_answer(*, conversation: Conversation, check: str, answer: str) ->
         due = chat_check_due(locked, locked.version) if locked.version else None
         if due is None or due.digest != check or locked.state != Conversation.State.OPEN:
             raise Refused("closed", _("This page is not the one that is due."))
-        said = storable(answer.strip(), _MOST_CHARS)
+        said = given_text(answer, _MOST_CHARS)
         if not said or (due.options and said not in due.options):
             raise Refused("bad_answers", _("Please answer this question."))
         return ChatCheckAnswer.objects.create(

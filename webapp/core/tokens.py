@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.storable import is_blank
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right, may
@@ -38,7 +39,7 @@ def token_make(
         Refused: `bad_token`: no name, an unknown right or one that the person lacks, or an impossible number of days.
     """
     name = name.strip()
-    if not 1 <= len(name) <= 100:
+    if is_blank(name) or len(name) > 100:
         raise Refused("bad_token", _("A token needs a name of 1 to 100 characters."))
     known = [right.value for right in Right]
     for right in rights:

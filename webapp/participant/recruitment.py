@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from django.core import signing
 
+from chatbots.storable import given_id
 from webapp.studies.models import Participant, Study, StudyVersion
 from webapp.studies.one_time_links import PARAMETER, PLATFORM, link_read
 from webapp.studies.recruitment import submission_of
@@ -108,13 +109,14 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     settings = study.values.recruitment
     is_panel = settings.platform == "panel"
     names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
-    found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in names}
+    # Links are pasted with spaces and unseen characters at their ends; a person is one, however the id is spelt.
+    found = {name: given_id(query.get(name, ""))[:_VALUE_MAX_CHARS].strip() for name in names}
     known = {name: value for name, value in found.items() if value}
     problem = ""
     if settings.platform == PLATFORM:
-        number, problem = link_read(study, query.get(PARAMETER, ""))
+        number, problem = link_read(study, given_id(query.get(PARAMETER, "")))
         known |= {PARAMETER: number} if number else {}
-    rehearsal = query.get("rehearsal", "")
+    rehearsal = given_id(query.get("rehearsal", ""))
     return _named(study, Recruitment(known, problem=problem, rehearsal=rehearsal))
 
 

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.storable import given_text
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
 from webapp.pay.visits import VisitKey, visits_of
@@ -72,7 +73,7 @@ def rejection_check(*, study: Study, key: VisitKey, reason: str, category: str) 
         Refused: `no_reason`, `short_reason`, `long_reason`, `bad_category`, `decided` or `not_found`.
     """
     person = _person(study, key)
-    n = len(reason.strip())
+    n = len(given_text(reason))
     least = REASON_LEAST_CHARS.get(person.platform, 1)
     if not n:
         raise Refused("no_reason", _("Write what was wrong; the person reads it."))

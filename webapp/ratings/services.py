@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from chatbots.storable import storable
+from chatbots.storable import given_text, storable
 from webapp.conversations.chat_checks import chat_check_due
 from webapp.conversations.entering import task_goes_on
 from webapp.conversations.models import Conversation, Turn
@@ -226,7 +226,7 @@ def task_judged(task: Task) -> Task:
 def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
     new, others = _numbers(answers), _others(answers)
-    text = storable(comment.strip(), COMMENT_MAX_CHARS)
+    text = given_text(comment, COMMENT_MAX_CHARS)
     if (rating.answers, rating.other_answers, rating.comment) == (new, others, text):
         return
     RatingRevision.objects.create(
@@ -258,7 +258,7 @@ def _rating_store(
         rubric=rubric,
         answers=_numbers(answers),
         other_answers=_others(answers),
-        comment=storable(comment.strip(), COMMENT_MAX_CHARS),
+        comment=given_text(comment, COMMENT_MAX_CHARS),
         submitted_at=timezone.now(),
         **target_fields(target),
     )

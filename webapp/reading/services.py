@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from chatbots.storable import is_blank
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.reading.listing import Source
@@ -56,7 +57,7 @@ def tag_checked(text: str) -> str:
         Refused: as `tag_add` does.
     """
     tag = " ".join(text.lower().split())
-    if not tag or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
+    if is_blank(tag) or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
         raise Refused(
             "tag",
             _(
@@ -90,7 +91,7 @@ def note_checked(text: str) -> str:
         Refused: as `note_add` does.
     """
     words = text.replace("\x00", "").strip()
-    if not words or len(words) > Note.LONGEST:
+    if is_blank(words) or len(words) > Note.LONGEST:
         raise Refused(
             "note",
             _("A note has 1 to {most} characters; this one has {n}.").format(
@@ -115,9 +116,9 @@ def search_save(
     """
     name, line = _name_read(name), line.replace("\x00", "").strip()
     longest = SavedSearch._meta.get_field("name").max_length or 0
-    if not name or len(name) > longest:
+    if is_blank(name) or len(name) > longest:
         raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
-    if not line or len(line) > LONGEST:
+    if is_blank(line) or len(line) > LONGEST:
         raise Refused("line", _("There is no search to save: ask for something first."))
     return SavedSearch.objects.update_or_create(
         **kept_for(source),

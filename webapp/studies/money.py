@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chatbots.storable import given_text
 from webapp.studies.values import StudyValues
 
 _SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "₹"}
@@ -17,7 +18,7 @@ def amount(value: float, currency: str) -> str:
 def pay_said(values: StudyValues) -> str:
     """Return what the first page says of pay: the study's own words, or the amount; empty where nobody is paid."""
     recruitment = values.recruitment
-    own = values.texts.payment.strip()
+    own = given_text(values.texts.payment)
     return own or (
         amount(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else ""
     )

@@ -29,7 +29,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from chatbots import derive_seed
 from chatbots.outside import Many, Mistake, Values
 from chatbots.outside_types import Wanted
-from chatbots.storable import is_blank, storable
+from chatbots.storable import given_text, is_blank
 from webapp.core.plain_yaml import plain_read, plain_text
 from webapp.studies.default_texts import texts_in
 
@@ -328,7 +328,7 @@ def _missing(question: Question) -> str:
 
 
 def _scale(question: Question, given: Any) -> tuple[Any, str]:
-    if given is None or str(given).strip() == "":
+    if given is None or is_blank(str(given)):
         return None, ""
     try:
         value = float(given)
@@ -355,8 +355,7 @@ def _choices(question: Question, given: Any) -> tuple[Any, str]:
 
 
 def _text(question: Question, given: Any) -> tuple[Any, str]:
-    text = storable(str(given or "")).strip()
-    text = "" if is_blank(text) else text
+    text = given_text(str(given or ""))
     if len(text) > MOST_CHARS:
         words = _("Write at most %(most)d characters; these are %(n)d.")
         return None, words % {"most": MOST_CHARS, "n": len(text)}

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.storable import is_blank
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.transfer.models import SharedReport
@@ -43,7 +44,7 @@ def share_make(
         Refused: `bad_share`: no name, or an impossible number of days.
     """
     name = name.strip()
-    if not 1 <= len(name) <= LONGEST_NAME:
+    if is_blank(name) or len(name) > LONGEST_NAME:
         raise Refused(
             "bad_share",
             _("Say in 1 to {most} characters whom the link is for.").format(most=LONGEST_NAME),

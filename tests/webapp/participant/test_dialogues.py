@@ -95,11 +95,12 @@ def test_a_scripted_participant_finds_two_texts_and_all_that_is_asked(browser: C
     assert form.texts == ["comments"]
 
 
-def test_neither_a_tie_nor_a_short_reason_is_stored() -> None:
+@pytest.mark.parametrize("reason", ["so so", "so so \u200b \u2800"])
+def test_neither_a_tie_nor_a_short_reason_is_stored(reason: str) -> None:
     task = task_open(participant=make_participant(make_dialogues()))
     target = judgements_of(task)[0].target
     with pytest.raises(Refused) as refused:
-        rating_add(task=task, target=target, answers={"preference": 0}, comment="so so")
+        rating_add(task=task, target=target, answers={"preference": 0}, comment=reason)
     assert set(refused.value.details["errors"]) == {"preference", "comments"}
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import exchange, force_bots, make_rating, make_study
+from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
 from webapp.studies.models import ConsentText, Participant, Study, Task
+from webapp.studies.one_time_links import link_rows, links_make
 from webapp.studies.selectors import rehearsal_token
 from webapp.studies.services import task_complete
 from webapp.studies.versions import study_edit
@@ -343,3 +348,59 @@ def test_a_notice_without_a_box_of_its_own_is_only_shown(browser: Client) -> Non
     assert "Careful." in html
     assert 'name="notice"' not in html
     begin(browser, "n")
+
+
+SPELLINGS = json.loads(
+    (Path(__file__).parents[2] / "cases" / "pid_with_blanks.json").read_text(encoding="utf-8")
+)["same_person"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({**BY_PROLIFIC}, ("PROLIFIC_PID", "SESSION_ID")),
+        ({"platform": "mturk"}, ("workerId", "assignmentId")),
+        (
+            {**BY_PROLIFIC, "platform": "panel", "session_parameter": "visit"},
+            ("id", "visit"),
+        ),
+    ],
+)
+def test_an_id_with_blanks_and_unseen_characters_is_the_same_person(
+    settings: dict[str, Any], parameters: tuple[str, str]
+) -> None:
+    study = make_study("s", **settings)
+    of_person, of_visit = parameters
+    chats = {
+        begin(
+            Client(enforce_csrf_checks=True),
+            query="?" + urlencode({of_person: spelling, of_visit: spelling.replace("p", "v")}),
+        ).pk
+        for spelling in SPELLINGS
+    }
+    assert len(chats) == 1
+    [person] = Participant.objects.filter(study=study)
+    assert (person.external_id, person.submission) == ("p1", "v1")
+    assert set(person.recruitment.values()) == {"p1", "v1"}
+    assert person.tasks.get().submission == "v1"
+    chat(Conversation.objects.get(), 3)
+    make_rating(Conversation.objects.get())
+    code = settings.get("code_rated") or person.tasks.get().completion_code
+    again = Client().get("/s/s/", {of_person: " p1\n", of_visit: "\u200bv1"})
+    assert f">{code}</p>" in again.content.decode()
+
+
+def test_an_id_of_unseen_characters_is_none(browser: Client) -> None:
+    make_study("s", **BY_PROLIFIC)
+    page = browser.get("/s/s/", {"PROLIFIC_PID": "\u200b \ufeff"}).content.decode()
+    assert "This link came without your Prolific number" in page
+
+
+def test_a_one_time_link_is_pasted_with_blanks() -> None:
+    study = make_study("s", platform="links")
+    links_make(study=study, n=1)
+    [row] = link_rows(study, "http://testserver/s/s/")
+    for client, end in ((Client(enforce_csrf_checks=True), "%20%0A"), (Client(), "%E2%80%8B")):
+        assert client.get(row.address.removeprefix("http://testserver") + end).status_code == 200
+    begin(Client(enforce_csrf_checks=True), query="?" + row.address.partition("?")[2] + "%20")
+    assert Participant.objects.get().external_id == "1"

@@ -127,6 +127,13 @@ def test_missing_answers_are_named_and_the_others_kept(study: Study, browser: Cl
     assert not Rating.objects.exists()
 
 
+def test_a_comment_of_which_nothing_is_seen_is_none(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    chat(conversation, 3)
+    post(browser, f"/chat/{conversation.pk}/rate/", **{**ANSWERS, "comments": "\u200b\u2800"})
+    assert Rating.objects.get().comment == ""
+
+
 def test_an_empty_form_is_told_what_is_missing(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)

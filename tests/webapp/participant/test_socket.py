@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from webapp.core.page_layer import PageLayer
 from webapp.participant import consumers
 
 pytestmark = pytest.mark.django_db(transaction=True)
+CASES = Path(__file__).parents[2] / "cases"
 
 
 async def lost(*_args: object) -> None:
@@ -283,3 +285,17 @@ async def test_a_client_id_of_any_kind_is_answered() -> None:
     await page.says("hello", "half \ud83d of a pair")
     refused = await page.hears()
     assert refused["code"] == "bad_frame"
+
+
+async def test_a_message_of_which_nothing_is_seen_is_no_exchange() -> None:
+    case = json.loads((CASES / "invisible_message.json").read_text(encoding="utf-8"))
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    for text in (case["text"], "\u2060", "\u2800 \u2800", "\u3164"):
+        await page.says(text, str(uuid.uuid4()))
+        assert (await page.hears())["code"] == "empty", repr(text)
+    chat = await in_database(Conversation.objects.get)(pk=conversation_id)
+    assert (chat.n_exchanges, chat.due_turn) == (0, None)
+    assert await in_database(chat.turns.count)() == 0
+    await page.says("\u200bhello", str(uuid.uuid4()))
+    assert (await page.hears())["type"] == "turn"

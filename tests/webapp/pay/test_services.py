@@ -57,6 +57,7 @@ def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(
     ("reason", "category", "code"),
     [
         ("  ", "OTHER", "no_reason"),
+        ("\u200b" * 200, "OTHER", "no_reason"),
         ("Too fast.", "OTHER", "short_reason"),
         ("x" * 1001, "OTHER", "long_reason"),
         (REASON, "UGLY", "bad_category"),

@@ -148,6 +148,10 @@ def test_a_check_in_a_chat_is_due_after_its_messages_and_takes_its_answers_alone
         with pytest.raises(Refused):
             chat_check_answer(conversation=chat, check=check, answer=answer)
     assert not ChatCheckAnswer.objects.exists()
+    words = make_conversation(make_study("w", chat_checks=[IN_CHAT]), n_exchanges=2)
+    with pytest.raises(Refused):
+        chat_check_answer(conversation=words, check=due.digest, answer="\u200b")
+    assert not ChatCheckAnswer.objects.exists()
     with pytest.raises(ValidationError, match="comes after 9 messages"):
         make_study("t", chat_checks=[{**IN_CHAT, "after": 9}])
     with pytest.raises(ValidationError, match="nobody chats"):

@@ -100,7 +100,7 @@ def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> No
     post(what="remove", note="x")
 
 
-@pytest.mark.parametrize("text", ["", "a,b", 'say "it"', "x" * 41])
+@pytest.mark.parametrize("text", ["", "\u200b", "a,b", 'say "it"', "x" * 41])
 def test_a_tag_that_no_search_could_name_is_refused(
     reader: Client, chat: Conversation, text: str
 ) -> None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from chatbots.storable import storable
+from chatbots.storable import given_text
 from webapp.conversations.frames import Typed
 from webapp.conversations.models import Conversation, Turn, Typing
 from webapp.conversations.selectors import failure_of
@@ -79,7 +79,7 @@ def turn_add_human(
                 _("The chatbot is still answering. Your text stays in the box."),
                 **details,
             )
-        text = storable(text).strip()
+        text = given_text(text)
         if not text:
             raise Refused("empty", _("Write something first."), **details)
         n_over = len(text) - version.values.chat.max_message_chars

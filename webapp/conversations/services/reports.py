@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from chatbots.storable import storable
+from chatbots.storable import given_text
 from webapp.conversations.models import ReplyReport, Turn
 from webapp.core.errors import Refused
 from webapp.studies.models import Item, Participant, Study
@@ -34,7 +34,7 @@ def reply_report(
     """
     if reason not in ReplyReport.Reason.values:
         raise Refused("bad_report", _("Choose what is wrong with the reply."))
-    words = storable(words).strip()[: ReplyReport.MOST_CHARS]
+    words = given_text(words)[: ReplyReport.MOST_CHARS]
     if reason == ReplyReport.Reason.OTHER and not words:
         raise Refused("bad_report", _("Say in a few words what is wrong."))
     which = {"participant": participant, "turn": turn, "item": item, "response": response}

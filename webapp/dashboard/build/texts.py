@@ -9,6 +9,7 @@ from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from chatbots.storable import is_blank
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.fields import (
     SettingsForm,
@@ -29,7 +30,7 @@ _LATER = {
 def texts_missing(plan: Plan) -> list[str]:
     """Return what the needed texts that are empty are called."""
     texts = plan.study.values.texts
-    return [title_of_value(name) for name in NEEDED if not getattr(texts, name).strip()]
+    return [title_of_value(name) for name in NEEDED if is_blank(getattr(texts, name))]
 
 
 class TextsStep(BuildStep):

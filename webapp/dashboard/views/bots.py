@@ -18,6 +18,7 @@ from chatbots.base import BotError
 from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
+from chatbots.storable import is_blank
 from webapp.bots.health import SET_ASIDE_CHATS, bot_put_back
 from webapp.bots.selectors import bot_entry_list, bot_name, bot_tries_itself, bots_aside
 from webapp.conversations import events
@@ -227,7 +228,7 @@ def _read(body: bytes) -> tuple[str, list[dict[str, str]], int]:
         seed = int(value.get("seed", 0))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return _("The request is no list of turns."), [], 0
-    if not turns or turns[-1]["speaker"] != "human" or not turns[-1]["text"].strip():
+    if not turns or turns[-1]["speaker"] != "human" or is_blank(turns[-1]["text"]):
         return _("Write something first."), [], 0
     if len(turns) > MAX_TURNS:
         return _("This chat is long enough. Start a new one."), [], 0

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from chatbots import Identity
+from chatbots.storable import is_blank
 from webapp.studies.models import StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
@@ -89,7 +90,7 @@ class Dialogues(StudyProtocol):
 
 def reason_wrong(reason: str) -> dict[str, str]:
     """Return what is wrong with a reason, by the name `comments`: nothing, unless it is too short."""
-    if len(reason.split()) >= FEWEST_WORDS:
+    if sum(not is_blank(word) for word in reason.split()) >= FEWEST_WORDS:
         return {}
     words = _("Please say why, in at least %(n)s words.")
     return {"comments": words % {"n": FEWEST_WORDS}}

@@ -4,6 +4,7 @@ import { countChars, kept } from "./page.js";
 
 const LINES_MAX_PX = 164;
 const COUNT_FROM = 100;
+const SEEN = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800\ufffd]/u;
 
 export class Composer {
   // `onSend()` is called for Enter and for the button; it decides whether anything is sent.
@@ -37,8 +38,10 @@ export class Composer {
     this.changed();
   }
 
+  // Empty where a reader would see nothing, as the server judges it.
   get text() {
-    return this.box.value.trim();
+    const text = this.box.value.trim();
+    return SEEN.test(text) ? text : "";
   }
 
   get nOver() {

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from chatbots.storable import given_id
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Erasure, Participant, Study
@@ -95,7 +96,12 @@ class Command(ConfabCommand):
             found = people.filter(pk=options["participant"])
         else:
             asked = f"whom a platform calls {options['external_id']!r}"
-            found = people.filter(platform_ids__external_id=options["external_id"])
+            found = people.filter(
+                platform_ids__external_id__in={
+                    options["external_id"],
+                    given_id(options["external_id"]),
+                }
+            )
         if not found.exists():
             raise LookupError(f"study {study.key!r} has no participant {asked}")
         return found
