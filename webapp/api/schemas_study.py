@@ -12,11 +12,15 @@ from webapp.api.schemas import JobOut
 
 
 class CardsOut(Schema):
-    """How many people took part, and how their conversations were; null where there is nothing to say."""
+    """How many people took part, and how their conversations were; null where there is nothing to say.
+
+    `n_completed` counts chats with bots, or tasks where people judge items or stored conversations.
+    """
 
     n_completed: int
     n_wanted: int
     n_people: int
+    n_ratings: int
     n_raters: int
     n_left: int
     n_over: int

@@ -15,6 +15,7 @@ from django.utils import timezone
 import chatbots
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
 from webapp.studies.models import Study, Task
+from webapp.studies.selectors import talks_to_bots
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,10 @@ def moves_of(conversation_id: UUID) -> int | None:
 
 
 def synthetic_count(study: Study) -> int:
-    """Return how many chats of the study belong to scripted participants."""
+    """Return how many chats of the study, or tasks where nobody chats, belong to scripted participants."""
+    if not talks_to_bots(study):
+        theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
+        return theirs.count()
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
 
 

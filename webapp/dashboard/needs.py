@@ -26,7 +26,7 @@ from webapp.runs.selectors.jobs import job_title
 from webapp.studies.models import Outcome, Participant, Slot, Study, StudyVersion, Task
 from webapp.studies.money import promises_pay
 from webapp.studies.places import bots_beyond_cap
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import talks_to_bots
 
 PAYING = ("prolific", "mturk", "panel")
 """Platforms whose visits somebody decides about."""
@@ -287,6 +287,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
 
     Studies that are left without any bot are among them.
     """
+    studies = [study for study in studies if talks_to_bots(study)]
     reports = heartbeat_bots()
     found: list[Need] = []
     asides = bots_aside()
@@ -296,7 +297,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             bot_id in entries and bot_state(entries[bot_id], reports).is_offered
             for bot_id in study.bots
         ]
-        if not any(is_offered) and not judges_items(study):
+        if not any(is_offered):
             found.append(
                 Need(
                     "bad",
@@ -337,7 +338,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
 
 
 def _behind(studies: Iterable[Study]) -> list[Need]:
-    studies = list(studies)
+    studies = [study for study in studies if talks_to_bots(study)]
     counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
     for row in (
         Slot.objects.filter(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Exists, Max, OuterRef, Q
+from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -25,9 +25,10 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.quality.selectors import left_out
-from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
+from webapp.ratings.bots import NO_MODEL, study_bots
 from webapp.ratings.checks import SetApart, set_apart
-from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
+from webapp.ratings.pairs import answers_counted, compares_pairs
+from webapp.ratings.selectors import raters_count, study_conversations
 from webapp.runs.models import MetricVersion, SelfPlayRun
 from webapp.runs.selectors.languages import results_counted
 from webapp.runs.selectors.metrics import measurable
@@ -35,7 +36,7 @@ from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import items_given, judges_items
+from webapp.studies.selectors import items_given, judges_items, talks_to_bots
 
 _PILLS = {
     Study.State.DRAFT: "",
@@ -43,7 +44,8 @@ _PILLS = {
     Study.State.PAUSED: "warn",
     Study.State.ENDED: "info",
 }
-_ITEM_MODEL = MODEL.removeprefix("item__")
+_REPLIES = ("responses__0__model", "responses__1__model")
+"""Fields of the models that replied in an item: of the first reply, and of the second where two are compared."""
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
 
@@ -71,6 +73,7 @@ class ItemCards:
 
     Attributes:
         n_rated: items with a rating, of `n_items`.
+        n_ratings: as in `StudyCards`.
         set_apart: work of people who missed an attention check.
     """
 
@@ -85,17 +88,21 @@ class StudyCards:
     """The numbers above a study's pages: who entered, who rated; None where there is nothing to say.
 
     Attributes:
+        n_completed: chats where people chat with bots, else tasks (`of_tasks`).
+        n_ratings, n_raters: ratings that count, of what the study asks (`answers_counted`), and people who gave them.
         n_left: tasks that people left, of the `n_over` that are over.
     """
 
     n_completed: int
     n_wanted: int
     n_people: int
+    n_ratings: int
     n_raters: int
     left_early: float | None
     mean_exchanges: float | None
     median_s: float | None
     items: ItemCards | None = None
+    of_tasks: bool = False
     n_left: int = 0
     n_over: int = 0
 
@@ -127,9 +134,21 @@ def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
             latest=Max("created_at"),
         )
     }
+    worked: dict[int, dict[str, Any]] = {
+        row["study"]: row  # type: ignore[misc]
+        for row in Task.objects.exclude(outcome=Outcome.NO_CONSENT)
+        .order_by()
+        .values(study=F("participant__study"))
+        .annotate(
+            n=Count("pk", filter=Q(state=Task.State.COMPLETED, participant__is_synthetic=False)),
+            latest=Max("created_at"),
+        )
+    }
     rows = []
     for study in shown:
         found: dict[str, Any] = counted.get(study.pk, {})
+        if not (talks_to_bots(study) or study.is_imported):
+            found = {**found, "latest": None, **worked.get(study.pk, {"n": 0})}
         state, pill = study_state(study)
         rows.append(
             StudyRow(
@@ -162,13 +181,17 @@ def archived_count() -> int:
 def _latest(study: Study, newest: datetime | None) -> str:
     if study.is_imported:
         return _("imported {when}").format(when=ago(newest or study.created_at))
+    chats = talks_to_bots(study)
     if newest is None:
-        return _("not launched") if study.state == Study.State.DRAFT else _("no chat yet")
+        if study.state == Study.State.DRAFT:
+            return _("not launched")
+        return _("no chat yet") if chats else _("no task yet")
     if study.state == Study.State.PAUSED:
         return _("paused {when}").format(when=ago(study.updated_at))
     if study.state == Study.State.ENDED:
         return _("ended {when}").format(when=ago(study.updated_at))
-    return _("last chat {when}").format(when=ago(newest))
+    said = _("last chat {when}") if chats else _("last task {when}")
+    return said.format(when=ago(newest))
 
 
 def ago(when: datetime) -> str:
@@ -225,32 +248,29 @@ def study_cards(
         done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
     of_items = judges_items(study)
+    of_tasks = of_items or not (talks_to_bots(study) or study.is_imported)
+    ratings = answers_counted(study, include_synthetic=include_synthetic, without=without)
+    n_ratings = ratings.count()
     return StudyCards(
-        n_completed=assigned["done"] if of_items else counted["n"],
+        n_completed=assigned["done"] if of_tasks else counted["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
-        n_raters=raters_count(
-            ratings_counted(study, include_synthetic=include_synthetic, without=without)
-        )
-        if n_raters is None
-        else n_raters,
+        n_ratings=n_ratings,
+        n_raters=raters_count(ratings) if n_raters is None else n_raters,
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,
-        items=_item_cards(study, include_synthetic, without) if of_items else None,
+        items=ItemCards(
+            n_items=items_given(study).count(),
+            n_rated=ratings.values("item").distinct().count(),
+            n_ratings=n_ratings,
+            set_apart=set_apart(study, include_synthetic=include_synthetic),
+        )
+        if of_items
+        else None,
+        of_tasks=of_tasks,
         n_left=assigned["left"],
         n_over=assigned["over"],
-    )
-
-
-def _item_cards(study: Study, include_synthetic: bool, without: Sequence[str]) -> ItemCards:
-    ratings = ratings_counted(study, include_synthetic=include_synthetic, without=without)
-    counted = ratings.aggregate(n=Count("pk"), n_items=Count("item", distinct=True))
-    return ItemCards(
-        n_items=items_given(study).count(),
-        n_rated=counted["n_items"],
-        n_ratings=counted["n"],
-        set_apart=set_apart(study, include_synthetic=include_synthetic),
     )
 
 
@@ -365,12 +385,14 @@ class ModelProgress:
 
 def models_progress(study: Study, *, include_synthetic: bool = False) -> list[ModelProgress]:
     """Return how far the items of each model are, in a study whose people judge items."""
-    ratings = ratings_counted(study, include_synthetic=include_synthetic)
+    given = items_given(study).order_by()
+    ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
-    for model, n in items_given(study).order_by().values_list(_ITEM_MODEL).annotate(n=Count("pk")):
-        n_items[model or NO_MODEL] += n
-    for model, n in ratings.order_by().values_list(MODEL).annotate(n=Count("pk")):
-        n_ratings[model or NO_MODEL] += n
+    for reply in _REPLIES if compares_pairs(study) else _REPLIES[:1]:
+        for model, n in given.values_list(reply).annotate(n=Count("pk")):
+            n_items[model or NO_MODEL] += n
+        for model, n in ratings.values_list(f"item__{reply}").annotate(n=Count("pk")):
+            n_ratings[model or NO_MODEL] += n
     return [
         ModelProgress(model.title, model.slot, n_items[bot_id], n_ratings[bot_id])
         for bot_id, model in study_bots(study).items()

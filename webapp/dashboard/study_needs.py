@@ -16,7 +16,7 @@ from webapp.dashboard.reports import reports_unseen
 from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.quality.models import TaskFlag
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import talks_to_bots
 
 
 def study_needs(
@@ -42,7 +42,8 @@ def study_needs(
             )
         )
     if study.state == Study.State.COLLECTING and not study.is_imported:
-        found += [*_bots(study, progress), *_to_come(study, cards, progress)]
+        bots = _bots(study, progress) if talks_to_bots(study) else []
+        found += [*bots, *_to_come(study, cards, progress)]
     return found
 
 
@@ -87,7 +88,7 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     """Return a need about what the plan still lacks, and about a bot that lags behind."""
     n_left = max(cards.n_wanted - cards.n_completed, 0)
     counts = {bot.title: bot.n_completed for bot in progress if bot.bot_id in study.bots}
-    late = None if judges_items(study) else bot_behind(counts)
+    late = bot_behind(counts) if talks_to_bots(study) else None
     if not n_left and late is None:
         return []
     behind = ""
@@ -98,7 +99,7 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
         places = ("dashboard:study_places", {"key": study.key}, "")
         return [Need("wait", "", behind, _("See places"), places)]
     lead = ngettext("%(n)s chat", "%(n)s chats", n_left)
-    if judges_items(study):
+    if not talks_to_bots(study):
         lead = ngettext("%(n)s task", "%(n)s tasks", n_left)
     rest = ngettext("is still to come.", "are still to come.", n_left)
     return [

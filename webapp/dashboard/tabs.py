@@ -9,7 +9,9 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy
 
 from webapp.core.rights import Right, may
+from webapp.ratings.pairs import compares_pairs, rates_conversations
 from webapp.studies.models import Study
+from webapp.studies.selectors import chooses_things
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,13 @@ TABS = (
         ),
     ),
 )
-COLLECT = TABS[1]
+COLLECT, RESULTS = TABS[1], TABS[3]
+_OF_PARTICIPANTS = ("live", "pay", "places", "links")
+"""Pages about participants who come here; an imported study has none."""
+_OF_FITS = ("hybrid", "fits")
+"""Pages that need ratings of whole conversations."""
+_OF_CHOICES = ("statistics", "agreement")
+"""Results of a study in which people choose things; it has no bots to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +97,19 @@ class Link:
     is_open: bool
 
 
-def pages_open_to(user: Any, tab: Tab) -> list[StudyPage]:
-    """Return the tab's pages that this user may open."""
-    return [page for page in tab.pages if may(user, *page.rights)]
+def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
+    """Return the tab's pages that this user may open and the study can fill, its own results first."""
+    pages = [page for page in tab.pages if may(user, *page.rights)]
+    if study.is_imported:
+        pages = [page for page in pages if page.name not in _OF_PARTICIPANTS]
+    if tab is RESULTS and chooses_things(study):
+        by_name = {page.name: page for page in pages}
+        return [by_name[name] for name in _OF_CHOICES if name in by_name]
+    if tab is RESULTS and not rates_conversations(study):
+        pages = [page for page in pages if page.name not in _OF_FITS]
+    if tab is RESULTS and compares_pairs(study):
+        pages.sort(key=lambda page: page.name != "pairs")
+    return pages
 
 
 def tab_links(
@@ -105,7 +123,7 @@ def tab_links(
     """
     tabs, below = [], []
     for tab in TABS:
-        pages = pages_open_to(user, tab)
+        pages = pages_open_to(user, tab, study)
         if not pages:
             continue
         is_open = any(page.name == name for page in tab.pages)

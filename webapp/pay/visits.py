@@ -216,7 +216,7 @@ class Visits:
 
 
 def visits_of(study: Study) -> Visits:
-    """Return everybody who began; scripted participants are paid by nobody and left out."""
+    """Return everybody who began; scripted participants and raters of imported data are paid by nobody and left out."""
     since = timezone.now() - study.values.assignment.place_held_for
     rows = _rows(study, since)
     decisions = _decisions(study)
@@ -282,6 +282,7 @@ def _rows(study: Study, since: datetime) -> dict[tuple[UUID, str | None], list[A
     began = Cast(Coalesce("tasks__created_at", "created_at"), CharField())
     rows = (
         Participant.objects.filter(study=study, is_synthetic=False)
+        .exclude(platform="import")  # raters of imported data came to nobody's link
         .order_by()
         .values_list(
             "pk",

@@ -22,7 +22,7 @@ from webapp.ratings.selectors import ratings_counted, with_person
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.places import is_collecting
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import items_judged
+from webapp.studies.selectors import items_judged, talks_to_bots
 
 _CHATS = 100
 """Pairs of chats that are read at once."""
@@ -33,6 +33,11 @@ SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 def compares_pairs(study: Study) -> bool:
     """Tell whether people compare two replies, chats or conversations in the study."""
     return study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
+
+
+def rates_conversations(study: Study) -> bool:
+    """Tell whether people rate whole conversations of their own, which a hybrid metric can be fitted to."""
+    return talks_to_bots(study) and not compares_pairs(study)
 
 
 def pairs_counted(
@@ -50,6 +55,20 @@ def pairs_counted(
         of_items | Q(task__participant__study=study, first__isnull=False),
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
+
+
+def answers_counted(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> QuerySet[Rating]:
+    """Return the ratings that the study asks for and that count: of pairs where it compares, else of bots or items.
+
+    The pages of a study tell by these whether there are data, and how many.
+
+    Args:
+        without: names of flags; whoever has one is left out.
+    """
+    counted = pairs_counted if compares_pairs(study) else ratings_counted
+    return counted(study, include_synthetic=include_synthetic, without=without)
 
 
 def study_pair_items(study: Study) -> Iterator[PairItem]:

@@ -15,7 +15,7 @@ from webapp.bots.models import BotVersion
 from webapp.quality.selectors import without_state
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import compares_pairs, pairs_counted
+from webapp.ratings.pairs import answers_counted, compares_pairs, pairs_counted
 from webapp.ratings.selectors import conversations_counted, study_conversations
 from webapp.reading.totals import rated_totals, totals
 from webapp.runs.models import MetricRun, SelfPlayRun, State
@@ -66,7 +66,7 @@ def analysed_counts(
     if n_ratings is None:
         n_ratings = rated_totals(study, **counted)["n"]
     if compares_pairs(study):
-        n_ratings = n_ratings or pairs_counted(study, **counted).count()
+        n_ratings = answers_counted(study, **counted).count()
     return Analysed(
         n_ratings=n_ratings,
         n_measured=totals(study, conversations_counted(study, **counted), "results").n_results,

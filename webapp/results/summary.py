@@ -15,6 +15,7 @@ from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import Interval
 from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import synthetic_count
 from webapp.ratings.bots import MODEL, NO_MODEL, BotInfo, study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
@@ -28,7 +29,7 @@ from webapp.ratings.selectors import (
 )
 from webapp.reading.totals import conversations_by_bot
 from webapp.reading.votes import replies_of_bots
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 
 if TYPE_CHECKING:
@@ -97,11 +98,6 @@ def bot_summary(
     rated = ratings_counted(study, **counted)
     counts = _counts(study, conversations, rated)
     replies = replies_of_bots(study, conversations)
-    n_synthetic = Conversation.objects.filter(study=study, is_synthetic=True).count()
-    if judges_items(study):
-        n_synthetic = Task.objects.filter(
-            participant__study=study, participant__is_synthetic=True
-        ).count()
     if found is None:
         found = _results(study, counted)
     means, compared = found or (None, None)
@@ -122,7 +118,7 @@ def bot_summary(
     return StudySummary(
         dimensions=dimensions,
         bots=sorted(summaries, key=lambda bot: _rank(bot, dimensions)),
-        n_synthetic=n_synthetic,
+        n_synthetic=synthetic_count(study),
         means=means,
         compared=compared,
     )

@@ -89,6 +89,16 @@ def judges_items(study: Study) -> bool:
     return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
 
 
+def talks_to_bots(study: Study) -> bool:
+    """Tell whether participants chat with the study's bots; else they judge items or stored conversations."""
+    return study.protocol not in protocols or protocols.get(study.protocol).gives == "bots"
+
+
+def chooses_things(study: Study) -> bool:
+    """Tell whether people choose among things that the study names, so that there is no bot to compare."""
+    return study.protocol in protocols and protocols.get(study.protocol).has_one_item
+
+
 def judges_conversations(study: Study) -> bool:
     """Tell whether people judge stored conversations, or replies in them."""
     return study.protocol in protocols and protocols.get(study.protocol).gives == "conversations"

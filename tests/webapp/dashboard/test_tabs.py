@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -24,6 +25,8 @@ from webapp.dashboard.urls import urlpatterns
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
+from webapp.transfer.samples import conversations_sample
+from webapp.transfer.services import records_store
 
 ALL = [page for tab in TABS for page in tab.pages]
 
@@ -65,7 +68,7 @@ def test_collect_opens_its_first_page(rated: Study) -> None:
     user = make_staff(Right.READ)
     client.force_login(user)
     answer = client.get(reverse("dashboard:study_collect", args=["rated"]))
-    first = pages_open_to(user, TABS[1])[0]
+    first = pages_open_to(user, TABS[1], rated)[0]
     assert answer["Location"] == reverse(f"dashboard:{first.route}", args=["rated"])
 
 
@@ -116,3 +119,24 @@ def test_pages_say_by_which_test_bots_are_told_apart(staff: Client, rated: Study
     html = staff.get(address).content.decode()
     assert "always valid while the study collects" not in html
     assert "Holm, p &lt; .10" in html
+
+
+def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> None:
+    study = make_study("there")
+    Study.objects.update(is_imported=True)
+    study.refresh_from_db()
+    records_store(study=study, records=conversations_sample())
+    make_participant(study, platform="import")
+    page = BeautifulSoup(staff.get(_address(study, "study_quality")).content, "html.parser")
+    shown = {link.get_text(strip=True) for link in page.select("nav a")}
+    assert {"Quality", "Reports"} <= shown
+    assert not shown & {"Live room", "Pay", "Places", "One-time links"}
+    leads_to = staff.get(_address(study, "study_collect"))["Location"]
+    assert leads_to == _address(study, "study_quality")
+    pay = staff.get(_address(study, "study_pay")).content.decode()
+    assert "Nobody is paid here" in pay
+    assert "Not finished" not in pay
+
+
+def _address(study: Study, route: str) -> str:
+    return reverse(f"dashboard:{route}", args=[study.key])

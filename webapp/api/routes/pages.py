@@ -48,14 +48,14 @@ from webapp.dashboard.selectors import bot_progress, study_cards
 from webapp.dashboard.study_needs import study_needs
 from webapp.quality.selectors import without_read
 from webapp.ratings.bots import study_bots
-from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.pairs import rates_conversations
 from webapp.ratings.selectors import study_conversations
 from webapp.reading.votes import LEVEL, votes_of_bots, votes_ranked
 from webapp.results.flags import flags_now
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import Question, answer_for
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_conversations, judges_items, study_by_key
+from webapp.studies.selectors import study_by_key
 
 router = Router(tags=["pages"], auth=Token())
 
@@ -82,9 +82,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
     study = study_by_key(key)
     progress = bot_progress(study, include_synthetic=include_synthetic)
     cards = study_cards(study, include_synthetic=include_synthetic)
-    is_rated_whole = not (
-        judges_items(study) or judges_conversations(study) or compares_pairs(study)
-    )
+    is_rated_whole = rates_conversations(study)
     needs = study_needs(study, cards, progress, may_pay=Right.PAY in rights_of(request))
     return OverviewOut(
         key=study.key,

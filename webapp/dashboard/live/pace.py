@@ -15,7 +15,7 @@ from webapp.dashboard.build.cost import Cost, cost_of
 from webapp.dashboard.live.people import People
 from webapp.dashboard.live.totals import Totals
 from webapp.pay.models import Decision
-from webapp.ratings.models import Rating
+from webapp.ratings.pairs import answers_counted
 from webapp.studies.models import Outcome, Study, Task
 
 HOURS = 8
@@ -70,10 +70,9 @@ class Money:
 
 def pace_of(study: Study, people: People, *, include_synthetic: bool, now: datetime) -> Pace:
     """Read how fast ratings come in."""
-    ratings = Rating.objects.filter(participant__study=study)
+    ratings = answers_counted(study, include_synthetic=include_synthetic)
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)
     if not include_synthetic:
-        ratings = ratings.filter(participant__is_synthetic=False)
         tasks = tasks.filter(participant__is_synthetic=False)
     this = timezone.localtime(now).replace(minute=0, second=0, microsecond=0)
     starts = [this - timedelta(hours=back) for back in reversed(range(HOURS))]

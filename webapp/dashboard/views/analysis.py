@@ -41,7 +41,7 @@ from webapp.results.study_data import StudyFrame
 from webapp.results.summary import bot_summary
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import chooses_things, judges_items
 from webapp.studies.services import bot_columns_store
 
 _TITLES: dict[str, Any] = {
@@ -144,9 +144,10 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
-def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
+def statistics(request: HttpRequest, key: str, part: str = "") -> HttpResponse:
     """Show one part of the analysis; POST on "correlations" takes a table of bots."""
     study = study_of(key)
+    part = part or ("items" if chooses_things(study) else "comparisons")
     titles = {name: title for name, title in _TITLES.items() if is_part_of(study, name)}
     if part not in titles:
         raise Http404

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
+from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.places import places_of
@@ -19,7 +20,7 @@ from webapp.studies.selectors import judges_items
 def collect(request: HttpRequest, key: str) -> HttpResponse:
     """Open the first page of the tab that this user may see."""
     study = study_of(key)
-    return redirect(f"dashboard:{pages_open_to(request.user, COLLECT)[0].route}", study.key)
+    return redirect(f"dashboard:{pages_open_to(request.user, COLLECT, study)[0].route}", study.key)
 
 
 @require_safe
@@ -38,6 +39,7 @@ def places(request: HttpRequest, key: str) -> HttpResponse:
         study,
         "places",
         places=found,
+        n_synthetic=synthetic_count(study),
         held_minutes=study.values.assignment.place_minutes,
         rows=[
             (

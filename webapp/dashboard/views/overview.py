@@ -25,14 +25,14 @@ from webapp.dashboard.study_needs import study_needs
 from webapp.dashboard.views.answers import shown
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
-from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.pairs import rates_conversations
 from webapp.runs.services.chain import analysis_start
 from webapp.studies.models import Study
 from webapp.studies.money import pay_said
 from webapp.studies.protocols.base import protocols
 from webapp.studies.retention import clock_of
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import judges_conversations, judges_items
+from webapp.studies.selectors import judges_items, talks_to_bots
 
 _AMOUNTS = {
     "judging": "n_items",
@@ -66,10 +66,10 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
     judges = judges_items(study)
-    is_collecting = study.state == Study.State.COLLECTING and not judges
-    mine = [bot for bot in progress if bot.bot_id in study.bots] if is_collecting else []
+    serves = study.state == Study.State.COLLECTING and talks_to_bots(study)
+    mine = [bot for bot in progress if bot.bot_id in study.bots] if serves else []
     cards = selectors.study_cards(study, include_synthetic=synthetic)
-    is_rated_whole = not (judges or judges_conversations(study) or compares_pairs(study))
+    is_rated_whole = rates_conversations(study)
     pipeline = pipeline_of(study, cards, progress) if is_rated_whole else None
     running = pipeline.next.job if pipeline else None
     n_synthetic = synthetic_count(study)
@@ -94,7 +94,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         progress=progress,
         judges_items=judges,
         models=selectors.models_progress(study, include_synthetic=synthetic) if judges else [],
-        nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
+        nobody_served=serves and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
         clock=clock_of(study),
         most=max((bot.n_completed for bot in progress), default=0),

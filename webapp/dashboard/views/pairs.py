@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.parts import protocols_part
@@ -40,6 +41,7 @@ def pairs(request: HttpRequest, key: str) -> HttpResponse:
         "pairs",
         leaves_out=True,
         sections=sections,
+        n_synthetic=synthetic_count(study),
         beside=found.beside,
         other=found.other,
         compares=compares,

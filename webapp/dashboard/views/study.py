@@ -13,11 +13,12 @@ from django.views.decorators.http import require_safe
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.leaving_out import people_of, without_asked
+from webapp.dashboard.leaving_out import people_of, without_asked, without_now
 from webapp.dashboard.recruiting import link_to_send
 from webapp.dashboard.tabs import page_title, tab_links
+from webapp.ratings.pairs import answers_counted, compares_pairs
 from webapp.studies.models import Study
-from webapp.studies.selectors import study_by_key
+from webapp.studies.selectors import judges_items, study_by_key, talks_to_bots
 
 
 def study_of(key: str) -> Study:
@@ -86,9 +87,22 @@ def study_page(
         "with_scripts": kept_in_address(request, synthetic=True),
         "without_scripts": kept_in_address(request, synthetic=False) or "?",
         "people": people_of(request, study) if leaves_out else None,
+        "judges_items": judges_items(study),
+        "has_chats": talks_to_bots(study),
+        # Counted by the page that has no other result to show.
+        "n_compared": lambda: _n_compared(request, study),
         **context,
     }
     return page(request, template, "studies", **context)
+
+
+def _n_compared(request: HttpRequest, study: Study) -> int:
+    """Return how many comparisons of pairs there are; 0 where the study asks for other ratings."""
+    if not compares_pairs(study):
+        return 0
+    return answers_counted(
+        study, include_synthetic=synthetic_asked(request), without=without_now(request, study)
+    ).count()
 
 
 def conversations_link(

@@ -1,0 +1,135 @@
+"""Every page of a study of every protocol tells the same of its data, after one and after some rehearsed people."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from django.db import connections
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import make_staff
+from tests.contracts.test_rehearsals import LINES, PAGES, InsideDoors, opened
+from webapp.conversations.models import Conversation
+from webapp.core.database import in_database
+from webapp.core.rights import Right
+from webapp.dashboard.live.people import now_rounded
+from webapp.dashboard.live.room import room_of
+from webapp.dashboard.needs import needs
+from webapp.dashboard.selectors import study_cards, study_rows
+from webapp.dashboard.tabs import RESULTS, TABS, pages_open_to
+from webapp.participant import consumers
+from webapp.participant.rehearsal import ScriptedParticipant, ways
+from webapp.ratings.models import Rating
+from webapp.ratings.pairs import compares_pairs
+from webapp.results.state import analysed_counts
+from webapp.studies.counting import study_count_anew
+from webapp.studies.models import Participant, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bots
+
+NO_DATA = re.compile(
+    r"No ratings? yet|No judgements yet|Nobody yet|Nobody has begun yet|Nobody has finished a task yet"
+    r"|No conversation yet|nothing to report|\b0 rated|gives nobody a chatbot|Nobody can be given a chatbot"
+)
+PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5}
+"""Pairs that one person of the protocol's example judges; the attention check of pairwise is none of them."""
+
+
+def words_of(html: str) -> str:
+    page = BeautifulSoup(html, "html.parser").main
+    for one in page.select("script, svg, style"):
+        one.decompose()
+    return " ".join(page.get_text(" ").split())
+
+
+def read(client: Client, study: Study, route: str, **query: str) -> str:
+    answer = client.get(reverse(f"dashboard:{route}", args=[study.key]), query, follow=True)
+    assert answer.status_code == 200, (study.protocol, route)
+    return words_of(answer.content.decode())
+
+
+def pages_agree(study: Study, n_people: int, **query: str) -> None:
+    """Ask every page whether there are data, and the numbers of each that shows some."""
+    synthetic, name = "synthetic" in query, study.protocol
+    user = make_staff(*Right, username=f"{study.key}-{n_people}-{len(query)}")
+    client = Client()
+    client.force_login(user)
+    if not synthetic:  # of scripted people alone Pay, Quality and the list say nothing
+        row = next(one for one in study_rows() if one.study == study)
+        each = 1 if name not in ("chat", "marked_chat", "arena", "survey") else None
+        assert row.n_completed >= n_people, name
+        assert each is None or row.n_completed == n_people, name
+        assert "chat" not in row.latest or talks_to_bots(study), name
+    for tab in TABS:
+        for page in pages_open_to(user, tab, study):
+            if synthetic and page.name in ("pay", "quality"):
+                continue
+            said = NO_DATA.findall(read(client, study, page.route, **query))
+            assert not [one for one in said if one != "no rating yet"], (name, n_people, page.name)
+    cards = study_cards(study, include_synthetic=synthetic)
+    room = room_of(study, include_synthetic=synthetic, now=now_rounded())
+    counted = {
+        "cards": cards.n_ratings,
+        "live room": sum(hour.n for hour in room.pace.hours),
+        "report": analysed_counts(study, include_synthetic=synthetic).n_ratings,
+    }
+    if cards.items is not None:
+        counted["items"] = cards.items.n_ratings
+        assert cards.items.n_rated > 0, name
+    assert len(set(counted.values())) == 1, (name, counted)
+    assert (cards.n_people, cards.n_raters) == (n_people, n_people), name
+    if name in PER_TASK:
+        assert cards.n_ratings == n_people * PER_TASK[name]
+    if compares_pairs(study):
+        assert f"{cards.n_ratings} comparisons of pairs" in read(
+            client, study, "study_compare", **query
+        )
+    if judges_items(study):
+        assert "nobody chats" in read(client, study, "study_conversations", **query)
+    assert "gives nobody a chatbot" not in " ".join(one.rest for one in needs())
+
+
+def people_made_real(study: Study) -> None:
+    """Count the scripted participants as people."""
+    Participant.objects.filter(study=study).update(is_synthetic=False)
+    Conversation.objects.filter(study=study).update(is_synthetic=False)
+    study_count_anew(study_id=study.pk)
+
+
+def opens_on_its_own_results(study: Study) -> None:
+    user = make_staff(*Right, username=f"{study.key}-opens")
+    first = pages_open_to(user, RESULTS, study)[0].name
+    assert first == {"choose": "statistics"}.get(
+        study.protocol, "pairs" if compares_pairs(study) else "compare"
+    )
+    client = Client()
+    client.force_login(user)
+    if study.protocol == "choose":
+        shown = read(client, study, "study_statistics", synthetic="1")
+        assert "weight" in shown.lower()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", protocols.names())
+async def test_pages_agree_whether_there_are_data(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
+    monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
+    study = await in_database(opened)(name)
+    rehearsal: dict[str, Any] = {"rehearsal": await in_database(rehearsal_token)(study)}
+    for number in range(3):
+        doors = InsideDoors("http://testserver", study.key, rehearsal)
+        await ScriptedParticipant(doors, lines=LINES, seed=number).play()
+        await doors.close()
+        if number != 1:
+            await in_database(pages_agree)(study, number + 1, synthetic="1")
+    assert await in_database(Rating.objects.exists)()
+    await in_database(opens_on_its_own_results)(study)
+    await in_database(people_made_real)(study)
+    await in_database(pages_agree)(study, 3)
+    PAGES.submit(connections.close_all).result()
