@@ -29,7 +29,7 @@ from tests.builders import (
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.models import BotAside
 from webapp.conversations import services as conversation_services
-from webapp.conversations.models import Conversation, ReplyMark, Turn
+from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.live.people import now_rounded, people_of
 from webapp.dashboard.live.room import Room, room_of
@@ -157,6 +157,37 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     Turn.objects.filter(conversation=chats[1]).update(created_at=timezone.now())
     [bot] = room(study).bots
     assert (bot.n_replies, bot.most_s) == (21, 12.0), "the slowest but one of twenty-one"
+
+
+def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff: Client) -> None:
+    study, slow = make_study("s", bots=["eliza"]), make_study("t", bots=["parrot"])
+    chats = [make_conversation(study, n_exchanges=n, is_synthetic=True) for n in (4, 4, 3)]
+    Turn.objects.filter(speaker="bot").update(latency_ms=900)
+    for chat in (*chats, chats[0]):
+        ReplyFailure.objects.create(conversation=chat, bot_id="eliza", reason="broken")
+    make_conversation(slow, n_exchanges=4, is_synthetic=True)
+    Turn.objects.filter(conversation__study=slow, speaker="bot").update(latency_ms=51_000)
+    [bot], [late] = room(study).bots, room(slow).bots
+    assert (bot.n_asked, bot.words, bot.tone) == (0, "Fails often", "warn"), "to anybody"
+    assert bot.reason.startswith("4 of 15 replies failed")
+    assert (late.median_s, late.words, late.tone) == (None, "Slow", "warn")
+    assert late.reason.startswith("half of its replies took 51 s or longer")
+    [bot] = room(study, include_synthetic=True).bots
+    assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Fails often")
+
+    without = BeautifulSoup(staff.get(address(study)).content, "html.parser")
+    assert "Scripted participants are left out." in without.find(role="note").get_text()
+    switch = without.find("a", string="Show scripted people")
+    shown = staff.get(address(study) + switch["href"]).content
+    with_scripts = BeautifulSoup(shown, "html.parser")
+    assert "Scripted participants are counted here." in with_scripts.find(role="note").get_text()
+    assert "4 of 15" in with_scripts.find(attrs={"data-part": "bots"}).get_text()
+    assert "synthetic=1" in with_scripts.find(attrs={"data-live-room": True})["data-live-room"]
+    back = with_scripts.find("a", string="Hide scripted people")["href"]
+    assert "synthetic" not in back
+    # The switch is there before anybody scripted comes, and the banner says whom the page counts.
+    empty = staff.get(address(make_study("e")) + "?synthetic=1").content.decode()
+    assert "Scripted participants are counted here." in empty
 
 
 def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Client) -> None:

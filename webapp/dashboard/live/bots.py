@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count
@@ -31,6 +32,8 @@ LEAST_FOR_95 = 20
 """From so many replies on the time within which 95 % come is more than the slowest of a few."""
 SLOW_S = 10.0
 """Whoever waits longer may think that nothing comes."""
+FAILS_OFTEN = 0.1
+"""A bot is not well from this share of failed replies on."""
 LATE_MS = 500
 """A paced reply that ends so much later than its pace wants is one that people can notice."""
 _LISTED = 8
@@ -47,7 +50,7 @@ class LiveBot:
         n_replies, n_failed: of the window.
         n_paced, n_late: replies of the window that were paced, and those of them that came noticeably later.
         n_naming: replies of the whole study that name their model, as its filter found them.
-        words, tone, reason: its state.
+        words, tone, reason: its state, by its replies to anybody, scripted participants among them.
         aside: what set it aside.
         told: whom Confab told of that, in a sentence; empty where nobody is told.
     """
@@ -95,14 +98,45 @@ class Waiting:
     is_aside: bool
 
 
-def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[LiveBot]:
-    """Read how the study's bots answer; nothing where people meet none."""
-    if not study.bots:
-        return []
-    since = now - WINDOW
-    talks = {"conversation__study": study}
-    if not include_synthetic:
-        talks["conversation__is_synthetic"] = False  # type: ignore[assignment]
+@dataclass(frozen=True, slots=True)
+class _Replies:
+    """Replies of the window by bot: seconds until each stood there, and how many there were."""
+
+    times: dict[str, list[float]]
+    n_replies: dict[str, int]
+    n_failed: dict[str, int]
+    n_paced: Counter[str]
+    n_late: Counter[str]
+
+    def median_s(self, bot_id: str) -> float | None:
+        """Return the seconds until a reply stood there in the middle; None without any."""
+        times = self.times.get(bot_id)
+        return statistics.median(times) if times else None
+
+    def trouble(self, bot_id: str) -> tuple[str, str] | None:
+        """Return in a word and in a sentence why the bot is not well; None where it is."""
+        n_failed = self.n_failed.get(bot_id, 0)
+        n_asked = n_failed + self.n_replies.get(bot_id, 0)
+        if n_failed and n_failed >= FAILS_OFTEN * n_asked:
+            words = _("{n} of {of} replies failed in the last hour, rehearsals included")
+            return _("Fails often"), words.format(n=n_failed, of=n_asked)
+        median_s = self.median_s(bot_id)
+        if median_s is not None and median_s >= SLOW_S:
+            words = _(
+                "half of its replies took {s} s or longer in the last hour, rehearsals included"
+            )
+            return _("Slow"), words.format(s=round(median_s))
+        return None
+
+
+def _talks(study: Study, include_synthetic: bool) -> dict[str, Any]:
+    """Return the condition on rows whose conversation counts."""
+    people = {} if include_synthetic else {"conversation__is_synthetic": False}
+    return {"conversation__study": study, **people}
+
+
+def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
+    """Read the replies since a time, and those that failed."""
     replies = Turn.objects.filter(
         speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
     )
@@ -121,6 +155,17 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         n_replies = dict(by_bot.annotate(n=Count("pk")))
     failures = ReplyFailure.objects.filter(at__gte=since, **talks).order_by()
     n_failed = dict(failures.values_list("bot_id").annotate(n=Count("pk")))
+    return _Replies(times, n_replies, n_failed, n_paced, n_late)
+
+
+def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[LiveBot]:
+    """Read how the study's bots answer; nothing where people meet none."""
+    if not study.bots:
+        return []
+    talks = _talks(study, include_synthetic)
+    shown = _replies(talks, now - WINDOW)
+    # A bot is as well as it answers to anybody, scripted participants among them, whomever the page counts.
+    of_all = shown if include_synthetic else _replies(_talks(study, True), now - WINDOW)
     naming = ReplyMark.objects.filter(
         filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
     ).order_by()
@@ -138,7 +183,8 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     told = alerts_of(asides.values()) if asides else {}
     found = []
     for bot_id in study.bots:
-        own = sorted(times.get(bot_id, []))
+        own = sorted(shown.times.get(bot_id, []))
+        trouble = of_all.trouble(bot_id)
         state = bot_state(entries[bot_id], reports) if bot_id in entries else None
         if state is None:
             words, tone, reason = _("Unknown"), "bad", _("no bot of this name is here")
@@ -148,6 +194,8 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
             words, tone, reason = state.words, state.tone, state.reason
         elif bot_id in beyond:
             words, tone, reason = _("Cost is used up"), "warn", beyond[bot_id]
+        elif trouble is not None:
+            (words, reason), tone = trouble, "warn"
         else:
             words, tone, reason = _("Well"), "good", ""
         found.append(
@@ -155,12 +203,12 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
                 infos[bot_id],
                 done.get(bot_id, 0),
                 study.values.assignment.quota_of(bot_id),
-                statistics.median(own) if own else None,
+                shown.median_s(bot_id),
                 own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
-                n_replies.get(bot_id, 0),
-                n_failed.get(bot_id, 0),
-                n_paced[bot_id],
-                n_late[bot_id],
+                shown.n_replies.get(bot_id, 0),
+                shown.n_failed.get(bot_id, 0),
+                shown.n_paced[bot_id],
+                shown.n_late[bot_id],
                 n_naming.get(bot_id, 0),
                 words,
                 tone,

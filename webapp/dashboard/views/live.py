@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.conversations.selectors import synthetic_count
 from webapp.core.rights import Right, may
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.live.bots import SLOW_S
@@ -56,6 +57,8 @@ def live(request: HttpRequest, key: str) -> HttpResponse:
         study,
         "live",
         **_context(request, study),
+        n_synthetic=synthetic_count(study),
+        shows_scripts=synthetic_asked(request),
         buttons=[
             button
             for button in _buttons()
@@ -182,10 +185,10 @@ def _say(room: Room) -> str:
 
 
 def _alarm(room: Room) -> str:
-    """Return what screen readers hear at once: which bots are set aside, and which failed lately."""
+    """Return what screen readers hear at once: which bots are set aside, and which are not well."""
     said = [_("{bot} is set aside.").format(bot=bot.info.title) for bot in room.aside]
     said += [
-        _("{bot} did not answer.").format(bot=bot.info.title)
+        _("{bot}: {state}.").format(bot=bot.info.title, state=bot.words)
         for bot in room.bots
         if bot.aside is None and bot.reason and bot.tone == "warn"
     ]
