@@ -72,8 +72,10 @@ def rubric_create(
 
 
 def rubric_default() -> Rubric:
-    """Return the rubric of `CHAT_QUESTIONS`, made on first use."""
-    rubric = Rubric.objects.filter(name=OF_CHATS).order_by("version").first()
+    """Return the rubric whose rows are `CHAT_QUESTIONS`, made on first use and whenever they have changed."""
+    rows = tuple(map(_as_row, CHAT_QUESTIONS))
+    stored = Rubric.objects.filter(name=OF_CHATS).order_by("-version")
+    rubric = next((one for one in stored if questions_of(one) == rows), None)
     return rubric or rubric_create(name=OF_CHATS, dimensions=_dimensions(CHAT_QUESTIONS, (1, 7)))
 
 

@@ -9,9 +9,16 @@ from django.core.exceptions import ValidationError
 
 from tests.builders import make_conversation, make_participant, make_rating, make_study
 from webapp.ratings.services import rating_submit
+from webapp.studies import rubrics
 from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
-from webapp.studies.rubrics import CHAT_QUESTIONS, asked_after, questions_of, rubric_default
+from webapp.studies.rubrics import (
+    CHAT_QUESTIONS,
+    asked_after,
+    questions_of,
+    rubric_default,
+    rubric_freeze,
+)
 from webapp.studies.services import study_copy
 from webapp.studies.versions import study_edit
 
@@ -146,3 +153,24 @@ def test_a_question_is_written_as_people_write_it() -> None:
     assert Question.model_validate(CLEAR).to_plain() == CLEAR
     assert Question.model_validate(AGAIN).to_plain() == AGAIN
     assert Question.model_validate({**GOOD, "labels": {"1": "bad"}}).labels == {1: "bad"}
+
+
+def test_the_default_follows_the_code_and_frozen_versions_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = rubric_default()
+    study = make_study("kept-study")
+    rubric_freeze(rubric_id=before.pk)
+    first, *others = CHAT_QUESTIONS
+    changed = (first.model_copy(update={"title": "How good was it?"}), *others)
+    monkeypatch.setattr(rubrics, "CHAT_QUESTIONS", changed)
+    after = rubric_default()
+    assert (after.name, after.version) == (before.name, before.version + 1)
+    assert questions_of(after) == changed
+    assert rubric_default() == after, "made once"
+    assert make_study("other-study").rubric == after
+    study.refresh_from_db()
+    assert study.rubric == before
+    assert questions_of(before) == CHAT_QUESTIONS
+    monkeypatch.undo()
+    assert rubric_default() == before
