@@ -18,7 +18,7 @@ class QuestionSet:
     """Questions that were asked together.
 
     Attributes:
-        source: who asked them.
+        source: who asked them; shown with a note where the wording is ours.
         only_in: names of the protocols whose sheets they fit; empty: of all that ask on any scale about what they
             are about.
         about: "chat" or "reply": what is looked at when they are asked.
@@ -30,6 +30,15 @@ class QuestionSet:
     questions: tuple[Question, ...]
     only_in: tuple[str, ...] = ()
     about: Literal["chat", "reply"] = "reply"
+
+    @property
+    def credit(self) -> str:
+        """Who asked the questions, and that Confab words them."""
+        return (
+            self.source
+            if self.source == "Confab"
+            else _("after %(source)s, wording by Confab") % {"source": self.source}
+        )
 
 
 def _scales(high: int, ends: tuple[str, str], *asked: tuple[str, str, str]) -> tuple[Question, ...]:
@@ -87,7 +96,7 @@ QUESTION_SETS = (
             ("fluency", "Fluency", "How fluent is the reply, in grammar and wording?"),
             (
                 *("understandability", "Understandability"),
-                "How well can the reply be understood from what was said before?",
+                "How much does the reply bring in knowledge from outside the conversation?",
             ),
             (
                 *("emotional_awareness", "Emotional awareness"),

@@ -144,6 +144,21 @@ def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> Non
     assert len(found) == 5 + len(chosen.questions) == len(set(found))
 
 
+def test_a_set_says_that_its_wording_is_ours(staff: Client) -> None:
+    page = staff.get(address(draft(), "questions")).content.decode()
+    assert "after Ghandeharioun et al. 2019, wording by Confab" in page
+
+
+def test_understandability_is_asked_as_by_rade() -> None:
+    """Its paper glosses it as "is there external knowledge in the response"."""
+    asked = [q for one in QUESTION_SETS for q in one.questions] + list(
+        protocols.get("reference").asks
+    )
+    titles = [q.title for q in asked if q.key == "understandability"]
+    assert len(titles) == 3
+    assert all("knowledge from outside" in title for title in titles)
+
+
 def test_each_protocol_is_offered_sets_that_fit_it() -> None:
     assert [one.name for one in sets_for("chat")] == ["interactive"]
     assert [one.name for one in sets_for("survey")] == ["aspects", "coherence", "submetrics"]

@@ -35,7 +35,11 @@ class Choose(Annotate):
             ("relevance", "Relevance", "It fits what was said."),
             ("engagingness", "Engagingness", "It makes one want to answer."),
             ("fluency", "Fluency", "Its language is good."),
-            ("understandability", "Understandability", "It is easy to understand."),
+            (
+                "understandability",
+                "Understandability",
+                "It brings in knowledge from outside the conversation.",
+            ),
             ("emotional_awareness", "Emotional awareness", "It minds how the other person feels."),
             ("personality_awareness", "Personality awareness", "It fits who is speaking."),
         )

@@ -56,7 +56,7 @@ class Reference(Annotate):
             ("relevance", "Relevance", "Fits what was said"),
             ("engagingness", "Engagingness", "Makes you want to answer"),
             ("fluency", "Fluency", "Good English"),
-            ("understandability", "Understandability", "Easy to understand"),
+            ("understandability", "Understandability", "Brings in knowledge from outside"),
             ("emotional_awareness", "Emotional awareness", "Minds how the other person feels"),
             ("personality_awareness", "Personality awareness", "Fits who is speaking"),
         )
