@@ -182,5 +182,8 @@ def within_groups_of(
     if len({groups[bot] for bot in bots}) < 2:
         return None
     return within_groups(
-        [predicted[b] for b in bots], [human[b] for b in bots], [groups[b] for b in bots]
+        [predicted[b] for b in bots],
+        [human[b] for b in bots],
+        [groups[b] for b in bots],
+        interval="fisher",
     )

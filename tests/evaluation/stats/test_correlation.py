@@ -37,7 +37,7 @@ rng = np.random.default_rng(0)
 def test_agrees_with_scipy(method):
     x = rng.normal(size=30)
     y = np.round(x + rng.normal(size=30), 1)
-    found = correlate(x, y, method)
+    found = correlate(x, y, method, interval="fisher")
     assert found.r == pytest.approx(SCIPY[method](x, y).statistic)
     assert found.p == pytest.approx(SCIPY[method](x, y).pvalue)
     assert found.low < found.r < found.high
@@ -214,7 +214,7 @@ def test_within_groups_against_a_regression_with_group_dummies():
     shift = np.repeat([0.0, 5.0, -3.0], 8)
     x = rng.normal(size=24) + shift
     y = 0.3 * x + rng.normal(size=24) + 2 * shift
-    found = within_groups(x, y, groups)
+    found = within_groups(x, y, groups, interval="fisher")
     dummies = (groups[:, None] == np.unique(groups)).astype(float)
     fit = sm.OLS(y, np.column_stack([x, dummies])).fit()
     assert found.p == pytest.approx(fit.pvalues[0])
@@ -283,3 +283,40 @@ def test_within_groups_over_people_makes_the_means_anew_without_each():
     assert found.r == pytest.approx(r_of(np.ones(60, dtype=bool)))
     ends = jackknife_interval(found.r, without, 2.0, 0.95)
     assert (found.low, found.high) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("units", [None, np.arange(60) // 2])
+def test_p_is_that_of_the_interval(method, units):
+    draw = np.random.default_rng(8)
+    seen = set()
+    for slope in np.linspace(0, 0.6, 15):
+        x = draw.normal(size=60)
+        y = slope * x + draw.normal(size=60)
+        found = correlate(x, y, method, units=units)
+        assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
+        seen.add(found.p < 0.05)
+        within = within_groups(x, y, np.arange(60) % 3, units=units)
+        assert (within.p < 0.05) == (not within.low <= 0 <= within.high)
+    assert seen == {True, False}
+
+
+def test_a_column_that_one_item_carries_has_neither_interval_nor_p():
+    # As BLEU-4 of 150 replies: one says what the reference says, another a part of it.
+    x = np.zeros(150)
+    x[[3, 90]] = 0.8, 0.05
+    y = np.linspace(1, 5, 150)
+    y[3] = 3.8
+    for found in (correlate(x, y), within_groups(x, y, np.arange(150) % 2)):
+        assert found.r == pytest.approx(0.055, abs=0.02)
+        assert (found.p, found.low, found.high) == (None, None, None)
+        assert found.reason.code == "few_carry"
+        assert found.reason.values["n_units"] == 150
+        assert 1 <= found.reason.values["n_carrying"] < 1.1
+    # Two replies to one context are one item; two replies apart are two, and a rank is no larger than its place.
+    x[90] = 0.8
+    together = np.where(np.isin(np.arange(150), [3, 90]), 0, np.arange(150) + 1)
+    assert correlate(x, y, units=together).reason.code == "few_carry"
+    x[50] = 0.8
+    assert correlate(x, y).reason is None
+    assert correlate(x * np.arange(150), y, "spearman").reason is None

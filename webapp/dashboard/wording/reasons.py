@@ -114,6 +114,9 @@ FRAGMENTS: dict[str, str] = {
     "units_tell_nothing": gettext_noop(
         "no interval: too few people or contexts, or too much alike, to tell how far it can be off"
     ),
+    "few_carry": gettext_noop(
+        "no interval and no p: {n_carrying} of {n_units} people, contexts or items carry one side"
+    ),
     "many_pairs_of_units": gettext_noop(
         "no interval: {n_pairs} pairs are too many for Kendall’s tau"
     ),
@@ -210,6 +213,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "n_raters": counts.raters,
     "n_ratings": counts.ratings,
     "n_conversations": counts.conversations,
+    "n_carrying": lambda value: f"{value:.1f}",
     "percent": percent,
     "spread": lambda value: percent(value, 1),
     "r": share,
