@@ -5,8 +5,8 @@ times; once a piece has been shown, a failure is an error, since starting anew c
 participant has read. Declared in `bots.yaml` (`chatbots/configured.py`) with the options of `chatbots/endpoints/settings.py`.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
-`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. The thoughts of a
-reasoning model are taken out (`chatbots/generation/thoughts.py`): nobody is shown them, nor is the model again.
+`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Thoughts and
+a template's marks are taken out (`chatbots/generation/template_marks.py`): nobody is shown them, nor is the model again.
 
 Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
@@ -38,7 +38,6 @@ from chatbots.endpoints.settings import EndpointOptions
 from chatbots.generation.deadline import seconds_left
 from chatbots.generation.detokenise import SentencePieces
 from chatbots.generation.prompts import chat_messages, turns_joined
-from chatbots.generation.thoughts import ThoughtFilter
 from chatbots.outside import ValuesError
 from chatbots.registry import bots
 
@@ -77,7 +76,7 @@ class EndpointBot(ConfiguredBot):
 
     kind = "endpoint"
     deterministic = False
-    version = "2"
+    version = "3"
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
         super().__init__(name=name, title=title, **options)
@@ -259,7 +258,7 @@ class EndpointBot(ConfiguredBot):
     ) -> AsyncGenerator[str, None]:
         """Make one call and yield its pieces. The meter is asked before and told after; the cost goes to `spent`."""
         meter = meter_get()
-        thoughts = ThoughtFilter(is_inside=self.options.starts_thinking)
+        reply = self.options.reply_filter()
         sentences = SentencePieces()
         async with route.address.client() as client:
             # A second way needs what is left of the time when the first one hangs.
@@ -285,17 +284,17 @@ class EndpointBot(ConfiguredBot):
                             if chunk.likely and not n_bytes:
                                 self._likely_keep(context, chunk.likely)
                             n_bytes += len(chunk.text.encode("utf-8", "replace"))
-                            if said := sentences.take(thoughts.take(chunk.text)):
-                                has_said = has_said or not said.isspace()
+                            if said := sentences.take(reply.take(chunk.text)):
+                                has_said = True
                                 yield said
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
-                said = sentences.take(thoughts.end()) + sentences.end(cut=finish == "length")
+                said = sentences.take(reply.end()) + sentences.end(cut=finish == "length")
                 if said:
-                    has_said = has_said or not said.isspace()
+                    has_said = True
                     yield said
                 if not has_said:
-                    beside = " beside its thoughts" if thoughts.has_thought else ""
+                    beside = " beside its thoughts" if reply.has_thought else ""
                     raise CallFailed(f"the model sent no text{beside} (finish reason {finish!r})")
                 route.address.answered()
             except CallFailed as error:
@@ -339,7 +338,9 @@ class EndpointBot(ConfiguredBot):
     def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
         """Return the last turns as chat messages, the user's and the assistant's in turn."""
         return chat_messages(
-            turns_joined(context, window=self.options.window),
+            turns_joined(
+                context, window=self.options.window, thought_marks=self.options.thought_marks
+            ),
             system_prompt=self.options.system_prompt,
             system_in_user=system_in_user,
             opening=self.options.opening_prompt,

@@ -26,7 +26,13 @@ from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.generation.detokenise import GrowingText
 from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
-from chatbots.generation.sampling_options import SystemPrompt, Temperature, TopK, TopP
+from chatbots.generation.sampling_options import (
+    SystemPrompt,
+    Temperature,
+    ThoughtOptions,
+    TopK,
+    TopP,
+)
 from chatbots.gguf.files import (
     SMOLLM2,
     SMOLLM2_SHA256,
@@ -38,7 +44,7 @@ from chatbots.gguf.files import (
 )
 from chatbots.gguf.server import CACHE_MB, LlamaServer, PromptTooLong
 from chatbots.identity import derive_seed
-from chatbots.outside import NumberAsWritten, Values
+from chatbots.outside import NumberAsWritten
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
 
@@ -50,7 +56,7 @@ _WORKING_BYTES = 100_000_000
 """What llama.cpp takes beside weights, slots and cache: about so much for small models."""
 
 
-class GgufOptions(Values):
+class GgufOptions(ThoughtOptions):
     """What an entry of `bots.yaml` may say of such a bot."""
 
     model: str = Field(
@@ -91,7 +97,7 @@ class GgufBot(ConfiguredBot):
     options: GgufOptions
 
     kind = "gguf"
-    version = "1"
+    version = "2"
 
     _server: LlamaServer | None = None
     _marks: re.Pattern[str] | None = None
@@ -225,7 +231,12 @@ class GgufBot(ConfiguredBot):
         Raises:
             BotError: if the bot is not loaded or gives no reply.
         """
-        turns = turns_joined(context, window=self.options.window, marks=self._marks)
+        turns = turns_joined(
+            context,
+            window=self.options.window,
+            marks=self._marks,
+            thought_marks=self.options.thought_marks,
+        )
         attempt = 0
         while attempt < _TRIES:
             said = False
@@ -267,12 +278,15 @@ class GgufBot(ConfiguredBot):
                 loop.call_soon_threadsafe(pieces.put_nowait, None)
 
         thread = asyncio.ensure_future(in_daemon_thread(f"reply {self.name}", work))
-        growing, text = GrowingText(), ""
+        growing, text = GrowingText(make_filter=self.options.reply_filter), ""
         try:
             while (piece := await pieces.get()) is not None:
                 text += piece
-                if shown := growing.grow(text)[0]:
+                shown, is_over = growing.grow(text)
+                if shown:
                     yield shown
+                if is_over:
+                    return
             await thread
             if shown := growing.end(text, cut=finish == "length"):
                 yield shown

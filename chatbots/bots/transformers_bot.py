@@ -29,7 +29,7 @@ class TransformersBot(ConfiguredBot):
     options: TransformersOptions
 
     kind = "transformers"
-    version = "2"
+    version = "3"
     deterministic = True
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
@@ -55,6 +55,8 @@ class TransformersBot(ConfiguredBot):
             "max_context_tokens": self.options.max_context_tokens,
             "separator": self.options.separator,
             "stop": list(self.options.stop),
+            "starts_thinking": self.options.starts_thinking,
+            "thought_marks": dict(self.options.thought_marks),
             "dtype": self.options.dtype,
         }
 

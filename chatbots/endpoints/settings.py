@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from chatbots.generation.sampling_options import ThoughtOptions
 from chatbots.identity import canonical_json
-from chatbots.outside import Mistake, NumberAsWritten, Values, ValuesError
+from chatbots.outside import Mistake, NumberAsWritten, ValuesError
 from chatbots.outside_types import Wanted
 
 _OURS = {
@@ -32,7 +33,7 @@ _ADDRESS_WANTED = Wanted(
 _Price = Annotated[NumberAsWritten, Field(ge=0)]
 
 
-class EndpointOptions(Values):
+class EndpointOptions(ThoughtOptions):
     """What an entry of `bots.yaml` may say of an endpoint bot."""
 
     model: str = Field(min_length=1, description="the endpoint's name of the model.")
@@ -66,11 +67,6 @@ class EndpointOptions(Values):
     extra_body: dict[str, Any] = Field(
         default_factory=dict,
         description="further fields of every request, as the endpoint names them (`top_k: 20`).",
-    )
-    starts_thinking: bool = Field(
-        False,
-        description="its replies begin within a thought that has no `<think>` (the chat template has written it); "
-        "nothing is shown before `</think>`.",
     )
     window: int = Field(
         0, ge=0, description="how many of the latest turns the model sees; 0 for all."

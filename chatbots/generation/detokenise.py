@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chatbots.generation.template_marks import ReplyFilter
 
 _BROKEN = "\ufffd"
 """What tokenizers decode an incomplete UTF-8 sequence to."""
@@ -82,9 +86,16 @@ class GrowingText:
 
     Args:
         stops: the text ends before the first of these, which is not shown.
+        make_filter: makes the filter of what a participant may see; None: all of it.
     """
 
-    def __init__(self, stops: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        stops: Sequence[str] = (),
+        *,
+        make_filter: Callable[[], ReplyFilter] | None = None,
+    ) -> None:
+        self._make_filter = make_filter
         self._stops = tuple(stop for stop in stops if stop)
         self._shown = ""
         self._sentences = _Sentences()
@@ -95,8 +106,11 @@ class GrowingText:
         Returns:
             The next piece (often empty), and whether a stop has been reached, in which case the piece is
             the last.
+
+        Raises:
+            BotError: what was shown turns out to be a thought.
         """
-        text, stopped = self._clean(decoded)
+        text, stopped = self._clean(decoded, is_last=False)
         if stopped:
             return self._show(text.rstrip()), True
         words = text[: _end_of_words(text, self._stops)]
@@ -109,14 +123,21 @@ class GrowingText:
         Args:
             cut: the longest length was reached before the text came to its end.
         """
-        text, stopped = self._clean(decoded)
+        text, stopped = self._clean(decoded, is_last=True)
         text = text.rstrip()
         if cut and not stopped:
             text = text[: self._sentences.look(text) or None]
         return self._show(text)
 
-    def _clean(self, decoded: str) -> tuple[str, bool]:
+    def _clean(self, decoded: str, *, is_last: bool) -> tuple[str, bool]:
         text = decoded.replace(_BROKEN, "").lstrip() if _BROKEN in decoded else decoded.lstrip()
+        if self._make_filter is not None:
+            reply = (
+                self._make_filter()
+            )  # from the start: later tokens may change the end of the text
+            text = reply.take(text) + (reply.end() if is_last else "")
+            if reply.is_over:
+                return text, True
         found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
         return (text[: min(found)], True) if found else (text, False)
 

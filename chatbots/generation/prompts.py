@@ -18,7 +18,7 @@ Oldest turns go first when a conversation is longer than the window or the model
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chatbots.conversation import Conversation
@@ -38,7 +38,11 @@ def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def turns_joined(
-    context: Conversation, *, window: int, marks: re.Pattern[str] | None = None
+    context: Conversation,
+    *,
+    window: int,
+    marks: re.Pattern[str] | None = None,
+    thought_marks: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
     """Return (role, text) of the turns in the window (0: of all turns); the last speaker is the user."""
     turns = context.turns[-window:] if window else context.turns
@@ -49,7 +53,7 @@ def turns_joined(
         if (
             role == "assistant"
         ):  # marks first: a model's own may look like the beginning of a thought
-            text = without_thoughts(text)
+            text = without_thoughts(text, thought_marks)
         text = text.strip()
         if not text:
             continue
@@ -98,6 +102,7 @@ class Prompts:
         max_tokens: most token ids given to the model.
         separator: between turns of the plain format; None: the tokenizer's end token.
         for_encoder: the ids are an encoder's input.
+        thought_marks: further marks of thoughts, which are left out.
     """
 
     def __init__(
@@ -109,7 +114,9 @@ class Prompts:
         max_tokens: int,
         separator: str | None,
         for_encoder: bool,
+        thought_marks: Mapping[str, str] | None = None,
     ) -> None:
+        self._thought_marks = thought_marks
         self._tokenizer = tokenizer
         self._system_prompt = system_prompt.strip()
         self._window = window
@@ -122,7 +129,9 @@ class Prompts:
 
     def encode(self, context: Conversation) -> list[int]:
         """Return the token ids of a conversation: at least one, at most `max_tokens`."""
-        turns = turns_joined(context, window=self._window, marks=self._special)
+        turns = turns_joined(
+            context, window=self._window, marks=self._special, thought_marks=self._thought_marks
+        )
         while True:
             ids = self._with_template(turns) if self.has_template else self._plain(turns)
             if len(ids) <= self._max_tokens or len(turns) <= 1:

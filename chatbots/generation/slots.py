@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from chatbots.base import Piece
+from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
 from chatbots.generation.decoding import NgramBan, uniform_numbers
 from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.template_marks import ReplyFilter
 
 NO_NUMBERS = "the model computed no numbers (NaN)"
 
@@ -32,6 +33,7 @@ class Slot:
         max_tokens: int,
         no_repeat_ngram_size: int = 0,
         stops: Sequence[str] = (),
+        make_filter: Callable[[], ReplyFilter] | None = None,
         prompt: Sequence[int] = (),
     ) -> None:
         self.number = number
@@ -47,7 +49,7 @@ class Slot:
         """Finished or cancelled; its row is dropped with the next ones."""
         self._uniforms = uniform_numbers(context.reply_seed, max_tokens)
         self._ban = NgramBan(no_repeat_ngram_size) if no_repeat_ngram_size else None
-        self._text = GrowingText(stops)
+        self._text = GrowingText(stops, make_filter=make_filter)
 
     @property
     def uniform(self) -> float:
@@ -78,7 +80,10 @@ class Slot:
         """
         if ended or self.is_full:
             return self.last_piece(text, cut=not ended)
-        shown, stopped = self._text.grow(text)
+        try:
+            shown, stopped = self._text.grow(text)
+        except BotError as error:  # of this reply alone
+            return Piece(self.number, done=True, error=str(error))
         self.said += shown
         return Piece(self.number, shown, done=stopped)
 
@@ -88,6 +93,9 @@ class Slot:
         Args:
             cut: it was cut off, so a sentence that is not complete is left out.
         """
-        shown = self._text.end(text, cut=cut)
+        try:
+            shown = self._text.end(text, cut=cut)
+        except BotError as error:
+            return Piece(self.number, done=True, error=str(error))
         self.said += shown
         return Piece(self.number, shown, done=True)

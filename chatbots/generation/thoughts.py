@@ -1,83 +1,163 @@
-"""Taking the thoughts out of what a reasoning model sends: `<think>…</think>` is not said to anybody."""
+"""Removal of reasoning tokens from replies: what a model thinks is shown to nobody.
+
+A mark between quotation marks is text, as in "`<think>` opens a thought".
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import regex
 
 from chatbots.base import BotError
 
-_OPEN, _CLOSE = "<think>", "</think>"
-_TAG = re.compile(r"<(/?)think>", re.IGNORECASE)
-_CLOSING = re.compile(_CLOSE, re.IGNORECASE)
+_NAMES = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad"),
+    *("antthinking", "seed:think"),
+)
+_ATTRIBUTES = r"""(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*+\s*+"""
+_HEADER = r"(?:<\|start\|>assistant)?<\|channel\|>\s*+"
+_HEADER_END = r"(?:[^<]|<\|constrain\|>)*+<\|message\|>"
+_FINAL = rf"{_HEADER}final\b{_HEADER_END}"
+_TAGS = tuple((f"(?i:<{name}{_ATTRIBUTES}>)", rf"(?i:</{name}\s*+>)") for name in _NAMES)
+_PAIRS = (
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    ("◁think▷", "◁/think▷"),  # Kimi
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Command A
+    (r"<\|channel>thought", r"<channel\|>"),  # Gemma 4
+    ("<unused94>thought", "<unused95>"),  # MedGemma
+)
+_HARMONY = (
+    (rf"{_HEADER}(?!final\b)\w++{_HEADER_END}", rf"<\|end\|>|<\|call\|>|{_FINAL}"),
+    (r"(?<![\s\S])analysis(?=[A-Z])", "assistantfinal"),  # where special tokens were left out
+)
+"""All channels of gpt-oss but the final one."""
+_MOST_HELD = 4_096
+"""More characters than this are no mark."""
+_QUOTES = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
+
+
+@lru_cache(maxsize=64)
+def _patterns(
+    more: tuple[tuple[str, str], ...],
+) -> tuple[regex.Pattern[str], list[regex.Pattern[str]], regex.Pattern[str]]:
+    """Compile the marks.
+
+    Args:
+        more: opening and closing marks, as they are written.
+
+    Returns:
+        Any mark outside of a thought; the closing marks by the number of the group `open<number>` of the first;
+        the closing marks of a thought that the prompt has opened.
+    """
+    paired = [*((regex.escape(a), regex.escape(b)) for a, b in more), *_TAGS, *_PAIRS]
+    kinds = [*paired, *_HARMONY]
+    opening = "|".join(f"(?P<open{i}>{mark})" for i, (mark, _) in enumerate(kinds))
+    # Harmony's `<|end|>` and `assistantfinal` may stand without an opening mark.
+    lone = "|".join(mark for _, mark in paired)
+    return (
+        regex.compile(f"{opening}|(?P<close>{lone})|(?P<final>{_FINAL})"),
+        [regex.compile(mark) for _, mark in kinds],
+        regex.compile(f"{lone}|{_FINAL}|assistantfinal"),
+    )
 
 
 class ThoughtFilter:
-    """Passes on what a text that comes in pieces says outside of its thoughts.
+    """Filter of a text that comes in pieces: passes on what stands outside of thoughts.
 
-    A tag may be split over pieces, so what could be the beginning of one is held back. A thought that is
-    never closed lasts to the end.
+    What may be the beginning of a mark is held back. A thought that is never closed lasts to the end.
 
     Args:
+        marks: closing marks by opening marks, in addition to the known ones.
         is_inside: the text begins within a thought, as where a model's chat template has written the
-            opening tag already.
+            opening mark already.
     """
 
-    def __init__(self, *, is_inside: bool = False) -> None:
-        self.is_inside = is_inside
+    def __init__(self, marks: Mapping[str, str] | None = None, *, is_inside: bool = False) -> None:
+        self._any, self._closings, closing = _patterns(tuple((marks or {}).items()))
+        self._closing = closing if is_inside else None
         self.has_thought = is_inside
+        self._said = ""
         self._has_said = False
         self._held = ""
+        self._before = ""  # the last character before what is held: it may be a quotation mark
 
     def take(self, piece: str) -> str:
-        """Add a piece; what of the text can be passed on now.
+        """Add a piece; return what can be passed on now.
 
         Raises:
             BotError: at the end of a thought that had no beginning: what was passed on was a thought.
         """
-        if not self.is_inside and not self._held and "<" not in piece:
-            return self._say(piece)
-        text, said = self._held + piece, ""
-        self._held = ""
-        while tag := (_CLOSING if self.is_inside else _TAG).search(text):
-            before, text = text[: tag.start()], text[tag.end() :]
-            if not self.is_inside:
-                said += self._say(before)
-                if tag[0][1] == "/" and self._has_said:
-                    raise BotError(
-                        "it ended a thought that it had not begun, so what it said before was the thought; "
-                        "`starts_thinking: true` in bots.yaml holds everything back until </think>"
-                    )
-            self.is_inside = tag[0][1] != "/"
-            self.has_thought = True
-        n_held = _beginning_of_tag(text)
-        self._held = text[len(text) - n_held :]
-        if not self.is_inside:
-            said += self._say(text[: len(text) - n_held])
-        return said
+        return self._read(piece, is_last=False)
 
     def end(self) -> str:
-        """Return what was held back and turned out to be no tag."""
-        held, self._held = self._held, ""
-        return "" if self.is_inside else self._say(held)
+        """Return what was held back and turned out to be no mark."""
+        return self._read("", is_last=True)
 
-    def _say(self, text: str) -> str:
+    def _read(self, piece: str, *, is_last: bool) -> str:
+        text = self._before + self._held + piece
+        n_before, passed = len(self._before), len(self._said)
+        start = at = n_before  # of what is not passed on yet, and of the search
+        while True:
+            pattern = self._closing or self._any
+            found = pattern.search(text, at, partial=not is_last)
+            if found is None:
+                held = len(text)
+                break
+            held, at = found.start(), found.end()
+            closing_quote = _QUOTES.get(text[held - 1]) if held else None
+            if found.partial or (closing_quote and at == len(text) and not is_last):
+                break
+            # Within a thought only code quotes a mark: a thought may end with what somebody says.
+            if text[at : at + 1] == closing_quote and (not self._closing or closing_quote == "`"):
+                continue
+            if self._closing is not None:
+                self._closing = None
+            else:
+                self._say(text[start:held])
+                kind = found.lastgroup or ""
+                if kind.startswith("open"):
+                    self._closing = self._closings[int(kind.removeprefix("open"))]
+                elif kind == "close" and self._is_lone(found[0]):
+                    start = held
+                    continue
+            self.has_thought = True
+            start = at
+        if len(text) - held > _MOST_HELD:
+            held = len(text)
+        if self._closing is None:
+            self._say(text[start:held])
+        self._before, self._held = text[max(0, held - 1) : held], text[held:]
+        return self._said[passed:]
+
+    def _say(self, text: str) -> None:
         if not self._has_said:
             if self.has_thought:  # the empty lines between a thought and the answer
                 text = text.lstrip()
             self._has_said = bool(text.strip())
-        return text
+        self._said += text
+
+    def _is_lone(self, mark: str) -> bool:
+        """Check a closing mark that nothing has opened: within code it is text."""
+        if not self._has_said:
+            return False
+        line = self._said.rpartition("\n")[2]
+        if self._said.count("```") % 2 or line.count("`") % 2:
+            return True
+        raise BotError(
+            f"it ended a thought ({mark}) that it had not begun, so what it said before was the thought; "
+            "`starts_thinking: true` in bots.yaml holds everything back until the thought ends"
+        )
 
 
-def _beginning_of_tag(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of a tag."""
-    at = text.rfind("<", -len(_CLOSE))
-    end = text[at:].lower()
-    return len(end) if at >= 0 and (_OPEN.startswith(end) or _CLOSE.startswith(end)) else 0
-
-
-def without_thoughts(text: str) -> str:
+def without_thoughts(text: str, marks: Mapping[str, str] | None = None) -> str:
     """Remove the thoughts from a whole text, for replies from elsewhere that go into a prompt."""
-    if not _TAG.search(text):
-        return text
-    text = re.sub(rf"{_OPEN}.*?({_CLOSE}|\Z)", "", text, flags=re.IGNORECASE | re.DOTALL)
-    return _CLOSING.split(text)[-1].strip()
+    try:
+        thoughts = ThoughtFilter(marks)
+        said = thoughts.take(text) + thoughts.end()
+    except BotError:
+        thoughts = ThoughtFilter(marks, is_inside=True)
+        said = thoughts.take(text) + thoughts.end()
+    return said.strip() if thoughts.has_thought else text

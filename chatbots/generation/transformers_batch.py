@@ -67,6 +67,7 @@ class LoadedModel:
             max_tokens=_context_limit(bot, language_model.model.config),
             separator=bot.options.separator,
             for_encoder=language_model.has_encoder,
+            thought_marks=bot.options.thought_marks,
         )
         self.ahead = ReadAhead(language_model, self.prompts, self.owner)
         self.stops = bot.options.stop
@@ -202,6 +203,7 @@ class SlotGeneration:
                     max_tokens=bot.options.max_new_tokens,
                     no_repeat_ngram_size=bot.options.no_repeat_ngram_size,
                     stops=self._ready.stops,
+                    make_filter=bot.options.reply_filter,
                     prompt=self._ready.prompts.encode(context),
                 )
             )

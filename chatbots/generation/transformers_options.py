@@ -6,11 +6,17 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from chatbots.generation.sampling_options import SystemPrompt, Temperature, TopK, TopP
-from chatbots.outside import Many, NumberAsWritten, Values
+from chatbots.generation.sampling_options import (
+    SystemPrompt,
+    Temperature,
+    ThoughtOptions,
+    TopK,
+    TopP,
+)
+from chatbots.outside import Many, NumberAsWritten
 
 
-class TransformersOptions(Values):
+class TransformersOptions(ThoughtOptions):
     """What an entry of `bots.yaml` may say of such a bot."""
 
     model: str = Field(

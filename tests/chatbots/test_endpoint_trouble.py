@@ -409,6 +409,50 @@ async def test_the_endpoints_own_words_survive(
     assert len(server.requests) == n_tries
 
 
+# Thoughts and marks that reach no participant.
+
+
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sse_im_start_leak",
+        "sse_reasoning_tag",
+        "sse_special_tokens",
+        "sse_think_attr",
+        "sse_thinking_tag",
+        "sse_thought_gemma",
+    ],
+)
+async def test_thoughts_and_template_marks_come_off(name: str, size: int) -> None:
+    body = (CASES / f"{name}.txt").read_bytes()
+    assert await reply_to_hi(sends(body, size=size)) == "Hello there."
+
+
+async def test_a_reply_may_speak_of_thoughts() -> None:
+    expected = "In HTML you may write `</think>` after a thought."
+    body = (CASES / "sse_think_about.txt").read_bytes()
+    assert await reply_to_hi(sends(body)) == expected
+    assert await reply_to_hi(says(*expected)) == expected
+
+
+async def test_blanks_are_held_back_so_that_the_call_can_be_repeated(waits: list[float]) -> None:
+    blank = sends((CASES / "sse_only_ws.txt").read_bytes())
+    with pytest.raises(BotError, match="sent no text"):
+        await reply_to_hi(blank)
+    async with serving(blank, says("\n", " Hello")) as server:
+        assert await pieces(server.bot(retries=1), "hi") == ["Hello"]
+
+
+async def test_further_marks_are_named_in_the_settings() -> None:
+    marks = {"<plan>": "</plan>"}
+    async with serving(says("<pl", "an>Greet.</pla", "n>Hello")) as server:
+        bot = server.bot(thought_marks=marks)
+        assert await pieces(bot, "hi", "<plan>Greet.</plan>Hello", "hi") == ["Hello"]
+        assert bot.identity.key != server.bot().identity.key
+    assert server.requests[0]["messages"][1] == {"role": "assistant", "content": "Hello"}
+
+
 # Templates that want the roles in turn.
 
 
