@@ -406,7 +406,7 @@ def _of_items(items: Table, ratings: Table | None, name: str) -> Study:
 
 def _rated_apart(
     told: Mapping[_Key, tuple[Turn, ...]],
-    ratings: pd.DataFrame | None,
+    ratings: Table | None,
     target: str,
     name: str,
     skipped: tuple[Skipped, ...],

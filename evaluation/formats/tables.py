@@ -76,8 +76,8 @@ class Table:
             return None
         found = _number(cell)
         if found is None:
-            comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
-            such = cell.strip().replace(",", ".") if comma else "3.5"
+            is_comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
+            such = str(cell).strip().replace(",", ".") if is_comma else "3.5"
             raise ValueError(
                 f"{self.where(row, column)} is {cell!r}; a number such as {such} is needed"
             )

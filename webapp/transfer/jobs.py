@@ -117,10 +117,10 @@ def import_conversations(
                 for skipped in beyond:
                     report.skip(skipped)
         if good and study is not None:
-            stored = records_store(study=study, records=good, language=language)
-            report.conversations += stored.conversations
-            report.ratings += stored.ratings
-            for skipped in stored.skipped:
+            added = records_store(study=study, records=good, language=language)
+            report.conversations += added.conversations
+            report.ratings += added.ratings
+            for skipped in added.skipped:
                 report.skip(skipped)
         if progress is not None:
             progress("storing", report.n_read)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from django.db import transaction
@@ -133,10 +134,10 @@ def records_store(*, study: Study, records: Sequence[Record], language: str = ""
         if language:
             there = Conversation.objects.filter(pk__in=list(ids.values()), language="")
             there.update(language=language)
-        n_ratings = _ratings(study, kept, ids)
+        n_ratings, refused = _ratings(study, kept, ids)
         if n_ratings:
             rubric_freeze(rubric_id=study.rubric_id)
-    return Stored(n_new, n_ratings, skipped)
+    return Stored(n_new, n_ratings, [*skipped, *refused])
 
 
 def _conversations(
@@ -240,34 +241,55 @@ def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
     Turn.objects.bulk_update(turns, ["created_at"], batch_size=200)
 
 
-def _ratings(study: Study, kept: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]) -> int:
+def _ratings(
+    study: Study, kept: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]
+) -> tuple[int, list[Skipped]]:
+    """Store new ratings; a rater's that is stored with other answers stays, and the file's is reported."""
     people = _participants(study, [record for _key, record in kept])
     now = timezone.now()
     rows: list[Rating] = []
+    skipped: list[Skipped] = []
+    touched = Rating.objects.filter(conversation_id__in=set(ids.values()))
+    stored: dict[uuid.UUID, dict[str, Any]] = defaultdict(dict)
+    for conversation_id, name, answers in touched.values_list(
+        "conversation_id", "external_id", "answers"
+    ):
+        stored[conversation_id][name] = answers
+    n_before = touched.count()
     for key, record in kept:
-        conversation_id = ids[key]
-        seen: Counter[str] = Counter()
+        there = stored[ids[key]]
+        used: set[str] = set()
         for rating in record.ratings:
-            seen[rating.rater] += 1
-            again = seen[rating.rater] > 1
+            answers = dict(rating.answers)
+            # Without a name, one with the same answers is the same; another is somebody else's.
+            name = next(
+                name
+                for name in (rating_external_id(rating, n) for n in count(1))
+                if name not in used and (rating.rater or there.get(name, answers) == answers)
+            )
+            used.add(name)
+            if name in there:
+                if there[name] != answers:
+                    reason = f"rater {rating.rater!r} has rated {record_name(record)} with other answers already"
+                    skipped.append(Skipped(record.line, reason))
+                continue
+            there[name] = answers
             rows.append(
                 Rating(
-                    conversation_id=conversation_id,
+                    conversation_id=ids[key],
                     # Live chats allow one rating per participant; a rater's further ones in a file are
                     # kept by name.
-                    participant_id=None if again else people.get(rating.rater),
+                    participant_id=people.get(rating.rater) if name == rating.rater else None,
                     rater=rating.rater,
-                    external_id=rating_external_id(rating, seen[rating.rater]),
+                    external_id=name,
                     rubric_id=study.rubric_id,
-                    answers=dict(rating.answers),
+                    answers=answers,
                     comment=rating.comment,
                     submitted_at=rating.submitted_at or now,
                 )
             )
-    touched = Rating.objects.filter(conversation_id__in=set(ids.values()))
-    n_before = touched.count()
     Rating.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
-    return touched.count() - n_before
+    return touched.count() - n_before, skipped
 
 
 def rating_external_id(rating: RecordRating, occurrence: int) -> str:

@@ -88,6 +88,22 @@ def test_twice_is_once(tmp_path: Path) -> None:
     assert before[:3] == (2, 4, 6)
 
 
+def test_ratings_of_one_conversation_in_several_lines_are_kept_or_told(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        record(1, {"quality": 5}, {"quality": 5}, {"rater": "a", "quality": 4}),
+        record(1, {"quality": 6}, {"quality": 5}, {"rater": "a", "quality": 4}),
+        record(1, {"rater": "a", "quality": 3}),
+    )
+    for n in (4, 0):
+        result = run(path, "--study", "k")
+        told = "rater 'a' has rated dialogue_id 'd1' of bot 'alpha' with other answers already"
+        assert result["ratings"] == n
+        assert result["skipped"] == [{"line": 3, "reason": told}]
+    given = Rating.objects.values_list("rater", "answers__quality")
+    assert sorted(given) == [("", 5), ("", 5), ("", 6), ("a", 4)]
+
+
 def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
     other = record(1) | {"turns": [{"speaker": "bot", "text": "something else"}]}
     path = write(tmp_path / "x.jsonl", record(1, {"quality": 2}), other, record(2))
