@@ -150,9 +150,9 @@ def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
     """Say which metrics go most closely with the headline, the first column."""
     found = matrix.strongest(0)
     if not found:
-        return _("No metric is related to {name} beyond chance.").format(
-            name=headline.title.lower()
-        )
+        return _(
+            "No correlation of a metric with {name} is beyond chance, which does not show that there is none."
+        ).format(name=headline.title.lower())
     named = [
         f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
     ]

@@ -118,7 +118,9 @@ def _shown(found: FactorialModel, what: str) -> str:
     ]
     others = [_term(table.term(name)) for name in found.not_shown]
     if not told:
-        return _("No effect on the {what} is significant.").format(what=what)
+        return _(
+            "No effect on the {what} is significant, which does not show that there is none."
+        ).format(what=what)
     if not others:
         return _("The {what} depends on {terms}.").format(what=what, terms=listed(told))
     return _("The {what} depends on {terms}; not shown: {others}.").format(
@@ -225,7 +227,7 @@ def _marginals(table: Anova, level: float) -> NamedTable:
 
 def _mixed_sentence(model: MixedModel, headline: Dimension) -> str:
     return _(
-        "With raters as a random effect the bots differ in {name} by F({df1}, {df2}) = {f}, {p}; {share} of the "
+        "With raters as a random effect the test of differences between bots in {name} has F({df1}, {df2}) = {f}, {p}; {share} of the "
         "variance around the bots’ means lies between raters."
     ).format(
         name=headline.title.lower(),
@@ -274,7 +276,11 @@ def _mixed_table(
             low=share(model.share_low),
             high=share(model.share_high),
         ),
-        note=_("No variance between raters was found.") if model.raters_are_alike else "",
+        note=_(
+            "The variance between raters is estimated as 0, which does not show that raters are alike."
+        )
+        if model.raters_are_alike
+        else "",
     )
 
 

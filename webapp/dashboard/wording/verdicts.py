@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from evaluation.analysis.comparisons import TOO_MANY, Comparisons, Units, verdict
+from evaluation.analysis.comparisons import Comparisons, Units, verdict
 from evaluation.printing import figure, share, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
@@ -36,7 +36,7 @@ def pair_verdict(
         why = said(found.reason) or _("no test")
         return _("{a} and {b} cannot be compared: {why}.").format(a=a, b=b, why=why)
     if code == "not_told_apart":
-        return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared)}"
+        return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared, (a, b), digits)}"
     gap, low, high = found.difference, found.low, found.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
@@ -73,8 +73,8 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
     return words.format(a=a, b=b, low=low, raters=by_units(compared.units, high))
 
 
-def _need(found: Comparison, compared: Comparisons) -> str:
-    """Say how many ratings would do, for the difference observed."""
+def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
+    """Say how many ratings would do, for the difference observed; where that is out of reach, what is left open."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more = compared.more.get((found.a, found.b))
     if need == "more" and n_more is not None:
@@ -84,12 +84,20 @@ def _need(found: Comparison, compared: Comparisons) -> str:
     if need == "raters" and plan is not None and plan.needed is not None:
         return _("About {n} each would do.").format(n=two_digits(plan.needed))
     if need == "too_many":
-        return _("It would take more than {n} each, so take them as alike.").format(
-            n=f"{TOO_MANY:,}"
-        )
+        return _open(found, titles, digits)
     if need == "at_border":
         return _("The difference is at the border, a few more ratings may decide.")
     return _("How many would do is unknown.")
+
+
+def _open(found: Comparison, titles: tuple[str, str], digits: int) -> str:
+    """Say between which ends the difference may lie: no difference shown is not a difference of none."""
+    if found.low is None or found.high is None:
+        return _("Which of them is better is not known.")
+    a, b = titles
+    return _(
+        "Which of them is better is not known: the difference, {a} less {b}, may be from {low} to {high}."
+    ).format(a=a, b=b, low=figure(found.low, digits), high=figure(found.high, digits))
 
 
 def one_look() -> str:

@@ -85,7 +85,9 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
             ),
         ),
     )
-    assert told(flat).lead[0] == "No effect on the sum of the 2 ratings is significant."
+    assert told(flat).lead[0] == (
+        "No effect on the sum of the 2 ratings is significant, which does not show that there is none."
+    )
 
 
 def test_without_factors_it_is_said_how_to_tell_them() -> None:
@@ -115,7 +117,9 @@ def test_the_mixed_model_says_who_rated_and_that_raters_are_alike() -> None:
         bot.bot.upper() for bot in sorted(found.mixed.bots, key=lambda bot: -bot.mean)
     ]
     alike = replace(found, mixed=replace(found.mixed, rater_share=0.0))
-    assert table(told(alike), "mixed").note == "No variance between raters was found."
+    assert table(told(alike), "mixed").note == (
+        "The variance between raters is estimated as 0, which does not show that raters are alike."
+    )
     unnamed = replace(found, n_raters=0, n_unnamed=96)
     shown = table(told(unnamed), "mixed")
     assert "by nobody named in 96 conversations, each of which counts as a rater" in shown.method

@@ -52,14 +52,14 @@ def compared(
         (
             pair("a", "b", 0.1, ordered=False),
             plan(20_000, 40, 38),
-            "Ann and Bob cannot be told apart with 38 and 40 raters. It would take more than 5,000 each, so "
-            "take them as alike.",
+            "Ann and Bob cannot be told apart with 38 and 40 raters. Which of them is better is not known: the "
+            "difference, Ann less Bob, may be from −0.20 to 0.40.",
         ),
         (
             pair("a", "b", 0.0, ordered=False),
             plan(None),
-            "Ann and Bob cannot be told apart with 40 raters each. It would take more than 5,000 each, so "
-            "take them as alike.",
+            "Ann and Bob cannot be told apart with 40 raters each. Which of them is better is not known: the "
+            "difference, Ann less Bob, may be from −0.30 to 0.30.",
         ),
         (
             pair("a", "b", 0.4, ordered=False),
