@@ -154,7 +154,7 @@ def _may_be_table(file: Path) -> bool:
         return False
     if file.suffix.lower() == ".parquet":
         return True
-    if ".jsonl" not in file.name.lower():
+    if ".json" not in file.name.lower():
         header = set(header_of(file))
         return any(header.issuperset(columns) for columns in _TABLES)
     first = next(iter(text_lines(file)), None)

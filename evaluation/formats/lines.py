@@ -171,7 +171,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
 
 
 def _goes_over_lines(head: str) -> bool:
-    """Return whether a file's JSON is an array or goes over several lines, and not one value a line."""
+    """Return whether a file's JSON is not one value a line."""
     first, _, rest = head.lstrip().partition("\n")
     if first[:1] not in ("[", "{"):
         return False

@@ -25,7 +25,7 @@ from evaluation.formats.spreadsheet import unescaped
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz")
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz", ".json")
 _MISSING = re.compile(r"\s*(nan|na|n/a|null|none|<na>)?\s*", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
@@ -105,7 +105,7 @@ class Table:
         return int(found)
 
     def holds_numbers(self, column: str) -> bool:
-        """Return whether a column is one of numbers, where a cell that is none is a mistake: most of its cells are."""
+        """Return whether most cells are numbers, so that another is a mistake."""
         cells = [row.get(column) for row in self.rows]
         given = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in given)
@@ -116,7 +116,7 @@ class Table:
 
 
 def is_missing(cell: Any) -> bool:
-    """Return whether a cell holds no value: None, NaN, blank, or a word that stands for a missing value."""
+    """Return whether a cell is None, NaN, blank or a word for these."""
     if cell is None:
         return True
     if isinstance(cell, str):
@@ -130,7 +130,10 @@ def is_missing(cell: Any) -> bool:
 
 
 def name_of(cell: Any) -> str:
-    """Return a name as it is written; a whole number that pandas made a float of without its .0."""
+    """Return a name as it is written.
+
+    A whole number that pandas made a float of loses its .0.
+    """
     if isinstance(cell, str):
         return cell
     if is_missing(cell):
@@ -170,7 +173,7 @@ def table_read(path: Path) -> Table:
         import pandas as pd
 
         return table_of(pd.read_parquet(path), path.name)
-    if ".jsonl" in path.name.lower():
+    if ".json" in path.name.lower():
         return _of_json(path)
     return _of_csv(path)
 

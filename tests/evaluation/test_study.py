@@ -211,6 +211,7 @@ def test_names_of_bots_and_texts_stay_as_they_are_written(tmp_path: Path) -> Non
     frame.to_csv(tmp_path / "m16.csv", index=False, encoding="utf-16", sep="\t")
     frame.to_parquet(tmp_path / "m.parquet")
     frame.to_json(tmp_path / "m.jsonl", orient="records", lines=True)
+    frame.to_json(tmp_path / "m.json", orient="records", indent=2)
     for path in sorted(tmp_path.iterdir()):
         study = confab.read(path)
         assert study.bots == tuple(sorted(names)), path.name
