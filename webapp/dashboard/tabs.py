@@ -80,8 +80,6 @@ TABS = (
     ),
 )
 COLLECT, RESULTS = TABS[1], TABS[3]
-_OF_PARTICIPANTS = ("live", "pay", "places", "links")
-"""Pages about participants who come here; an imported study has none."""
 _OF_FITS = ("hybrid", "fits")
 """Pages that need ratings of whole conversations."""
 _OF_CHOICES = ("statistics", "agreement")
@@ -100,8 +98,8 @@ class Link:
 def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
     """Return the tab's pages that this user may open and the study can fill, its own results first."""
     pages = [page for page in tab.pages if may(user, *page.rights)]
-    if study.is_imported:
-        pages = [page for page in pages if page.name not in _OF_PARTICIPANTS]
+    if tab is COLLECT and study.is_imported:  # nobody comes there
+        return []
     if tab is RESULTS and chooses_things(study):
         by_name = {page.name: page for page in pages}
         return [by_name[name] for name in _OF_CHOICES if name in by_name]

@@ -168,12 +168,12 @@ def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff:
     make_conversation(slow, n_exchanges=4, is_synthetic=True)
     Turn.objects.filter(conversation__study=slow, speaker="bot").update(latency_ms=51_000)
     [bot], [late] = room(study).bots, room(slow).bots
-    assert (bot.n_asked, bot.words, bot.tone) == (0, "Fails often", "warn"), "to anybody"
+    assert (bot.n_asked, bot.words, bot.tone) == (0, "Failing", "warn"), "to anybody"
     assert bot.reason.startswith("4 of 15 replies failed")
     assert (late.median_s, late.words, late.tone) == (None, "Slow", "warn")
     assert late.reason.startswith("half of its replies took 51 s or longer")
     [bot] = room(study, include_synthetic=True).bots
-    assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Fails often")
+    assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Failing")
 
     without = BeautifulSoup(staff.get(address(study)).content, "html.parser")
     assert "Scripted participants are left out." in without.find(role="note").get_text()

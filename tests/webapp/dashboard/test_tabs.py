@@ -127,12 +127,10 @@ def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> N
     study.refresh_from_db()
     records_store(study=study, records=conversations_sample())
     make_participant(study, platform="import")
-    page = BeautifulSoup(staff.get(_address(study, "study_quality")).content, "html.parser")
-    shown = {link.get_text(strip=True) for link in page.select("nav a")}
-    assert {"Quality", "Reports"} <= shown
-    assert not shown & {"Live room", "Pay", "Places", "One-time links"}
-    leads_to = staff.get(_address(study, "study_collect"))["Location"]
-    assert leads_to == _address(study, "study_quality")
+    page = BeautifulSoup(staff.get(_address(study, "study_conversations")).content, "html.parser")
+    shown = {link.get_text(strip=True) for link in page.select("nav.tabs a")}
+    assert shown == {"Overview", "Read", "Results", "Share"}
+    assert staff.get(_address(study, "study_collect"))["Location"] == _address(study, "study")
     pay = staff.get(_address(study, "study_pay")).content.decode()
     assert "Nobody is paid here" in pay
     assert "Not finished" not in pay

@@ -119,7 +119,7 @@ class _Replies:
         n_asked = n_failed + self.n_replies.get(bot_id, 0)
         if n_failed and n_failed >= FAILS_OFTEN * n_asked:
             words = _("{n} of {of} replies failed in the last hour, rehearsals included")
-            return _("Fails often"), words.format(n=n_failed, of=n_asked)
+            return _("Failing"), words.format(n=n_failed, of=n_asked)
         median_s = self.median_s(bot_id)
         if median_s is not None and median_s >= SLOW_S:
             words = _(

@@ -18,9 +18,10 @@ from webapp.studies.selectors import judges_items
 @require_safe
 @staff_only
 def collect(request: HttpRequest, key: str) -> HttpResponse:
-    """Open the first page of the tab that this user may see."""
+    """Open the first page of the tab that this user may see, or the overview of an imported study."""
     study = study_of(key)
-    return redirect(f"dashboard:{pages_open_to(request.user, COLLECT, study)[0].route}", study.key)
+    pages = pages_open_to(request.user, COLLECT, study)
+    return redirect(f"dashboard:{pages[0].route if pages else 'study'}", study.key)
 
 
 @require_safe
