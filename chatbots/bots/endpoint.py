@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -33,6 +32,7 @@ from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, wait
 from chatbots.endpoints.chat_completions import CallFailed, call
+from chatbots.endpoints.keys import KeyFilter, without_keys
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
 from chatbots.endpoints.settings import EndpointOptions
 from chatbots.generation.deadline import seconds_left
@@ -259,8 +259,9 @@ class EndpointBot(ConfiguredBot):
         """Make one call and yield its pieces. The meter is asked before and told after; the cost goes to `spent`."""
         meter = meter_get()
         reply = self.options.reply_filter()
+        keys = KeyFilter(route.key for route in self._routes)
         sentences = SentencePieces()
-        async with route.address.client() as client:
+        async with route.address.client(route.model) as client:
             # A second way needs what is left of the time when the first one hangs.
             patience = math.inf if is_last else seconds_left() / 2
             receipt = await meter.reserve(self, context, self._bound(messages))
@@ -284,28 +285,30 @@ class EndpointBot(ConfiguredBot):
                             if chunk.likely and not n_bytes:
                                 self._likely_keep(context, chunk.likely)
                             n_bytes += len(chunk.text.encode("utf-8", "replace"))
-                            if said := sentences.take(reply.take(chunk.text)):
+                            if said := sentences.take(keys.take(reply.take(chunk.text))):
                                 has_said = True
                                 yield said
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
-                said = sentences.take(reply.end()) + sentences.end(cut=finish == "length")
+                said = sentences.take(keys.take(reply.end()) + keys.end())
+                said += sentences.end(cut=finish == "length")
                 if said:
                     has_said = True
                     yield said
                 if not has_said:
                     beside = " beside its thoughts" if reply.has_thought else ""
                     raise CallFailed(f"the model sent no text{beside} (finish reason {finish!r})")
-                route.address.answered()
+                route.address.answered(route.model)
             except CallFailed as error:
                 if error.is_free:
                     cost = self._priced(0, 0)
                 if error.retry_after_s is not None:
                     route.address.pause(error.retry_after_s)
                 if error.is_down:
-                    route.address.failed(self._clean(str(error)))
+                    model = None if error.is_of_address else route.model
+                    route.address.failed(self._clean(str(error)), model)
                 elif error.retry_after_s is None:
-                    route.address.answered()
+                    route.address.answered(route.model)
                 raise
             finally:
                 cost = cost or self._estimate(messages, n_bytes)
@@ -380,10 +383,7 @@ class EndpointBot(ConfiguredBot):
                 del self._likely[next(iter(self._likely))]
 
     def _clean(self, text: str) -> str:
-        """Take the keys out of a message: endpoints like to quote them back."""
-        for route in self._routes:
-            text = text.replace(route.key, "[key]") if route.key else text
-        return re.sub(r"\b(?:sk-|Bearer )[\w*.-]{8,}", "[key]", text)
+        return without_keys(text, (route.key for route in self._routes))
 
 
 def _about(n_bytes: int) -> int:

@@ -1,7 +1,8 @@
 """What all endpoint bots of a process share at one address: connections, places, pauses, and a circuit breaker.
 
 Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
-together to the most requests at once, and together leave it alone for a while when it is down.
+together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors
+count for the model that was asked; refused connections, failed look-ups, TLS and HTTP 429 for the address.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import weakref
 from asyncio import sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     import httpx2
 
 FAILURES_BEFORE_REST = 5
-"""An address that fails so often in a row is left alone."""
+"""An address, or a model at one, that fails so often in a row is left alone."""
 REST_S = 15.0
 """For so long; then one request tries it."""
 LONGEST_PAUSE_S = 120.0
@@ -43,6 +45,15 @@ class Customer(Protocol):
     concurrency: int
 
 
+@dataclass(slots=True)
+class _Breaker:
+    """Failures in a row, and until when nobody asks again."""
+
+    n_failed: int = 0
+    reason: str = ""
+    rests_until: float = 0.0
+
+
 class Address:
     """One address, as this process knows it.
 
@@ -54,21 +65,19 @@ class Address:
         self.customers: weakref.WeakSet[Customer] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._not_before = 0.0
-        self._n_failed = 0
-        self._reason = ""
-        self._rests_until = 0.0
+        self._breakers: dict[str | None, _Breaker] = {}  # None: of the address, whichever model
         self._of_loops: dict[
             asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]
         ] = {}
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """Wait for a place for one request and give the client; the place is free again when the block ends.
+    async def client(self, model: str) -> AsyncIterator[httpx2.AsyncClient]:
+        """Wait for a place for one request of a model and give the client; the place is free again when the block ends.
 
         A pause that the address asked for is waited out.
 
         Raises:
-            AddressRests: the address failed too often and is left alone for a while.
+            AddressRests: the address, or this model there, failed too often and is left alone for a while.
         """
         client, limiter = self._of_loop()
         # Where the bots name different numbers, the smallest holds.
@@ -76,24 +85,31 @@ class Address:
         place = object()
         await limiter.acquire_on_behalf_of(place)
         try:
-            self._look()
+            self._look(model)
             await wait(self._not_before - monotonic(), f"{self.url} asks for patience")
             yield client
         finally:
             limiter.release_on_behalf_of(place)
 
-    def answered(self) -> None:
-        """Record that the address answered, whatever it said: it can be reached."""
+    def answered(self, model: str) -> None:
+        """Record that the model answered, whatever it said: it and the address can be reached."""
         with self._lock:
-            self._n_failed = 0
+            self._breakers.pop(None, None)
+            self._breakers.pop(model, None)
 
-    def failed(self, reason: str) -> None:
-        """Record that the address could not be reached or failed; after several failures it rests for a while."""
+    def failed(self, reason: str, model: str | None) -> None:
+        """Record a failure of one model, or, with None, of the address; after several, it rests for a while.
+
+        A broken model must take no turns from the other models of its address.
+        """
         with self._lock:
-            self._n_failed += 1
-            self._reason = reason
-            if self._n_failed >= FAILURES_BEFORE_REST:
-                self._rests_until = monotonic() + REST_S
+            if model is not None:  # the address itself can be reached
+                self._breakers.pop(None, None)
+            breaker = self._breakers.setdefault(model, _Breaker())
+            breaker.n_failed += 1
+            breaker.reason = reason
+            if breaker.n_failed >= FAILURES_BEFORE_REST:
+                breaker.rests_until = monotonic() + REST_S
 
     def pause(self, seconds: float) -> None:
         """Send nothing for so many seconds, because the address asked for it."""
@@ -101,18 +117,23 @@ class Address:
         with self._lock:
             self._not_before = max(self._not_before, until)
 
-    def _look(self) -> None:
+    def _look(self, model: str) -> None:
         with self._lock:
-            if self._n_failed < FAILURES_BEFORE_REST:
-                return
             now = monotonic()
-            if now >= self._rests_until:
-                self._rests_until = now + REST_S  # this one tries it; nobody else does meanwhile
-                return
-            raise AddressRests(
-                f"{self.url} failed {self._n_failed} times in a row ({self._reason}) and is left alone; "
-                f"it is tried again in {max(1, round(self._rests_until - now))} s"
-            )
+            for key in (model, None):
+                breaker = self._breakers.get(key)
+                if breaker is None or breaker.n_failed < FAILURES_BEFORE_REST:
+                    continue
+                if now >= breaker.rests_until:
+                    breaker.rests_until = (
+                        now + REST_S
+                    )  # this one tries it; nobody else does meanwhile
+                    continue
+                what = self.url if key is None else f"the model {model} at {self.url}"
+                raise AddressRests(
+                    f"{what} failed {breaker.n_failed} times in a row ({breaker.reason}) and is left alone; "
+                    f"it is tried again in {max(1, round(breaker.rests_until - now))} s"
+                )
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
         """Return the client and the places of the running event loop; connections cannot move between loops."""

@@ -56,7 +56,8 @@ class CallFailed(BotError):
         text: what went wrong, in a sentence.
         passes: the same call may succeed a moment later.
         is_free: the endpoint refused the call or never heard of it, so it cost nothing.
-        is_down: the address could not be reached or has trouble, whatever is asked of it.
+        is_down: the address or the model has trouble, whatever is asked of it.
+        is_of_address: the trouble is the address's, whichever model is asked.
         is_about_system: the model's template takes no system message there.
         retry_after_s: how long it asks to be left alone.
     """
@@ -68,6 +69,7 @@ class CallFailed(BotError):
         passes: bool = True,
         is_free: bool = False,
         is_down: bool = False,
+        is_of_address: bool = False,
         is_about_system: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class CallFailed(BotError):
         self.passes = passes
         self.is_free = is_free
         self.is_down = is_down
+        self.is_of_address = is_of_address
         self.is_about_system = is_about_system
         self.retry_after_s = retry_after_s
 
@@ -148,9 +151,13 @@ async def call(
                     async for _ in stream:
                         pass
     except httpx2.ConnectTimeout as error:
-        raise CallFailed("no connection within the time-out", is_free=True, is_down=True) from error
+        raise CallFailed(
+            "no connection within the time-out", is_free=True, is_down=True, is_of_address=True
+        ) from error
     except httpx2.ConnectError as error:
-        raise CallFailed(f"no connection ({error})", is_free=True, is_down=True) from error
+        raise CallFailed(
+            f"no connection ({error})", is_free=True, is_down=True, is_of_address=True
+        ) from error
     except httpx2.SSEError as error:
         raise CallFailed(f"it sent no stream of events: {error}") from error
     except httpx2.TransportError as error:
@@ -222,7 +229,8 @@ async def _refused(response: httpx2.Response) -> CallFailed:
         f"HTTP {status}, {said}: {message}",
         passes=status >= 500 or status in _AGAIN,
         is_free=True,
-        is_down=status >= 500,
+        is_down=status >= 500 or status == 429,
+        is_of_address=status == 429,
         is_about_system=bool(_NO_SYSTEM.search(message)),
         retry_after_s=retry_after_s(response.headers),
     )

@@ -218,6 +218,64 @@ async def test_an_address_that_is_down_is_left_alone_and_tried_by_one(
         assert await pieces(bot, "hi") == ["up"]
 
 
+async def fails_for_broken(server: Server, send: Send) -> None:
+    is_broken = server.requests[-1]["model"] == "broken"
+    await (fails(500, "out of memory") if is_broken else says("ok"))(server, send)
+
+
+async def test_a_broken_model_takes_no_turns_from_its_rivals() -> None:
+    async with serving(fails_for_broken) as server:
+        broken, rival = (
+            server.bot(name=name, model=name, retries=0) for name in ("broken", "rival")
+        )
+        for _ in range(addresses.FAILURES_BEFORE_REST):
+            with pytest.raises(BotError, match="HTTP 500"):
+                await pieces(broken, "hi")
+        with pytest.raises(BotError, match=r"model broken at .* failed 5 times.* left alone"):
+            await pieces(broken, "hi")
+        assert await pieces(rival, "hi") == ["ok"]
+        with pytest.raises(BotError, match="left alone"):
+            await pieces(broken, "hi")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(None, "no connection"), (fails(429), "too many requests")]
+)
+async def test_trouble_of_the_address_rests_every_model_there(
+    answer: Answer | None, why: str, waits: list[float]
+) -> None:
+    async with serving(answer or hangs) as server:
+        if answer is None:
+            server.port = 1  # nothing listens there
+        first, other = (server.bot(name=name, model=name, retries=0) for name in ("a", "b"))
+        for _ in range(addresses.FAILURES_BEFORE_REST):
+            with pytest.raises(BotError, match=why):
+                await pieces(first, "hi")
+        n_requests = len(server.requests)
+        with pytest.raises(BotError, match=r"/v1 failed 5 times in a row .* left alone"):
+            await pieces(other, "hi")
+    assert len(server.requests) == n_requests
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+async def test_a_key_that_comes_back_is_cut_from_the_reply(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-test-abcdefgh12345678"
+    monkeypatch.setenv("MY_TEST_KEY", key)
+    text = f"Your key is {key}, and sk-test-abc is none. {key[:-1]} <think>{key}</think>{key}"
+    parts = [text[i : i + size] for i in range(0, len(text), size)]
+    async with serving(says(*parts)) as server:
+        said = "".join(await pieces(server.bot(api_key_env="MY_TEST_KEY"), "hi"))
+    assert said == f"Your key is [key], and sk-test-abc is none. {key[:-1]} [key]"
+
+
+async def test_a_placeholder_for_a_key_is_an_honest_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TEST_KEY", "EMPTY")
+    async with serving(says("The box is EMPTY.")) as server:
+        assert await pieces(server.bot(api_key_env="MY_TEST_KEY"), "hi") == ["The box is EMPTY."]
+
+
 async def test_a_wrong_request_is_no_trouble_of_the_address() -> None:
     async with serving(fails(404)) as server:
         bot = server.bot()
