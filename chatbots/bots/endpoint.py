@@ -30,7 +30,7 @@ from typing import Any
 from chatbots.base import BotError
 from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
-from chatbots.endpoints.addresses import Address, AddressRests, address_of, wait
+from chatbots.endpoints.addresses import Address, AddressRests, address_of, refusal, wait
 from chatbots.endpoints.chat_completions import CallFailed, call
 from chatbots.endpoints.keys import KeyFilter, without_keys
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
@@ -151,6 +151,9 @@ class EndpointBot(ConfiguredBot):
                     self.options.fallback_model or self.options.model,
                 )
             )
+        refusals = list(filter(None, (refusal(url) for url, _, _ in ways)))
+        if len(refusals) == len(ways):
+            raise BotError(f"{self.name} cannot be loaded: {'; '.join(refusals)}")
         self._routes = tuple(
             _Route(
                 address_of(url, self),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import threading
 import weakref
 from asyncio import sleep
@@ -17,6 +18,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from chatbots.base import BotError
 from chatbots.generation.deadline import seconds_left
@@ -31,6 +34,8 @@ REST_S = 15.0
 """For so long; then one request tries it."""
 LONGEST_PAUSE_S = 120.0
 """An address that asks for more patience is asked again after this."""
+CONNECT_S = 5.0
+"""A server that takes no connection in this time cannot be reached."""
 JITTER = 0.25
 """Waits are longer by up to this share, so that not everybody comes back at once."""
 
@@ -150,6 +155,19 @@ class Address:
                 client = httpx2.AsyncClient(limits=limits, follow_redirects=False)
                 self._of_loops[loop] = client, anyio.CapacityLimiter(1)
             return self._of_loops[loop]
+
+
+def refusal(url: str) -> str:
+    """Say why no connection to the server of an address can be made; empty if one can, or a proxy makes it."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return ""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"{host}:{port} cannot be reached ({error.strerror or error})"
+    return ""
 
 
 async def wait(seconds: float, why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -269,9 +270,19 @@ def test_a_missing_key_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch)
         bot.load("cpu")
     monkeypatch.setenv("MY_TEST_KEY", KEY)
     assert bot.unavailable_reason() is None
-    bot.load("cpu")
     assert KEY not in repr(bot)
     assert KEY not in json.dumps(bot.identity.as_dict())
+
+
+def test_a_server_that_refuses_connections_loads_no_bot() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # a port at which nobody listens
+        address = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+        bot = EndpointBot(name="e", model="m", base_url=address)
+        with pytest.raises(BotError, match="cannot be reached"):
+            bot.load("cpu")
+        held.listen()
+        bot.load("cpu")
 
 
 def test_wrong_settings_are_refused() -> None:

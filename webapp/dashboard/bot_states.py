@@ -20,6 +20,11 @@ class BotState:
     reason: str
     is_offered: bool
 
+    @property
+    def is_well(self) -> bool:
+        """Whether people are given it and its latest reply worked, as far as is known."""
+        return self.is_offered and not self.reason
+
 
 def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:
     """Return the worst that is known of the bot.

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
@@ -17,6 +18,8 @@ from webapp.operating.room import database_bytes, disk, folder_bytes
 from webapp.operating.troubles import Trouble, role_words, troubles
 
 _ALERTS = 10
+LONG_WAIT_S = 120
+"""While something waits for longer, the page does not say that nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def system_now() -> System:
     queues = [replies_queue(), *job_queues()]
     return System(
         found,
-        _notes(processes),
+        [*_notes(processes), *_waits(queues, kinds)],
         [_row(one) for one in processes],
         [
             QueueRow(_queue_title(one.name), one, ("queue_still", one.name) in kinds)
@@ -111,6 +114,19 @@ def _notes(processes: list[Process]) -> list[str]:
             _("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
         )
     return found
+
+
+def _waits(queues: list[Queue], told: set[tuple[str, str]]) -> list[str]:
+    """Say where something has waited for minutes, though its queue moves."""
+    return [
+        ngettext(
+            "{title}: {n} waits, the oldest for {minutes} min.",
+            "{title}: {n} wait, the oldest for {minutes} min.",
+            one.n,
+        ).format(title=_queue_title(one.name), n=one.n, minutes=round((one.oldest_s or 0) / 60))
+        for one in queues
+        if (one.oldest_s or 0) >= LONG_WAIT_S and ("queue_still", one.name) not in told
+    ]
 
 
 def _row(one: Process) -> ProcessRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -55,6 +56,19 @@ def test_a_failing_bot_is_named_with_the_reason_and_since_when(staff: Client, ad
     assert "&lt;b&gt;no GPU&lt;/b&gt;" in text(staff, address)
     bot_answered(bot_id="shaky")
     assert "no GPU" not in text(staff, address)
+
+
+def test_a_failing_bot_is_not_among_those_that_can_be_used(staff: Client) -> None:
+    def n_usable() -> int:
+        found = re.search(r"(\d+) of \d+ bots can be used", text(staff, "/dashboard/bots/"))
+        assert found is not None
+        return int(found[1])
+
+    before = n_usable()
+    fail(1)
+    assert n_usable() == before - 1
+    bot_answered(bot_id="shaky")
+    assert n_usable() == before
 
 
 def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:

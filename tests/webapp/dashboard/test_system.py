@@ -42,6 +42,16 @@ def test_an_installation_that_tells_nothing_says_so() -> None:
     assert "Send a test alert" not in text  # for administrators alone
 
 
+def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> None:
+    waits = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
+    client = browser(Right.READ)
+    assert "Nothing is wrong" in client.get("/dashboard/system/").content.decode()
+    Job.objects.filter(pk=waits.pk).update(created_at=timezone.now() - timedelta(minutes=4))
+    text = client.get("/dashboard/system/").content.decode()
+    assert "Jobs: 1 waits, the oldest for 4 min." in text
+    assert "Nothing is wrong" not in text
+
+
 def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
     replaced = signs_of("web", settings)
     Process.objects.filter(pk=replaced.pk).update(heard_at=timezone.now() - timedelta(minutes=4))

@@ -61,7 +61,7 @@ def bots(request: HttpRequest) -> HttpResponse:
         "bots.html",
         "bots",
         entries=entries,
-        n_available=sum(state.is_offered for _entry, state, _spent, _named in entries),
+        n_available=sum(state.is_well for _entry, state, _spent, _named in entries),
         has_spent=bool(spent),
         remote=[(model, model.id in there) for model in remote_list()],
         bots_file=settings.CONFAB_BOTS,
