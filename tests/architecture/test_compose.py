@@ -118,3 +118,28 @@ def test_what_the_dockerfile_copies_and_reads_is_there() -> None:
     assert {"confab.py", "manage.py", "docker", "README.md"}.isdisjoint(ignored)
     assert ".env" in ignored, "secrets must not get into the image"
     assert (ROOT / "chatbots" / "release.py").is_file()  # beside it the commit is written
+
+
+def test_keys_of_bots_reach_the_processes_that_ask_them_and_no_image(
+    services: dict[str, Any],
+) -> None:
+    with_keys = {
+        name
+        for name, service in services.items()
+        if {"path": "keys.env", "required": False} in service.get("env_file", [])
+    }
+    ours = {name for name, service in services.items() if "confab" in service.get("image", "")}
+    assert with_keys == ours - {"migrate"}
+    assert "bot-host" in with_keys
+    for ignored in (".dockerignore", ".gitignore"):
+        lines = (ROOT / ignored).read_text(encoding="utf-8").splitlines()
+        assert {"keys.env", "/keys.env"} & set(lines), ignored
+
+
+def test_a_plugin_beside_manage_py_gets_into_the_image(services: dict[str, Any]) -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert not [line for line in ignored if line in ("*", "*.py", "**")]
+    assert "COPY --chown=confab . ." in DOCKERFILE
+    copied_to = re.findall(r"^WORKDIR (.+)$", DOCKERFILE, re.MULTILINE)[-1]
+    assert copied_to == "/app", "the folder that every process starts in, and so on its path"
+    assert "CONFAB_PLUGINS" in services["bot-host"]["environment"]
