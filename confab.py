@@ -4,6 +4,7 @@
 
     study = confab.read("ratings.jsonl.gz")
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
+    confab.selfplay(confab.load_bots("bots.yaml"))
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
     confab.powered(study, "words", "words_user").sentence
@@ -16,7 +17,7 @@
     confab.connect("https://confab.example.org", token).study("everyday-talk")
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
-Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
+Everything here is the public face of `evaluation` and `chatbots`; nothing of it knows Django. Vectors of sentences are kept in the folder
 that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is encoded twice.
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from chatbots.configured import load_bots
 from chatbots.data_folder import usual_data_folder
 from chatbots.devices import batches_made_exact
 from chatbots.registry import plugins_import
@@ -57,6 +59,7 @@ __all__ = [
     "hybrid",
     "judge",
     "judge_pairs",
+    "load_bots",
     "models",
     "plugins_import",
     "powered",

@@ -19,8 +19,10 @@ options and registers itself. No secret may stand in the file.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import StringConstraints
@@ -46,6 +48,20 @@ configured_bots: Configured[Bot] = Configured(
     bots, bot_kinds, id_type=BotId, is_id_needed=True, may_replace=False
 )
 """The bots of `bots.yaml`."""
+
+
+def load_bots(path: Path | str) -> list[str]:
+    """Register the bots that a file such as `bots.yaml` declares, and return their ids.
+
+    They take the place of those that an earlier call registered. Warns of each broken entry, which is left out.
+
+    Raises:
+        EntriesError: if the file cannot be read.
+    """
+    names = configured_bots.register(path)
+    for broken in configured_bots.broken:
+        warnings.warn(str(broken), stacklevel=2)
+    return names
 
 
 class ConfiguredBot(BotDefaults):

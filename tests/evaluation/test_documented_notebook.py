@@ -9,11 +9,13 @@ import json
 import re
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import confab
 from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.registry import bots
 from tests.documents import blocks_tested
 
 BOTS = ("eliza", "retrieval", "parrot")
@@ -68,3 +70,31 @@ def test_the_notebook_of_the_documentation_runs(
     assert len(drawn) >= 2
     assert all(value._repr_svg_().startswith("<svg") for value in drawn)
     assert set(confab.__all__) >= set(re.findall(r"confab\.(\w+)\(", "\n".join(lines)))
+
+
+def test_the_notebook_plays_the_bots_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = HERE.partition("::")[0] + "::test_the_notebook_plays_the_bots_of_a_file"
+    [block] = blocks_tested(here)
+    (tmp_path / "bots.yaml").write_text(
+        "- {id: far, kind: endpoint, params: {model: m, base_url: 'http://127.0.0.1:1/v1', retries: 0}}\n"
+        "- {id: near, kind: retrieval, params: {}}\n"
+        "- {id: broken, kind: endpoint, params: {modle: m}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    values: dict[str, Any] = {"confab": confab}
+    text = block.text.replace("conversations=20", "conversations=2").replace("turns=10", "turns=4")
+    before = set(bots.names())
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), pytest.warns(UserWarning, match="broken"):
+            exec(compile(text, here, "exec"), values)
+    finally:
+        for name in set(bots.names()) - before:
+            bots.discard(name)
+    assert values["names"] == ["far", "near"]
+    played = values["played"]
+    assert {dialogue.bot for dialogue in played.dialogues} == {"near"}
+    assert len(played.dialogues) == 2
+    assert all("127.0.0.1:1/v1 was asked once" in skipped.reason for skipped in played.skipped)
+    assert len(played.skipped) == 2
