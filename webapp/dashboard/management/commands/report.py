@@ -1,7 +1,7 @@
 """`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page.
 
 `report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` lays the page out as
-that paper is.
+Tables 2, 3, 5 and 8 and Figures 3 to 8 of that paper.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Command(ConfabCommand):
             "--like",
             choices=LIKE,
             default="",
-            help="in the numbering of this paper, published values beside ours",
+            help="as Tables 2, 3, 5 and 8 and Figures 3 to 8 of this paper, with the published values",
         )
         parser.add_argument(
             "--sections",
