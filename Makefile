@@ -119,11 +119,12 @@ test: develop ## The whole suite; beside it on PostgreSQL and Redis where both U
 	fi; \
 	exit $$failed
 
-check: develop ## Format, lint, types, licences, stale catalogues
+check: develop ## Format, lint, types, licences, advisories, stale catalogues
 	$(PYTHON) -m ruff format --check $(FORMATTED)
 	$(PYTHON) -m ruff check $(FORMATTED)
 	$(PYTHON) -m mypy $(PACKAGES)
 	$(PYTHON) -m tests.checks.licences
+	$(PYTHON) -m tests.checks.advisories
 	$(PYTHON) manage.py docs --check
 
 format: develop ## Format the code and mend what lint can mend
