@@ -393,7 +393,7 @@ def test_an_id_with_blanks_and_unseen_characters_is_the_same_person(
 def test_an_id_of_unseen_characters_is_none(browser: Client) -> None:
     make_study("s", **BY_PROLIFIC)
     page = browser.get("/s/s/", {"PROLIFIC_PID": "\u200b \ufeff"}).content.decode()
-    assert "This link came without your Prolific number" in page
+    assert "Your Prolific ID is missing from this link" in page
 
 
 def test_a_one_time_link_is_pasted_with_blanks() -> None:

@@ -32,7 +32,7 @@ LINKS: dict[str, tuple[dict[str, Any], str]] = {
 def read(client: Client, path: str) -> str:
     """Return what a page says, without its markup's names."""
     html = client.get(path).content.decode()
-    return re.sub(r"<[^>]*>|“Who and pay”", " ", html)  # the name of a page of researchers
+    return re.sub(r"<[^>]*>", " ", html)
 
 
 def pages_of(browser: Client, query: str, **settings: Any) -> list[str]:
