@@ -10,21 +10,30 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chatbots import Conversation, Turn
+from chatbots import Conversation
+from evaluation.exported_tables import (
+    CONVERSATION_COLUMNS,
+    ITEM_COLUMNS,
+    MESSAGE_COLUMNS,
+    NO_DIMENSIONS,
+    Key,
+    names_of,
+    question_of,
+    rows_read,
+    study_of_items,
+    study_of_tables,
+)
 from evaluation.formats.base import (
-    BadRecord,
     Record,
-    RecordRating,
     Skipped,
     skip_mixed_control,
     without_clashes,
 )
-from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import text_lines
 from evaluation.formats.recognition import format_for
 from evaluation.formats.scales import Scale, Scales
@@ -32,8 +41,6 @@ from evaluation.formats.tables import (
     TABLE_ENDINGS,
     Table,
     header_of,
-    is_missing,
-    name_of,
     table_read,
 )
 from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of, package_open
@@ -42,28 +49,7 @@ from evaluation.study import Dialogue, Study
 if TYPE_CHECKING:
     import pandas as pd
 
-_Key = tuple[str, str, str]
-"""Of a conversation: its source, its id there and its bot (`Record.key`)."""
-_MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
-_NO_DIMENSIONS = {
-    *(
-        "rating",
-        "conversation",
-        "bot",
-        "bot_version",
-        "rater",
-        "n_exchanges",
-        "study",
-        "is_synthetic",
-    ),
-    *("comment", "submitted_at", "platform", "external_id", "completion_code"),
-    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version"),
-    *("direction", "reference_score", "kept_both"),
-}
-"""Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
-_ITEM_COLUMNS = ("item", "context", "responses")
-_CONVERSATION_COLUMNS = ("dialogue_id", "bot", "turns")
-_TABLES = (_MESSAGE_COLUMNS, _CONVERSATION_COLUMNS, _ITEM_COLUMNS, ("conversation", "rater"))
+_TABLES = (MESSAGE_COLUMNS, CONVERSATION_COLUMNS, ITEM_COLUMNS, ("conversation", "rater"))
 
 
 def read(
@@ -130,12 +116,12 @@ def _read(file: Path, ratings: Path | None) -> Study:
         table = table_read(file)
         there = set(table.columns)
         apart = None if ratings is None else table_read(ratings)
-        if there.issuperset(_MESSAGE_COLUMNS):
-            return _of_tables(table, apart, file.name)
-        if there.issuperset(_CONVERSATION_COLUMNS):
-            return _of_records(_rows_read(table), file.name)
-        if there.issuperset(_ITEM_COLUMNS):
-            return _of_items(table, apart, file.name)
+        if there.issuperset(MESSAGE_COLUMNS):
+            return study_of_tables(table, apart, file.name)
+        if there.issuperset(CONVERSATION_COLUMNS):
+            return _of_records(rows_read(table), file.name)
+        if there.issuperset(ITEM_COLUMNS):
+            return study_of_items(table, apart, file.name)
         if there.issuperset(("conversation", "rater")):
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
@@ -166,7 +152,7 @@ def _may_be_table(file: Path) -> bool:
         return False
     if not isinstance(row, dict):
         return False
-    return ("turns" not in row and "conversation" in row) or row.keys() >= set(_ITEM_COLUMNS)
+    return ("turns" not in row and "conversation" in row) or row.keys() >= set(ITEM_COLUMNS)
 
 
 def _of_folder(folder: Path, name: str) -> Study:
@@ -179,13 +165,13 @@ def _of_folder(folder: Path, name: str) -> Study:
     )
     if items is not None:
         judged = table_read(items)
-        if judged.rows and set(judged.columns).issuperset(_ITEM_COLUMNS):
-            return _of_items(judged, None if ratings is None else table_read(ratings), name)
+        if judged.rows and set(judged.columns).issuperset(ITEM_COLUMNS):
+            return study_of_items(judged, None if ratings is None else table_read(ratings), name)
     if whole is not None:
         return replace(_read(whole, None), name=name)
     if messages is not None:
         answers = None if ratings is None else table_read(ratings)
-        return _of_tables(table_read(messages), answers, name)
+        return study_of_tables(table_read(messages), answers, name)
     held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
     raise ValueError(
         f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
@@ -223,26 +209,26 @@ def study_of_package(package: Package) -> Study:
     scales = [column for column, low, _high, _direction in asked if low is not None]
     answers = cells.get("ratings")
     if answers is not None:
-        kept = (name for name in answers.columns if name in _NO_DIMENSIONS or name in scales)
+        kept = (name for name in answers.columns if name in NO_DIMENSIONS or name in scales)
         answers = replace(answers, columns=tuple(kept))
     items = cells.get("items")
     if items is not None and items.rows:
-        study = _of_items(items, answers, package.name)
+        study = study_of_items(items, answers, package.name)
     else:
         if "turns" not in cells:
             raise PackageError(f"{package.name} holds no table of turns")
-        study = _of_tables(cells["turns"], answers, package.name)
+        study = study_of_tables(cells["turns"], answers, package.name)
     turned = [column for column, _low, _high, told in asked if told.startswith("lower")]
     keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
     given = {
-        _question(column): (float(low), float(high))
+        question_of(column): (float(low), float(high))
         for column, low, high, _direction in asked
         if low is not None and column not in inferred
     }
     return replace(
         study,
         scale={key: ends for key, ends in given.items() if key in keys} or None,
-        reversed=tuple(key for column in turned if (key := _question(column)) in keys),
+        reversed=tuple(key for column in turned if (key := question_of(column)) in keys),
         tables={
             name: pd.DataFrame(table.rows, columns=list(table.columns), dtype=object).apply(
                 lambda one, kinds=fields[name]: _typed(one, kinds[one.name])
@@ -273,7 +259,7 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
 
 def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
     """Return the study of records as a format reads them, ratings that stand apart beside their conversations."""
-    records: dict[_Key, Record] = {}
+    records: dict[Key, Record] = {}
     skipped: list[Skipped] = []
     for item in without_clashes(read):
         if isinstance(item, Skipped):
@@ -307,181 +293,6 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             record.flags,
             record.line,
         )
-        for name_of, record in zip(_names(tuple(records)), records.values(), strict=True)
+        for name_of, record in zip(names_of(tuple(records)), records.values(), strict=True)
     ]
     return Study(name, tuple(dialogues), tuple(skipped), controls=tuple(sorted(controls)))
-
-
-def _names(keys: Sequence[_Key]) -> list[str]:
-    """Name each conversation by its id, with its source and then its bot where ids repeat."""
-    ids = [dialogue for _source, dialogue, _bot in keys]
-    sourced = [f"{source}/{dialogue}" if source else dialogue for source, dialogue, _bot in keys]
-    with_bots = [f"{name}/{key[2]}" for name, key in zip(sourced, keys, strict=True)]
-    for names in (ids, sourced, with_bots):
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name}#{number}" for number, name in enumerate(with_bots, start=1)]
-
-
-def _rows_read(table: Table) -> Iterator[Record | Skipped]:
-    """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
-    for number, row in table.numbered():
-        data: dict[str, Any] = {
-            name: name_of(row.get(name)) for name in ("dialogue_id", "bot", "source")
-        }
-        try:
-            for name in ("turns", "ratings", "flags"):
-                cell = row.get(name)
-                data[name] = json.loads(cell) if isinstance(cell, str) and cell else cell or None
-            yield record_of(data, line=number)
-        except (BadRecord, ValueError) as error:
-            yield Skipped(number, str(error))
-
-
-def _of_tables(messages: Table, ratings: Table | None, name: str) -> Study:
-    """Return the study of the two exported tables; a conversation's key is its id and bot."""
-    messages.require(_MESSAGE_COLUMNS)
-    turns: dict[_Key, dict[int, tuple[int, Turn]]] = {}
-    clashes: dict[_Key, Skipped] = {}
-    for number, row in messages.numbered():
-        key = ("", name_of(row["conversation"]), name_of(row.get("bot")))
-        at = messages.whole_number(number, "turn")
-        turn = _turn(messages, number)
-        there = turns.setdefault(key, {}).setdefault(at, (number, turn))
-        if there[1] != turn and key not in clashes:
-            clashes[key] = Skipped(
-                number,
-                f"conversation {key[1]!r} of bot {key[2]!r} has another turn {at} in row "
-                f"{there[0]} than in row {number}",
-            )
-    told = {
-        key: tuple(turn for _at, (_row, turn) in sorted(said.items()))
-        for key, said in turns.items()
-        if key not in clashes
-    }
-    return _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
-
-
-def _turn(messages: Table, number: int) -> Turn:
-    row = messages.rows[number - 1]
-    speaker, text = row["speaker"], row["text"]
-    if speaker not in ("human", "bot"):
-        where = messages.where(number, "speaker")
-        raise ValueError(f"{where} is {speaker!r}; it must be 'human' or 'bot'")
-    if "vote" not in messages.columns or is_missing(row.get("vote")):
-        return Turn(speaker, str(text))
-    vote = messages.whole_number(number, "vote")
-    if vote not in (-1, 0, 1):
-        raise ValueError(f"{messages.where(number, 'vote')} is {vote}; it must be -1, 0 or 1")
-    return Turn(speaker, str(text), vote)
-
-
-def _of_items(items: Table, ratings: Table | None, name: str) -> Study:
-    """Return items with one reply as conversations that end with it, said by the model."""
-    items.require(_ITEM_COLUMNS)
-    told: dict[_Key, tuple[Turn, ...]] = {}
-    rows: dict[_Key, int] = {}
-    clashes: dict[_Key, Skipped] = {}
-    compared: set[str] = set()
-    for number, row in items.numbered():
-        context, responses = (_listed(items, number, name) for name in ("context", "responses"))
-        if len(responses) != 1:
-            compared.add(name_of(row["item"]))
-            continue
-        said = [*context, *responses]
-        turns = tuple(
-            Turn("bot" if (len(said) - place) % 2 else "human", text)
-            for place, text in enumerate(said)
-        )
-        key = ("", name_of(row["item"]), name_of(row.get("bot")))
-        if told.setdefault(key, turns) != turns and key not in clashes:
-            clashes[key] = Skipped(
-                number,
-                f"item {key[1]!r} of {key[2]!r} has other texts in row {rows[key]} than in row {number}",
-            )
-        rows.setdefault(key, number)
-    kept = {key: turns for key, turns in told.items() if key not in clashes}
-    return _rated_apart(kept, ratings, "item", name, tuple(clashes.values()), compared)
-
-
-def _rated_apart(
-    told: Mapping[_Key, tuple[Turn, ...]],
-    ratings: Table | None,
-    target: str,
-    name: str,
-    skipped: tuple[Skipped, ...],
-    passed_over: Collection[str] = (),
-) -> Study:
-    """Return the study of conversations whose ratings stand in a table of their own.
-
-    Args:
-        told: their turns.
-        ratings: the exported table.
-        target: column of the table that names what was rated.
-        name: of the study.
-        skipped: rows left out so far.
-        passed_over: ids whose ratings are left out without a word.
-    """
-    by_id: dict[str, list[_Key]] = {}
-    for key in told:
-        by_id.setdefault(key[1], []).append(key)
-    answers: dict[_Key, list[RecordRating]] = {key: [] for key in told}
-    lost: list[Skipped] = []
-    for number, bot, rated, rating in _answers(ratings, target):
-        keys = [key for key in by_id.get(rated, ()) if bot in ("", key[2])]
-        if len(keys) == 1:
-            answers[keys[0]].append(rating)
-        elif rated not in passed_over:
-            held = ", ".join(repr(key[2]) for key in by_id.get(rated, ()))
-            why = f"which is there for {held}" if held else "which is not there or was left out"
-            of_bot = f" of bot {bot!r}" if bot else ""
-            lost.append(Skipped(number, f"a rating of {target} {rated!r}{of_bot}, {why}"))
-    dialogues = tuple(
-        Dialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
-        for named, (key, turns) in zip(_names(tuple(told)), told.items(), strict=True)
-    )
-    return Study(name, dialogues, (*skipped, *lost))
-
-
-def _question(column: str) -> str:
-    """Return the key of a question by its column."""
-    key = column.removeprefix("answer_")
-    return key if key in _NO_DIMENSIONS else column
-
-
-def _listed(table: Table, number: int, column: str) -> list[str]:
-    """Return the texts of a cell, a list or the JSON of one."""
-    cell = table.rows[number - 1][column]
-    try:
-        found = json.loads(cell) if isinstance(cell, str) else cell
-        return [str(text) for text in found]
-    except (TypeError, ValueError):
-        where = table.where(number, column)
-        raise ValueError(f"{where} is {str(cell)[:60]!r}; a JSON list of texts is needed") from None
-
-
-def _answers(ratings: Table | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
-    """Yield row, bot, target and rating of an exported table's ratings of such targets."""
-    if ratings is None:
-        return
-    if "target" not in ratings.columns:
-        ratings.require([target])
-    # The others are answers in words to what was asked beside the scales.
-    dimensions = [
-        name
-        for name in ratings.columns
-        if name and name not in _NO_DIMENSIONS and ratings.holds_numbers(name)
-    ]
-    for number, row in ratings.numbered():
-        if row.get("target", "conversation") == target:
-            given = {_question(name): ratings.number(number, name) for name in dimensions}
-            yield (
-                number,
-                name_of(row.get("bot")),
-                name_of(row[target]),
-                RecordRating(
-                    {name: value for name, value in given.items() if value is not None},
-                    rater="" if is_missing(row.get("rater")) else name_of(row["rater"]),
-                    comment="" if is_missing(row.get("comment")) else str(row["comment"]),
-                ),
-            )
