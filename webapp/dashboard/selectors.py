@@ -73,7 +73,6 @@ class ItemCards:
 
     Attributes:
         n_rated: items with a rating, of `n_items`.
-        n_ratings: as in `StudyCards`.
         set_apart: work of people who missed an attention check.
     """
 
@@ -190,8 +189,7 @@ def _latest(study: Study, newest: datetime | None) -> str:
         return _("paused {when}").format(when=ago(study.updated_at))
     if study.state == Study.State.ENDED:
         return _("ended {when}").format(when=ago(study.updated_at))
-    said = _("last chat {when}") if chats else _("last task {when}")
-    return said.format(when=ago(newest))
+    return (_("last chat {when}") if chats else _("last task {when}")).format(when=ago(newest))
 
 
 def ago(when: datetime) -> str:
