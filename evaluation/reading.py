@@ -78,7 +78,7 @@ def read(
         ValueError: if it is in no format known here; the message names those that are. Or for a scale that is none.
     """
     file, scales = Path(path), Scales.read(scale)
-    found = _within(_read(file, Path(ratings) if ratings is not None else None), scales)
+    found = _read(file, Path(ratings) if ratings is not None else None).within(scales)
     unknown = [name for name in reversed if name not in found.dimensions]
     if unknown:
         raise ValueError(
@@ -86,20 +86,6 @@ def read(
         )
     turned = tuple(reversed) or found.reversed
     return replace(found, scale=scale if scales else found.scale, reversed=turned, device=device)
-
-
-def _within(study: Study, scales: Scales) -> Study:
-    """Leave out answers beyond their scales."""
-    scales.check_questions(study.dimensions)
-    dialogues, skipped = [], list(study.skipped)
-    for dialogue in study.dialogues:
-        kept, reasons = scales.keep(dialogue.ratings)
-        dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
-        name = dialogue.conversation.id
-        skipped += [
-            Skipped(dialogue.line, f"conversation {name!r}: {reason}") for reason in reasons
-        ]
-    return replace(study, dialogues=tuple(dialogues), skipped=tuple(skipped))
 
 
 def _read(file: Path, ratings: Path | None) -> Study:

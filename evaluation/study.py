@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots import Conversation
 from chatbots.data_folder import TEXTS
 from evaluation.formats.base import RecordRating, Skipped
-from evaluation.formats.scales import Scale
+from evaluation.formats.scales import Scale, Scales
 from evaluation.formats.tables import is_missing
 from evaluation.judged_study import TABLE, judged_rows, voted
 from evaluation.judgements import Judgements, judgements_of
@@ -243,6 +243,23 @@ class Study:
             if dialogue.bot in bots and not set(without) & set(dialogue.flags or ())
         )
         return replace(self, dialogues=kept)
+
+    def within(self, scales: Scales) -> Study:
+        """Return the study without answers beyond their scales, which `skipped` lists.
+
+        Raises:
+            ValueError: a scale is given for a question that is not rated.
+        """
+        scales.check_questions(self.dimensions)
+        dialogues, skipped = [], list(self.skipped)
+        for dialogue in self.dialogues:
+            kept, reasons = scales.keep(dialogue.ratings)
+            dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
+            name = dialogue.conversation.id
+            skipped += [
+                Skipped(dialogue.line, f"conversation {name!r}: {reason}") for reason in reasons
+            ]
+        return replace(self, dialogues=tuple(dialogues), skipped=tuple(skipped))
 
     def metrics(
         self,

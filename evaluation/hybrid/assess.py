@@ -21,7 +21,7 @@ from evaluation.hybrid.cautions import (
     shifts_of,
     unused,
 )
-from evaluation.hybrid.combined import Combined, combine
+from evaluation.hybrid.combined import NOT_ADJUSTED, NOT_COMBINED, Combined, combine
 from evaluation.hybrid.dimensions import dimensions_of, dimensions_of_conversations, units_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.frame import (
@@ -58,14 +58,6 @@ from evaluation.stats.correlation import (
     within_groups,
 )
 
-NOT_ADJUSTED = Reason(
-    "not_adjusted",
-    "no mean less the habits of raters: no bot has two of these ratings that differ",
-)
-NOT_COMBINED = Reason(
-    "not_combined",
-    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far both err together",
-)
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
 

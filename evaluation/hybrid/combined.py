@@ -18,9 +18,19 @@ from math import sqrt
 from typing import Any
 
 from evaluation.hybrid.mixture import Mixture, Noise
+from evaluation.reasons import Reason
 
 CONFLICT = 2.5
 """From so many standard errors between prediction and ratings on they contradict each other."""
+
+NOT_ADJUSTED = Reason(
+    "not_adjusted",
+    "no mean less the habits of raters: no bot has two of these ratings that differ",
+)
+NOT_COMBINED = Reason(
+    "not_combined",
+    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far both err together",
+)
 
 
 @dataclass(frozen=True, slots=True)

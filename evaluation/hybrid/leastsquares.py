@@ -7,8 +7,10 @@ easily but lose half the digits on the nearly collinear word coherences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -196,3 +198,31 @@ def _condition(centred: np.ndarray) -> float | None:
     singular = np.linalg.svd(centred / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
     smallest = float(singular[-1])
     return float(singular[0]) / smallest if smallest > 1e-15 else float("inf")
+
+
+def line_to_json(line: Line) -> dict[str, Any]:
+    """Return plain JSON values that `line_from_json` reads back."""
+    condition = line.condition
+    return {
+        "intercept": line.intercept,
+        "slopes": line.slopes.tolist(),
+        "used": line.used.tolist(),
+        "n": line.n,
+        "condition": "infinite" if condition is not None and math.isinf(condition) else condition,
+        "penalty": line.penalty,
+        "blocks": list(line.blocks),
+    }
+
+
+def line_from_json(value: Mapping[str, Any]) -> Line:
+    """Read what `line_to_json` made."""
+    condition = value["condition"]
+    return Line(
+        float(value["intercept"]),
+        np.array(value["slopes"], dtype=float),
+        np.array(value["used"], dtype=bool),
+        int(value["n"]),
+        math.inf if condition == "infinite" else condition,
+        value.get("penalty"),
+        tuple(value.get("blocks", ())),
+    )

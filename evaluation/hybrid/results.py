@@ -26,7 +26,7 @@ from evaluation.hybrid.combined import Combined
 from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.frame import Frame
-from evaluation.hybrid.leastsquares import Line
+from evaluation.hybrid.leastsquares import Line, line_from_json, line_to_json
 from evaluation.hybrid.plotting import predictions_plot, weights_plot
 from evaluation.hybrid.process_folds import Means
 from evaluation.hybrid.summary import summary_of
@@ -257,10 +257,10 @@ class KeptFit:
             "centre": self.centre.tolist(),
             "scale": self.scale.tolist(),
             "target_mean": self.target_mean,
-            "whole": _line_to_json(self.whole),
-            "folds": {bot: _line_to_json(line) for bot, line in self.folds.items()},
+            "whole": line_to_json(self.whole),
+            "folds": {bot: line_to_json(line) for bot, line in self.folds.items()},
             "draws": self.draws.tolist(),
-            "commons": {bot: _line_to_json(line) for bot, line in self.commons.items()},
+            "commons": {bot: line_to_json(line) for bot, line in self.commons.items()},
             "means": None if self.means is None else self.means.to_json(),
             "scale_range": _list(self.scale_range),
             "study": self.study,
@@ -290,11 +290,11 @@ class KeptFit:
                 centre=np.array(value["centre"], dtype=float),
                 scale=np.array(value["scale"], dtype=float),
                 target_mean=float(value["target_mean"]),
-                whole=_line_from_json(value["whole"]),
-                folds={bot: _line_from_json(line) for bot, line in value["folds"].items()},
+                whole=line_from_json(value["whole"]),
+                folds={bot: line_from_json(line) for bot, line in value["folds"].items()},
                 draws=np.array(value["draws"], dtype=float).reshape(-1, len(features) + 1),
                 commons={
-                    bot: _line_from_json(line) for bot, line in value.get("commons", {}).items()
+                    bot: line_from_json(line) for bot, line in value.get("commons", {}).items()
                 },
                 means=None if value.get("means") is None else Means.from_json(value["means"]),
                 scale_range=None
@@ -454,29 +454,3 @@ def _pair(low: float | None, high: float | None) -> list[float] | None:
 
 def _list(interval: tuple[float, float] | None) -> list[float] | None:
     return None if interval is None else list(interval)
-
-
-def _line_to_json(line: Line) -> dict[str, Any]:
-    condition = line.condition
-    return {
-        "intercept": line.intercept,
-        "slopes": line.slopes.tolist(),
-        "used": line.used.tolist(),
-        "n": line.n,
-        "condition": "infinite" if condition is not None and math.isinf(condition) else condition,
-        "penalty": line.penalty,
-        "blocks": list(line.blocks),
-    }
-
-
-def _line_from_json(value: Mapping[str, Any]) -> Line:
-    condition = value["condition"]
-    return Line(
-        float(value["intercept"]),
-        np.array(value["slopes"], dtype=float),
-        np.array(value["used"], dtype=bool),
-        int(value["n"]),
-        math.inf if condition == "infinite" else condition,
-        value.get("penalty"),
-        tuple(value.get("blocks", ())),
-    )

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext as _
 
+from webapp.bots.models import BotVersion
 from webapp.bots.selectors import BotEntry
+from webapp.conversations.models import Conversation
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.models import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,30 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
     if report.get("state") in ("loaded", "ready"):
         return BotState(_("Loaded"), "good", "", is_offered=True)
     return BotState(_("Ready to load"), "", "", is_offered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BotRole:
+    """Whether a bot is a control of a study.
+
+    Attributes:
+        is_marked: on the bot's page, or by an import.
+        otherwise: where else it is called a control, in words; empty for nowhere.
+    """
+
+    study: Study
+    is_marked: bool
+    otherwise: str
+
+
+def roles_of_bot(bot_id: str) -> list[BotRole]:
+    """Return the bot's role in every study with conversations of it."""
+    versions = BotVersion.objects.filter(bot_id=bot_id)
+    own = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
+    by_code = _("in the bot’s own code") if versions.filter(is_control=True).exists() else ""
+    found = []
+    for study in Study.objects.filter(Exists(own)).order_by("name"):
+        columns = BotColumns.from_json(study.bot_columns)
+        by_table = _("in the study’s table of bots") if bot_id in columns.control else ""
+        found.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
+    return found

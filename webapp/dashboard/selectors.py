@@ -32,7 +32,6 @@ from webapp.ratings.selectors import raters_count, study_conversations
 from webapp.runs.models import MetricVersion, SelfPlayRun
 from webapp.runs.selectors.languages import results_counted
 from webapp.runs.selectors.metrics import measurable
-from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
@@ -270,33 +269,6 @@ def study_cards(
         n_left=assigned["left"],
         n_over=assigned["over"],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BotRole:
-    """Whether a bot is a control of a study.
-
-    Attributes:
-        is_marked: on the bot's page, or by an import.
-        otherwise: where else it is called a control, in words; empty for nowhere.
-    """
-
-    study: Study
-    is_marked: bool
-    otherwise: str
-
-
-def roles_of_bot(bot_id: str) -> list[BotRole]:
-    """Return the bot's role in every study with conversations of it."""
-    versions = BotVersion.objects.filter(bot_id=bot_id)
-    own = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
-    by_code = _("in the bot’s own code") if versions.filter(is_control=True).exists() else ""
-    found = []
-    for study in Study.objects.filter(Exists(own)).order_by("name"):
-        columns = BotColumns.from_json(study.bot_columns)
-        by_table = _("in the study’s table of bots") if bot_id in columns.control else ""
-        found.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,14 @@ import csv
 import io
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from django.db import transaction
 
 from chatbots.names import nearest_names
 from webapp.core.errors import Refused
+from webapp.studies.models import Study
 
 BOT, CONTROL, GROUP = "bot", "control", "group"
 LIMIT_BYTES = 1_000_000
@@ -61,6 +64,21 @@ class BotColumns:
             value.get("source", ""),
             frozenset(value.get("marked", ())),
         )
+
+
+def controls_mark(*, study: Study, bots: Collection[str], is_control: bool = True) -> None:
+    """Mark bots of the study as controls, or remove their marks."""
+    with transaction.atomic():
+        row = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
+        columns = BotColumns.from_json(row.bot_columns)
+        changed = columns.marked | set(bots) if is_control else columns.marked - set(bots)
+        columns_write(study, replace(columns, marked=frozenset(changed)))
+
+
+def columns_write(study: Study, columns: BotColumns) -> None:
+    """Write the columns into the study's row; none are an empty mapping."""
+    study.bot_columns = columns.to_json() if columns != BotColumns() else {}
+    study.save(update_fields=["bot_columns", "updated_at"])
 
 
 def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") -> BotColumns:

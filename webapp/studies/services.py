@@ -17,7 +17,7 @@ from django.utils import timezone
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
-from webapp.studies.bot_columns import BotColumns
+from webapp.studies.bot_columns import BotColumns, columns_write
 from webapp.studies.counting import task_counted
 from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import items_copy
@@ -109,21 +109,7 @@ def _numbered(key: str, number: int) -> str:
 def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
     """Store the researcher's table of bots; an empty one removes the one before. Marked controls stay."""
     marked = BotColumns.from_json(study.bot_columns).marked
-    _store_columns(study, replace(columns, marked=marked))
-
-
-def controls_mark(*, study: Study, bots: Collection[str], is_control: bool = True) -> None:
-    """Mark bots of the study as controls, or remove their marks."""
-    with transaction.atomic():
-        row = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        columns = BotColumns.from_json(row.bot_columns)
-        changed = columns.marked | set(bots) if is_control else columns.marked - set(bots)
-        _store_columns(study, replace(columns, marked=frozenset(changed)))
-
-
-def _store_columns(study: Study, columns: BotColumns) -> None:
-    study.bot_columns = columns.to_json() if columns != BotColumns() else {}
-    study.save(update_fields=["bot_columns", "updated_at"])
+    columns_write(study, replace(columns, marked=marked))
 
 
 def participant_enter(

@@ -17,8 +17,8 @@ from evaluation.formats.base import (
 from evaluation.formats.recognition import format_for
 from evaluation.formats.scales import Scale, Scales
 from webapp.core.errors import Refused
+from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
-from webapp.studies.services import controls_mark
 from webapp.transfer.package.reading import package_import
 from webapp.transfer.report import ImportReport, Progress
 from webapp.transfer.services import (

@@ -26,14 +26,13 @@ from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
 from webapp.conversations.trials import GREETING
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.bot_states import bot_state
+from webapp.dashboard.bot_states import bot_state, roles_of_bot
 from webapp.dashboard.context import page
 from webapp.dashboard.reports import marks_of_bots
-from webapp.dashboard.selectors import roles_of_bot
 from webapp.dashboard.spending import bots_spent
 from webapp.ratings.bots import study_bots
+from webapp.studies.bot_columns import controls_mark
 from webapp.studies.selectors import study_found
-from webapp.studies.services import controls_mark
 
 MAX_CHARS = 2000
 MAX_TURNS = 200
