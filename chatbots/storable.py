@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from typing import Any
 
 CUT = " […]"
 """Ends a text that was cut because it was too long."""
@@ -62,6 +63,25 @@ def storable(text: str, max_chars: int | None = None) -> str:
     """
     stream = StorableStream(max_chars)
     return stream.take(text) + stream.end()
+
+
+def is_storable(text: str) -> bool:
+    """Check that `storable` would leave the text as it is, however long."""
+    return "\x00" not in text and not _SURROGATE.search(text)
+
+
+def are_storable(value: Any) -> bool:
+    """Check every text in nested lists, tuples and mappings, keys included."""
+    if isinstance(value, str):
+        return is_storable(value)
+    if isinstance(value, dict):
+        return all(are_storable(key) and are_storable(one) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(are_storable, value))
+    return True
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_blank(text: str) -> bool:

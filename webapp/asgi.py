@@ -27,6 +27,7 @@ from webapp.core.origins import OriginValidator
 from webapp.core.prefix import PathPrefix
 from webapp.core.processes import THREADS, signs
 from webapp.core.rights import Right
+from webapp.core.unstorable import StorableSockets
 from webapp.participant.routing import websocket_urlpatterns
 
 prefix = settings.CONFAB_PATH_PREFIX
@@ -62,7 +63,7 @@ pages = BodyLimits(
     upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
     rights_to_upload=rights_to_upload,
 )
-sockets = OriginValidator(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
+sockets = OriginValidator(StorableSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns))))
 application = ProtocolTypeRouter(
     {
         "lifespan": lifespan,

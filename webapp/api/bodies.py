@@ -8,6 +8,10 @@ from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
 from ninja.parser import Parser
 
+from chatbots.storable import are_storable
+from webapp.core.errors import Refused
+from webapp.core.unstorable import WORDS
+
 JSON = "application/json"
 FORM = "multipart/form-data"
 
@@ -36,9 +40,12 @@ class Bodies(Parser):
 
         Raises:
             WrongType: they are a form's, and the header names another type.
+            Refused: `bad_text`.
         """
         if data is not request.GET:
             _demand(request, FORM, "curl --form")
+            if not are_storable([[key, *values] for key, values in data.lists()]):
+                raise Refused("bad_text", WORDS)
         return super().parse_querydict(data, list_fields, request)
 
 

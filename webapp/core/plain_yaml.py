@@ -17,6 +17,8 @@ from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode
 
+from chatbots.storable import are_storable
+
 MOST_BYTES = 1_000_000
 _OTHER_LINE_ENDS = set("\r\x85\u2028\u2029")
 
@@ -114,8 +116,9 @@ def plain_read(text: str | bytes) -> Any:
     try:
         if content.lstrip().startswith(("{", "[")):
             with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
-                return json.loads(content, object_pairs_hook=_pairs)
-        return yaml.load(content, Loader=_Loader)  # noqa: S506  a SafeLoader that takes less
+                return _storable(json.loads(content, object_pairs_hook=_pairs))
+        # A SafeLoader that takes less.
+        return _storable(yaml.load(content, Loader=_Loader))  # noqa: S506
     except NotPlain:
         raise
     except yaml.MarkedYAMLError as error:
@@ -128,6 +131,12 @@ def plain_read(text: str | bytes) -> Any:
         raise NotPlain("it is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
         raise NotPlain(str(error)) from None
+
+
+def _storable(values: Any) -> Any:
+    if not are_storable(values):
+        raise NotPlain("a text in it holds the character U+0000 or half a surrogate pair")
+    return values
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -87,7 +87,6 @@ def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(
         ("", "opened by a link of one"),
         ("?link=1", "We do not know this link"),
         ("?link=1:forged", "We do not know this link"),
-        ("?link=\x00", "We do not know this link"),
         ("unmade", "We do not know this link"),
         ("expired", "This link has expired"),
         ("elsewhere", "We do not know this link"),

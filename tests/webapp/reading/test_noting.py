@@ -306,7 +306,7 @@ def test_tags_and_notes_come_page_by_page(
     assert f"before={newest}" in both["first_tags"]
     assert [tag.text for tag, _href in both["tags"]] == ["c", "d"]
     assert [note.text for note, _bot, _href in both["notes"]] == ["c", "b"]
-    assert reader.get(where, {"tags": "\x00", "before": "x"}).status_code == 200
+    assert reader.get(where, {"tags": "~", "before": "x"}).status_code == 200
 
 
 def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
