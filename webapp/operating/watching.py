@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.storable import error_text, storable
 from webapp.bots.models import Alert
 from webapp.core.models import Incident
 from webapp.core.processes import WORKER, processes_living
@@ -45,7 +46,10 @@ def look() -> None:
     found = {(one.kind, one.subject): one for one in troubles(going_on.keys())}
     for key, trouble in found.items():
         if key not in going_on:
-            _begin(trouble)
+            try:
+                _begin(trouble)
+            except Exception as error:  # one incident must not end the watching of all others
+                logger.error("the incident %s cannot be stored: %s", key, error_text(error, 200))
     for key, incident in going_on.items():
         if key not in found:
             _end(incident)
@@ -77,10 +81,11 @@ def _begin(trouble: Trouble) -> None:
         "link": reverse("dashboard:system"),
         **trouble.details,
     }
+    title = storable(trouble.title, Incident._meta.get_field("title").max_length)
     try:
         with transaction.atomic():
             incident = Incident.objects.create(
-                kind=trouble.kind, subject=trouble.subject, title=trouble.title, details=said
+                kind=trouble.kind, subject=trouble.subject, title=title, details=said
             )
             alerts_tell(event=trouble.kind, said=said, incident=incident)
     except IntegrityError:  # another process was faster

@@ -300,3 +300,13 @@ def test_what_is_told_looks_as_the_documentation_says(lab: Receiver) -> None:
     assert told["words"] == documented["words"]
     same = {key: told[key] for key in ("event", "n", "oldest_s", "link")}
     assert same == {key: documented[key] for key in same}
+
+
+def test_a_failed_job_with_a_long_name_stops_no_watching(lab: Receiver) -> None:
+    payload = {"file": "x", "study": "k" * 700}
+    Job.objects.create(kind="import", payload=payload, state=State.FAILED)
+    Job.objects.create(kind="import", payload={**payload, "study": "s"}, state=State.FAILED)
+    look()
+    titles = sorted(Incident.objects.values_list("title", flat=True), key=len)
+    assert titles[0] == "A job failed: Import into s"
+    assert [len(title) for title in titles[1:]] == [500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class Import(Kind[Job, ImportAsked]):
     def check(self, asked: ImportAsked) -> None:
         if not Path(asked.file).is_file():
             raise Refused("no_file", f"there is no file {asked.file}")
+        if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
+            raise Refused(
+                "bad_key", "the study key must be letters, digits, - and _, at most 60 of them"
+            )
         language_checked(asked.language)
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
