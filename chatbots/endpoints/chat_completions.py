@@ -303,8 +303,7 @@ def _broke_off(found: dict[str, Any], data: str, *, is_free: bool) -> CallFailed
     too_long = bool(_TOO_LONG.search(message))
     inner = found.get("error")
     status = inner.get("code") if isinstance(inner, dict) else found.get("code")
-    is_status = isinstance(status, int) and 400 <= status < 600
-    passes = not is_status or status >= 500 or status in _AGAIN
+    passes = not isinstance(status, int) or not 400 <= status < 500 or status in _AGAIN
     return CallFailed(
         f"it broke off with an error: {message}{_SHORTER if too_long else ''}",
         passes=passes and not too_long,

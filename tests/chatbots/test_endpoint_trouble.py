@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -244,10 +245,11 @@ async def test_a_broken_model_takes_no_turns_from_its_rivals() -> None:
 async def test_trouble_of_the_address_rests_every_model_there(
     answer: Answer | None, why: str, waits: list[float]
 ) -> None:
-    async with serving(answer or hangs) as server:
-        if answer is None:
-            server.port = 1  # nothing listens there
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serving(answer or hangs))
         first, other = (server.bot(name=name, model=name, retries=0) for name in ("a", "b"))
+        if answer is None:
+            await stack.aclose()  # nothing listens there from now on
         for _ in range(addresses.FAILURES_BEFORE_REST):
             with pytest.raises(BotError, match=why):
                 await pieces(first, "hi")
