@@ -26,7 +26,7 @@ def empty_database(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield env
 
 
-def told_by(module: str, *args: Path, env: dict[str, str]) -> dict[str, Any]:
+def told_by(module: str, *args: Path | str, env: dict[str, str]) -> dict[str, Any]:
     """Run a module in a process of its own and return the JSON that it prints."""
     command = [sys.executable, "-m", module, *map(str, args)]
     done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True)
