@@ -44,7 +44,7 @@ def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(
         html = page.content.decode()
         assert page.status_code == 200
         assert "You did not agree to take part." in html
-        assert "somebody with your Prolific number said no" in html
+        assert "somebody with your Prolific ID said no" in html
         assert ">REFUSED1</p>" in html
         assert f'href="{LINK}"' in html
         assert 'name="consent"' not in html
@@ -137,7 +137,7 @@ def test_without_cookies_a_token_knows_them(study: Study) -> None:
     response = frame.post("/s/s/decline/", {"_entry": field})
     assert "?t=" in response.url
     html = frame.get(response.url).content.decode()
-    assert "somebody with your Mechanical Turk number said no" in html
+    assert "somebody with your Mechanical Turk ID said no" in html
     assert "REFUSED1" not in html, "a code of Prolific"
     assert "Return your place on Mechanical Turk" in html
     assert (

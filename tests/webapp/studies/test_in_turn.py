@@ -148,6 +148,7 @@ def test_the_pages_lead_from_chat_to_form_to_the_next_chat(client: Client) -> No
     done = client.post(f"/chat/{second.pk}/rate/?t={token}", {**answers, "_t": token}, follow=True)
     code = Task.objects.get().completion_code
     assert code in done.content.decode()
+    assert "Your chats and ratings arrived at" in done.content.decode()
     assert code in page(f"/chat/{chat.pk}/done/?t={token}")
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import task_chat
+from webapp.conversations.selectors import chat_turn, task_chat
 from webapp.participant.access import Visit, conversation_page, form_action, task_page, with_policy
 from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
@@ -95,7 +95,10 @@ def done_page(
     context = {
         **study_texts(study, task.version),
         "visit": visit,
-        "conversation": task_chat(task),
+        "conversation": (chat := task_chat(task)),
+        "has_chats": chat is not None
+        and task.version.values.assignment.bots_in_a_row > 1
+        and chat_turn(chat) is not None,
         "ending": ending,
         "endings": [e for e in shown if e.task != ending.task],
         "task": task,
