@@ -298,7 +298,7 @@ def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabSe
         "from webapp.studies.models import Study; from webapp.studies.versions import study_edit; "
         "study_edit(study=Study.objects.get(key='items'), state='collecting')"
     )
-    played = answer(server, "rehearse", "--study", "items", "--people", "5", "--url", server.url)
+    played = answer(server, "rehearse", "--study", "items", "--people", "5")
     assert (played["done"], played["pages"], played["failed"]) == (5, 15, [])
     found = server.shell(
         "from webapp.studies.models import Task; from webapp.ratings.models import Rating; "

@@ -128,6 +128,7 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
 
             process.send_signal(signal.SIGTERM)
             await asyncio.to_thread(process.wait, NEVER_S)
+            assert not (server.data_dir / "server-address.txt").exists()
             for connection in silent:
                 connection.close()
             # As a server does it, which does not mind connections that linger in TIME_WAIT.

@@ -162,6 +162,33 @@ def test_the_page_makes_lists_and_gives_them_as_csv(study: Study, browser: Clien
     assert 'name="consent"' in Client().get(f"/s/s/?{parts.query}").content.decode()
 
 
+@pytest.mark.parametrize(
+    ("kept", "port", "address"),
+    [
+        ("http://127.0.0.1:8555/lab", None, "http://127.0.0.1:8555"),
+        ("http://[::1]:8555", None, "http://[::1]:8555"),
+        ("http://127.0.0.1:8555", 8666, "http://127.0.0.1:8666"),
+        (None, None, "http://127.0.0.1:8000"),
+        ("", None, "http://127.0.0.1:8000"),
+    ],
+)
+def test_links_have_the_running_server_s_address(
+    study: Study,
+    tmp_path: Path,
+    settings: Any,
+    kept: str | None,
+    port: int | None,
+    address: str,
+) -> None:
+    settings.DATA_DIR, settings.HOST, settings.PORT = tmp_path, "127.0.0.1", port or 8000
+    settings.ADDRESS_SET = {"PORT"} if port else set()
+    if kept is not None:
+        (tmp_path / "server-address.txt").write_text(kept)
+    path = tmp_path / "links.csv"
+    call_command("make_links", "--study", "s", "--output", str(path), "--number", "1")
+    assert rows_of(path.read_text())[0]["link"].startswith(f"{address}/s/s/?link=")
+
+
 def test_the_command_writes_a_list(study: Study, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "links.csv"
     asked = ("--study", "s", "--output", str(path), "--address", "https://lab.example/confab")

@@ -26,6 +26,7 @@ from django.db import DatabaseError
 
 from chatbots.entries import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_discover
+from webapp.core.address import address_forget, address_of, address_write
 from webapp.core.children import Children
 from webapp.core.database import database_complaint, database_write_check
 from webapp.core.stopping import GRACE_S, end_within
@@ -73,19 +74,20 @@ class Command(BaseCommand):
         # Between here and the event loop's own handlers too, a signal must reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         children = Children()
+        address = address_of(host, port)
         try:
-            self._say_where(host, port, demo, paper)
+            address_write(address)
+            self._say_where(address, demo, paper)
             if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
                 children.begin("bot host", *_BOT_HOST, without_it="nobody who chats is answered")
             if worker:
                 children.begin("worker", *_WORKER, without_it="jobs wait, such as metrics")
             asyncio.run(_serve(listening, children))
         finally:
+            address_forget(address)
             children.end()
 
-    def _say_where(self, host: str, port: int, demo: bool, paper: Study | None) -> None:
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-        address = f"http://{shown}:{port}{settings.CONFAB_PATH_PREFIX}"
+    def _say_where(self, address: str, demo: bool, paper: Study | None) -> None:
         self.stdout.write(f"Confab            {address}/dashboard/")
         if demo:
             self.stdout.write(f"Participant link  {address}/s/demo/")

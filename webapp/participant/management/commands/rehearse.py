@@ -8,9 +8,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 import httpx
-from django.conf import settings
 from tqdm import tqdm
 
+from webapp.core.address import server_address
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, whole_number
 from webapp.participant.rehearsal import Played, rehearse
@@ -29,12 +29,10 @@ class Command(ConfabCommand):
         parser.add_argument("--study", required=True, help="the study's key")
         parser.add_argument("--people", type=whole_number(1), default=12, help="how many")
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument("--url", default=None, help="the server, if not the one of HOST, PORT")
+        parser.add_argument("--url", default=None, help="the server, if not the one that runs here")
 
     def run(self, **options: Any) -> dict[str, Any]:
-        url = (
-            options["url"] or f"http://{settings.HOST}:{settings.PORT}{settings.CONFAB_PATH_PREFIX}"
-        )
+        url = options["url"] or server_address()
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:

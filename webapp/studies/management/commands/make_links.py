@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from webapp.core.address import server_address
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.models import Study
@@ -27,9 +28,8 @@ class Command(ConfabCommand):
         parser.add_argument("--days", type=int, help="for how long they may be used; else for ever")
         parser.add_argument(
             "--address",
-            default="http://127.0.0.1:8000",
             metavar="URL",
-            help="of this server, as people reach it",
+            help="of this server, as people reach it; without it that of the server that runs here",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -38,13 +38,14 @@ class Command(ConfabCommand):
         except Study.DoesNotExist:
             raise Refused("not_found", f"there is no study {options['study']!r}") from None
         path: Path = options["output"]
-        address = f"{options['address'].rstrip('/')}/s/{study.key}/"
+        address = options["address"] or server_address()
+        link = f"{address.rstrip('/')}/s/{study.key}/"
         with transaction.atomic():  # links that cannot be written down are not made
             batch = links_make(
                 study=study, n=options["number"], label=options["label"], days=options["days"]
             )
             with path.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows(link_table(study, address, batch))
+                csv.writer(file).writerows(link_table(study, link, batch))
         return {"links": options["number"], "list": batch, "file": str(path)}
 
     def present(self, result: dict[str, Any]) -> None:
