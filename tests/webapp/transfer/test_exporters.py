@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,38 @@ def test_an_exported_study_can_be_imported_again(study: Study, tmp_path: Path) -
     first, second = rows_of(study, "conversations"), rows_of(again, "conversations")
     for key in ("dialogue_id", "bot", "source", "turns", "ratings", "n_exchanges"):
         assert [row[key] for row in first] == [row[key] for row in second], key
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.JSONL", "x.parquet", "x.old.csv"])
+def test_the_format_is_that_of_the_file_s_ending(study: Study, tmp_path: Path, name: str) -> None:
+    asked = ["export", "--study", study.key, "--what", "bots", "--output"]
+    call_command(*asked, str(tmp_path / name))
+    file_format = name.rpartition(".")[2].lower()
+    call_command(*asked, str(tmp_path / "plain"), "--format", file_format)
+    assert (tmp_path / name).read_bytes() == (tmp_path / "plain").read_bytes()
+    call_command(*asked, str(tmp_path / name), "--format", file_format)
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "file_format", "says"),
+    [
+        ("bots", "x.csv", "jsonl", "x.csv ends in .csv, but --format says jsonl"),
+        ("bots", "x.xlsx", None, "x.xlsx ends in .xlsx; a table can be .csv, .jsonl, .parquet"),
+        ("bots", "x.txt", "csv", "x.txt ends in .txt; a table can be"),
+        ("bots", "x.zip", None, "x.zip ends in .zip; a table can be"),
+        ("bots", "x", None, "end its name in .csv, .jsonl, .parquet, or name one by --format"),
+        ("package", "x.csv", None, "x.csv ends in .csv; a data package is a .zip"),
+        ("package", "x.zip", "csv", "a data package is a .zip; leave --format out"),
+    ],
+)
+def test_an_ending_that_says_another_format_is_refused(
+    study: Study, tmp_path: Path, what: str, name: str, file_format: str | None, says: str
+) -> None:
+    asked = ["export", "--study", study.key, "--what", what, "--output", str(tmp_path / name)]
+    with pytest.raises(CommandError, match=re.escape(says)) as error:
+        call_command(*asked, *(["--format", file_format] if file_format else []))
+    assert error.value.returncode == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_study_or_folder_is_one_line(study: Study, tmp_path: Path) -> None:

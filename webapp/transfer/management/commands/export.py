@@ -1,4 +1,4 @@
-"""`export --study KEY --what TABLE --format csv|jsonl|parquet --output FILE`; `--what package --output FILE.zip`.
+"""`export --study KEY --what TABLE --output FILE.csv|FILE.jsonl|FILE.parquet`; `--what package --output FILE.zip`.
 
 `export --run ID --what TABLE …` writes a table of a self-play run.
 """
@@ -25,7 +25,7 @@ from webapp.transfer.exporters.base import (
 )
 from webapp.transfer.exports import PACKAGE
 from webapp.transfer.package.contents import package_pieces
-from webapp.transfer.writers import FORMATS, whole_file, write_file
+from webapp.transfer.writers import FORMATS, Format, whole_file, write_file
 
 
 class Command(ConfabCommand):
@@ -41,7 +41,7 @@ class Command(ConfabCommand):
             choices=[*(exporter.name for exporter in exporter_list()), PACKAGE],
             help="a table; package: all of it in one zip",
         )
-        parser.add_argument("--format", choices=FORMATS, help="of a table; a package is a zip")
+        parser.add_argument("--format", choices=FORMATS, help="of a table whose file has no ending")
         parser.add_argument("--output", required=True, type=Path, metavar="FILE")
         parser.add_argument(
             "--include-synthetic", action="store_true", help="chats of scripted participants too"
@@ -70,6 +70,11 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         source = _source(options)
+        file_format: Format | None = None
+        if options["what"] == PACKAGE and isinstance(source, Study):
+            _package_check(options["output"], options["format"])
+        else:
+            file_format = _format(options["output"], options["format"])
         asked = ExportOptions(
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
@@ -85,16 +90,15 @@ class Command(ConfabCommand):
             raise Usage(
                 f"--search cannot be read: {error} This would work: {error.example}"
             ) from None
-        if options["what"] == PACKAGE and isinstance(source, Study):
+        if file_format is None:
+            assert isinstance(source, Study), "a package is a study's"
             return self._package(source, asked, options["output"])
-        if options["format"] is None:
-            raise Usage(f"--format is missing; a table can be {', '.join(FORMATS)}")
         if isinstance(source, Study):
             table = table_of(source, options["what"], asked)
         else:
             table = table_of_run(source, options["what"], asked)
         columns, rows = table.columns, self.progress(table.rows, what=table.exporter.title)
-        n_rows = write_file(options["output"], options["format"], columns, rows, raw=options["raw"])
+        n_rows = write_file(options["output"], file_format, columns, rows, raw=options["raw"])
         return {"rows": n_rows, "file": str(options["output"])}
 
     def _package(self, study: Study, asked: ExportOptions, output: Path) -> dict[str, Any]:
@@ -112,6 +116,37 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['rows']} rows in {result['file']}")
+
+
+def _format(output: Path, wanted: Format | None) -> Format:
+    """Take the format of a table from its file's ending, else from --format.
+
+    Raises:
+        Usage: neither names one, the ending is unknown, or the two contradict one another.
+    """
+    ending = output.suffix.lower()
+    endings = ", ".join(f".{name}" for name in FORMATS)
+    found = next((name for name in FORMATS if ending == f".{name}"), None)
+    if ending and found is None:
+        raise Usage(f"{output.name} ends in {output.suffix}; a table can be {endings}")
+    if found and wanted and found != wanted:
+        raise Usage(
+            f"{output.name} ends in {output.suffix}, but --format says {wanted}; leave --format out"
+        )
+    file_format = found or wanted
+    if file_format is None:
+        raise Usage(
+            f"{output.name} names no format; end its name in {endings}, or name one by --format"
+        )
+    return file_format
+
+
+def _package_check(output: Path, wanted: Format | None) -> None:
+    """Refuse a package that is asked for as another file than a zip."""
+    if output.suffix.lower() not in ("", ".zip"):
+        raise Usage(f"{output.name} ends in {output.suffix}; a data package is a .zip")
+    if wanted:
+        raise Usage("a data package is a .zip; leave --format out")
 
 
 def _source(options: dict[str, Any]) -> Source:
