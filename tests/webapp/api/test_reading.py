@@ -293,6 +293,21 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     assert program.get("studies/shop/report").json()["is_current"] is False
 
 
+def test_a_report_asked_for_with_parameters_is_found(study: Study) -> None:
+    program = Program(Right.READ)
+    asked = {"include_synthetic": True, "without": ["fast", "pasted"], "like": "ghandeharioun2019"}
+    where = "include_synthetic=true&without=fast,pasted&like=ghandeharioun2019"
+    made = program.post("studies/shop/report", asked)
+    assert made.status_code == 202, made.content
+    job_do(Job.objects.get(kind="report"))
+    assert made["Location"] == f"/api/v1/studies/shop/report?{where}"
+    found = program.get(made["Location"].removeprefix("/api/v1/"))
+    assert (found.status_code, found.json()["like"]) == (200, "ghandeharioun2019")
+    plain = program.get("studies/shop/report")
+    assert plain.status_code == 404
+    assert f"studies/shop/report?{where}" in plain.json()["error"]["message"]
+
+
 def test_the_datasheet_in_both_forms(study: Study) -> None:
     program = Program(Right.READ)
     found = program.get("studies/shop/datasheet").json()

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
@@ -210,6 +211,26 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     staff.post(page)
     do_all()
     assert report_path(Job.objects.filter(kind="report").latest("pk")).is_file()
+
+
+@pytest.mark.parametrize("by", ["body", "address"])
+def test_a_report_is_found_by_the_parameters_of_its_post(
+    staff: Client, study: Study, by: str
+) -> None:
+    asked = {"synthetic": "1", "without": "fast,pasted", "sections": "ratings,raters"}
+    page = address(study, "study_report")
+    answer = (
+        staff.post(page, asked)
+        if by == "body"
+        else staff.post(f"{page}?{urlencode(asked, safe=',')}")
+    )
+    do_all()
+    shown = staff.get(answer["Location"])
+    [job] = Job.objects.filter(kind="report")
+    assert (job.payload["include_synthetic"], job.payload["without"]) == (True, ["fast", "pasted"])
+    assert shown.context["made"] == job
+    assert shown.context["sections"] == "ratings,raters"
+    assert staff.get(f"{page}?synthetic=1&without=pasted,fast").context["made"] == job
 
 
 def test_a_report_goes_with_a_person_and_with_the_study(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from ninja import Query, Router, Status
 
 from webapp.api.auth import Token
@@ -22,12 +24,19 @@ from webapp.api.schemas_study import (
     ReportOut,
     ReportPartOut,
 )
-from webapp.dashboard.report_files import report_ask, report_newest, report_read, report_state
+from webapp.dashboard.report_files import (
+    KIND,
+    ReportAsked,
+    report_ask,
+    report_newest,
+    report_read,
+    report_state,
+)
 from webapp.dashboard.reporting.document import Document, Part
 from webapp.dashboard.reporting.pages import report_html
 from webapp.quality.selectors import without_read
 from webapp.results.flags import flags_now
-from webapp.runs.models import Job
+from webapp.runs.models import Job, State
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.datasheet.filling import datasheet_of
@@ -112,8 +121,11 @@ def report_page(
     response={202: JobOut, **BODY_FAILURES},
     operation_id="report_make",
 )
-def report_make(request: HttpRequest, key: str, asked: AskReport) -> Any:
-    """Let a worker make the report of the data as they are now; whoever may read may ask for it, as on its page."""
+def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: AskReport) -> Any:
+    """Let a worker make the report of the data as they are now; whoever may read may ask for it, as on its page.
+
+    `Location` is the address at which a GET finds this report once it is made.
+    """
     study = study_by_key(key)
     without = without_read(",".join(asked.without))
     if without:
@@ -125,6 +137,7 @@ def report_make(request: HttpRequest, key: str, asked: AskReport) -> Any:
         like=asked.like,
         created_by=request.user,  # type: ignore[arg-type]
     )
+    response["Location"] = _address(study, job)
     return Status(202, job_out(job))
 
 
@@ -164,12 +177,30 @@ def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[J
     )
     document = report_read(made) if made is not None else None
     if made is None or document is None:
-        raise Http404(f"there is no report of {study.key} yet; a POST to this address makes one")
+        others = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")
+        other = next((job for job in others if report_read(job) is not None), None)
+        elsewhere = f" (another one is at {_address(study, other)})" if other else ""
+        raise Http404(
+            f"there is no report of {study.key} with these parameters yet{elsewhere}; a POST to this address makes one"
+        )
     asked = [name for name in sections.split(",") if name]
     if unknown := document.unknown(asked):
         there = ", ".join(one.id for one in document.chapters)
         raise Http404(f"the report has no section {unknown[0]!r}; it has {there}")
     return made, document.chosen(asked)
+
+
+def _address(study: Study, job: Job) -> str:
+    """Build the address at which a GET finds the report of a job."""
+    asked = ReportAsked.model_validate(job.payload)
+    parameters = {
+        "include_synthetic": "true" if asked.include_synthetic else "",
+        "without": ",".join(asked.without),
+        "like": asked.like,
+    }
+    query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
+    path = reverse("api:report", args=[study.key])
+    return f"{path}?{query}" if query else path
 
 
 def _part(part: Part) -> ReportPartOut:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -90,6 +90,7 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
     """Show the report that was made and the choice of its sections; POST lets a worker make one."""
     study = study_of(key)
     if request.method == "POST":
+        request.GET = _asked(request)  # type: ignore[assignment]
         report_ask(
             study=study,
             created_by=request.user,  # type: ignore[arg-type]
@@ -140,6 +141,15 @@ def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
         request, _("The link for “{name}” opens nothing any more.").format(name=found.name)
     )
     return redirect("dashboard:study_report", study.key)
+
+
+def _asked(request: HttpRequest) -> QueryDict:
+    """Merge the parameters of a POST's form into those of its address."""
+    merged = request.GET.copy()
+    for name in ("synthetic", "without", "like", "sections"):
+        if name in request.POST:
+            merged.setlist(name, request.POST.getlist(name))
+    return merged
 
 
 def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
