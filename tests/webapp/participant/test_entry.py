@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.utils import timezone
 
@@ -18,10 +20,10 @@ from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
-from webapp.studies.models import ConsentText, Participant, Study, Task
+from webapp.studies.models import ConsentText, Participant, PlatformIds, Study, Task
 from webapp.studies.one_time_links import link_rows, links_make
 from webapp.studies.selectors import rehearsal_token
-from webapp.studies.services import task_complete
+from webapp.studies.services import participant_enter, task_complete
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -404,3 +406,38 @@ def test_a_one_time_link_is_pasted_with_blanks() -> None:
         assert client.get(row.address.removeprefix("http://testserver") + end).status_code == 200
     begin(Client(enforce_csrf_checks=True), query="?" + row.address.partition("?")[2] + "%20")
     assert Participant.objects.get().external_id == "1"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_migration_strips_stored_ids_unless_somebody_has_the_stripped_one() -> None:
+    study, other = make_study("s", **BY_PROLIFIC), make_study("other", **BY_PROLIFIC)
+    executor = MigrationExecutor(connection)
+    newest = executor.loader.graph.leaf_nodes("studies")
+    executor.migrate([("studies", "0047_dimension_scale_inferred")])
+    try:
+        given = [
+            (study, "prolific", " alone "),
+            (study, "prolific", "twin"),
+            (study, "prolific", "twin "),
+            (study, "prolific", "late\t"),
+            (study, "prolific", "\ufefflate"),
+            (other, "prolific", " twin"),
+            (study, "import", " rater "),
+            (study, "prolific", "   "),
+        ]
+        for of, platform, name in given:
+            sent = {"PROLIFIC_PID": name, "SESSION_ID": "se "} if platform == "prolific" else {}
+            person = Participant.objects.create(study=of, platform=platform)
+            PlatformIds.objects.create(
+                participant=person, study=of, platform=platform, external_id=name, parameters=sent
+            )
+    finally:
+        MigrationExecutor(connection).migrate(newest)
+    rows = PlatformIds.objects.order_by("pk")
+    assert list(rows.values_list("external_id", flat=True)) == [
+        "alone", "twin", "twin ", "late", "\ufefflate", "twin", " rater ", "   ",
+    ]  # fmt: skip
+    assert rows[0].parameters == {"PROLIFIC_PID": "alone", "SESSION_ID": "se "}
+    assert rows[2].parameters["PROLIFIC_PID"] == "twin "
+    found = participant_enter(study=study, platform="prolific", external_id="alone")
+    assert found == rows[0].participant
