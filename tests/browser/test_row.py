@@ -91,13 +91,21 @@ def ended(page: Page, code: str, heading: str) -> None:
     no_sideways_scroll(page)
 
 
-def pay_says(server: ConfabServer, key: str) -> list[str]:
-    """Return how Pay lists the study's visits: outcome, code and whether we were at fault."""
-    told = server.shell(
-        "from webapp.pay.visits import visits_of;from webapp.studies.models import Study;"
-        f"print([(v.outcome, v.told, v.fault) for v in visits_of(Study.objects.get(key={key!r})).all])"
+def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
+    """Open the study's Pay as a researcher; return each visit's outcome, code and next step, as the table shows them."""
+    server.shell(
+        "from django.contrib.auth import get_user_model;U = get_user_model().objects;"
+        "U.filter(username='res').exists() or U.create_superuser('res', password='a-long-password')"
     )
-    return told.strip().splitlines()
+    page.goto(f"{server.url}/dashboard/studies/{key}/collect/pay/")
+    page.get_by_label("Name").fill("res")
+    page.get_by_label("Password").fill("a-long-password")
+    page.get_by_role("button", name="Sign in").click()
+    rows = page.locator(".pay-table tbody tr")
+    expect(rows.first).to_be_visible()
+    no_sideways_scroll(page)
+    assert rows.locator("th").all_inner_texts() == ["anna"]
+    return [[row.locator("td").nth(n).inner_text() for n in (1, 2, 5)] for row in rows.all()]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -125,7 +133,7 @@ def test_two_chats_are_rated_the_second_in_another_browser(
     again = new_page(width, height)
     again.goto(link)
     expect(again.locator("#code")).to_have_text("RATED1")
-    assert pay_says(test_bots_server, key) == ["[('rated', 'RATED1', '')]"]
+    assert pay_says(test_bots_server, key, new_page()) == [["Done", "RATED1", "Approve"]]
 
 
 def test_a_missed_check_in_the_first_chat_ends_after_the_second(
@@ -141,7 +149,7 @@ def test_a_missed_check_in_the_first_chat_ends_after_the_second(
         rate(page, colour)
         page.wait_for_url(lambda url, before=before: "/rate/" not in url and url != before)
     ended(page, "CHECK1", "You have come to the end.")
-    assert pay_says(test_bots_server, key) == ["[('failed_check', 'CHECK1', '')]"]
+    assert pay_says(test_bots_server, key, new_page()) == [["Failed the check", "CHECK1", "Look"]]
 
 
 def test_a_chatbot_that_fails_ends_it_early_with_pay(
@@ -166,4 +174,4 @@ def test_a_chatbot_that_fails_ends_it_early_with_pay(
     assert elsewhere.url == page.url
     elsewhere.get_by_role("button", name="Finish early with pay").click()
     ended(elsewhere, "FAILED1", "Thank you. Everything is saved.")
-    assert pay_says(test_bots_server, key) == ["[('bot_failed', 'FAILED1', 'bot')]"]
+    assert pay_says(test_bots_server, key, new_page()) == [["Bot failed", "FAILED1", "Approve"]]
