@@ -38,6 +38,7 @@ class Registry(Generic[T]):
         self.packages = [package]
         self._entries: dict[str, T] = {}
         self._searched = False
+        self._look_again: Callable[[], object] = lambda: None
 
     def look_into(self, package: str) -> None:
         """Find entries in another folder too: that of an app which comes later."""
@@ -59,13 +60,23 @@ class Registry(Generic[T]):
         self._entries[name] = entry
         return entry
 
+    def put(self, entry: T) -> T:
+        """Add a ready-made entry, in place of one of the same name."""
+        self._entries[entry.name] = entry  # type: ignore[attr-defined]
+        return entry
+
+    def look_again_by(self, look: Callable[[], object]) -> None:
+        """Call a function before every use, which adds what has come since."""
+        self._look_again = look
+
     def discard(self, name: str) -> None:
         """Take an entry out, if it is there (configuration reloads, tests)."""
         self._entries.pop(name, None)
 
     def search(self) -> None:
-        """Import every module of the folders, so that their decorators run."""
+        """Import every module of the folders, so that their decorators run, and add what has come since."""
         if self._searched:
+            self._look_again()
             return
         for name in self.packages:
             package = importlib.import_module(name)

@@ -8,7 +8,9 @@ name is the metric's, with underscores. Any other checkpoint is named in `metric
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +23,7 @@ from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.training.backbone_config import BackboneConfig, backbone_missing
 from evaluation.training.checkpoint import (
+    MANIFEST,
     Checkpoint,
     MetricManifest,
     checkpoint_awaited,
@@ -35,6 +38,8 @@ FOLDER = "metrics"
 
 
 CHECKPOINT_NEEDED = "a checkpoint of `train_metric`"
+LOOKED_EVERY_S = 1.0
+"""A process looks for new trainings so often at most."""
 SHIPPED = Path(__file__).parent.parent / "shipped"
 """The checkpoints that come with Confab."""
 
@@ -73,7 +78,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         super().__init__(name, title, **options)
         if self.options is not None and self.options.checkpoint in shipped_names():
             self.needs = tuple(one for one in self.needs if one != CHECKPOINT_NEEDED)
-        self._networks: dict[str, Any] = {}
+        self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by place
         self._lock = threading.RLock()
 
     @classmethod
@@ -122,14 +127,16 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         return (self.options.device if self.options else "") or device
 
     def restored(self, device: str) -> Any:
-        """Return its network there, loaded once."""
+        """Load its network there, once for each checkpoint."""
         from evaluation.training.loop import restored
 
         with self._lock:
-            place = self.where(device)
-            if place not in self._networks:
-                self._networks[place] = restored(self.checkpoint, place)
-            return self._networks[place]
+            place, checkpoint = self.where(device), self.checkpoint
+            manifest, network = self._networks.get(place, (None, None))
+            if manifest != checkpoint.manifest:  # the first use, or trained again since
+                network = restored(checkpoint, place)
+                self._networks[place] = checkpoint.manifest, network
+            return network
 
 
 def trained_register(folder: Path, device: str = "") -> list[Metric]:
@@ -160,9 +167,48 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
             level = logging.INFO if checkpoint_awaited(place) else logging.WARNING
             log.log(level, "%s is left out: %s", place, error)
             continue
-        metrics.discard(name)
-        made.append(metrics.add(metric))
+        made.append(metrics.put(metric))
     return made
+
+
+class TrainedLook:
+    """Look-out for trainings that end while a process runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked_at = -math.inf
+        self._seen: dict[str, tuple[int, ...]] = {}
+
+    def look(self, folder: Path, device: str = "") -> None:
+        """List the folder's checkpoints as metrics, if it has changed since the last look.
+
+        Args:
+            folder, device: as `trained_register`.
+        """
+        # Another thread, or `trained_register` itself, which asks the registry: both take what is there.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self._looked_at < LOOKED_EVERY_S:
+                return
+            self._looked_at = time.monotonic()
+            found = {str(place): _stamp(place) for place in folder.glob("[!._]*")}
+            if found != self._seen:
+                self._seen = found
+                trained_register(folder, device)
+        finally:
+            self._lock.release()
+
+
+def _stamp(place: Path) -> tuple[int, ...]:
+    """Read when a training's manifests were last written; 0 for one that is not there."""
+    stamps = []
+    for manifest in (place / MANIFEST, place / "best" / MANIFEST):
+        try:
+            stamps.append(manifest.stat().st_mtime_ns)
+        except OSError:
+            stamps.append(0)
+    return tuple(stamps)
 
 
 def _kind(manifest: MetricManifest) -> str:

@@ -35,11 +35,16 @@ class PluginsConfig(AppConfig):
                 f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or unset "
                 "CONFAB_METRICS."
             )
-        trained = Path(settings.DATA_DIR) / "metrics"
-        if trained.is_dir():
-            from evaluation.metrics.trained import trained_register
+        self._trainings_watch()
 
-            trained_register(trained, settings.CONFAB_DEVICE)
+    def _trainings_watch(self) -> None:
+        from evaluation.metrics.registry import metrics
+        from evaluation.metrics.trained import FOLDER, TrainedLook
+
+        trainings = TrainedLook()
+        metrics.look_again_by(
+            lambda: trainings.look(Path(settings.DATA_DIR) / FOLDER, settings.CONFAB_DEVICE)
+        )
 
     def _metrics_configure(self) -> None:
         from chatbots.entries import EntriesError

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from chatbots.registry import PluginError, plugins_import
+from evaluation.metrics.registry import metric_get, metrics
+from evaluation.metrics.trained import SHIPPED
+from tests.builders import make_staff, make_study
+from webapp.core.rights import Right
+from webapp.runs.selectors.metrics import metrics_find
 
 ROOT = Path(__file__).parents[3]
 
@@ -127,3 +136,31 @@ def test_a_plug_in_finds_every_app_ready_whatever_the_order(tmp_path: Path, orde
     told = done.stdout.split()
     assert {"again", "counting", "import"} <= set(told)
     assert told[-1] == "Import!"
+
+
+@pytest.mark.django_db
+def test_a_metric_that_is_trained_later_is_known_to_a_running_server(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation.metrics.trained.LOOKED_EVERY_S", 0.0)
+    study = make_study("shop")
+    client.force_login(make_staff(Right.READ))
+    page = reverse("dashboard:study_metrics", args=[study.key])
+    assert b"trained_later" not in client.get(page).content
+    folder = Path(settings.DATA_DIR, "metrics", "trained-later")
+    folder.mkdir(parents=True)
+    (folder / ".lock").touch()
+    assert b"trained_later" not in client.get(page).content, "its first epoch is under way"
+    shutil.copytree(SHIPPED / "pone-lite-open-full", folder / "best")
+    try:
+        assert b"trained_later" in client.get(page).content
+        [found] = metrics_find(["trained_later"])
+        assert found is metric_get("trained_later")
+        assert found.unavailable_reason() is None
+        first = found.restored("cpu")  # type: ignore[attr-defined]
+        assert found.restored("cpu") is first  # type: ignore[attr-defined]
+        manifest = folder / "best" / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("PONE", "PONE again"))
+        assert found.restored("cpu") is not first, "trained again"  # type: ignore[attr-defined]
+    finally:
+        metrics.discard("trained_later")
