@@ -36,6 +36,21 @@ _TOO_LONG = re.compile(
 )
 """How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
 _SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
+_UNKNOWN_FIELD = re.compile(
+    r"un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed|recogni[sz]ed)"
+    r"|extra (?:inputs?|fields?)|invalid (?:parameter|field|argument)|no such (?:parameter|field)",
+    re.IGNORECASE,
+)
+"""How endpoints refuse a field of a request that they do not know."""
+_UNNAMED_FIELD = re.compile(r"^[^\x22'`]*(?:parameter|field|argument)[^\x22'`]*$", re.IGNORECASE)
+_OPTIONS = {
+    r"\bmax_(?:completion_)?tokens\b": (
+        "set max_tokens_field in bots.yaml to max_completion_tokens, or back to max_tokens"
+    ),
+    r"\bseed\b": "set send_seed: false in bots.yaml",
+}
+"""Fields that some endpoints do not know, and what to do then."""
+_NO_WORDS = "it says nothing"
 _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
 """Fields that hold an error's words, from the outer to the inner."""
 _NO_SYSTEM = re.compile(
@@ -226,7 +241,7 @@ async def _refused(response: httpx2.Response) -> CallFailed:
     if status < 500 and _TOO_LONG.search(message):
         said, message = "the conversation is too long for it", message + _SHORTER
     return CallFailed(
-        f"HTTP {status}, {said}: {message}",
+        f"HTTP {status}, {said}: {message}{_advice(status, message)}",
         passes=status >= 500 or status in _AGAIN,
         is_free=True,
         is_down=status >= 500 or status == 429,
@@ -234,6 +249,17 @@ async def _refused(response: httpx2.Response) -> CallFailed:
         is_about_system=bool(_NO_SYSTEM.search(message)),
         retry_after_s=retry_after_s(response.headers),
     )
+
+
+def _advice(status: Any, message: str) -> str:
+    """Name the options that change the field which the endpoint refused."""
+    is_silent = message == _NO_WORDS
+    if status not in (400, 422) or not (is_silent or _UNKNOWN_FIELD.search(message)):
+        return ""
+    options = [advice for field, advice in _OPTIONS.items() if re.search(field, message)]
+    if not options and (is_silent or _UNNAMED_FIELD.search(message)):
+        options = list(_OPTIONS.values())
+    return f". If it takes no such field, {' and '.join(options)}" if options else ""
 
 
 def _message(content: bytes) -> str:
@@ -245,7 +271,7 @@ def _message(content: bytes) -> str:
     for name in _ERROR_WORDS:
         if isinstance(found, dict) and found.get(name):
             found = found[name]
-    return (" ".join(str(found).split()) or "it says nothing")[:_MOST_ERROR_CHARS]
+    return (" ".join(str(found).split()) or _NO_WORDS)[:_MOST_ERROR_CHARS]
 
 
 def _first(found: Any) -> Any:
@@ -305,7 +331,7 @@ def _broke_off(found: dict[str, Any], data: str, *, is_free: bool) -> CallFailed
     status = inner.get("code") if isinstance(inner, dict) else found.get("code")
     passes = not isinstance(status, int) or not 400 <= status < 500 or status in _AGAIN
     return CallFailed(
-        f"it broke off with an error: {message}{_SHORTER if too_long else ''}",
+        f"it broke off with an error: {message}{_SHORTER if too_long else _advice(status, message)}",
         passes=passes and not too_long,
         is_free=is_free or too_long,
     )

@@ -286,6 +286,38 @@ async def test_a_wrong_request_is_no_trouble_of_the_address() -> None:
                 await pieces(bot, "hi")
 
 
+TOKENS = "max_tokens_field in bots.yaml to max_completion_tokens, or back to max_tokens"
+SEED = "send_seed: false in bots.yaml"
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+@pytest.mark.parametrize(
+    ("status", "message", "advice"),
+    [
+        (400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+         "'max_completion_tokens' instead.", [TOKENS]),
+        (422, "body.max_completion_tokens: Extra inputs are not permitted", [TOKENS]),
+        (400, "Invalid JSON payload received. Unknown name \"seed\": Cannot find field.", [SEED]),
+        (400, "Unrecognized request argument supplied: seed", [SEED]),
+        (422, "unknown field `seed`", [SEED]),
+        (400, "Unsupported parameter", [TOKENS, SEED]),
+        (400, "System role not supported", []),
+        (400, "max_tokens is too large: 200. This model supports at most 64 completion tokens.", []),
+        (400, "'messages' is not allowed to be empty", []),
+        (401, "Unknown key", []),
+    ],
+)  # fmt: skip
+async def test_a_refused_field_is_told_with_the_option_that_changes_it(
+    status: int, message: str, advice: list[str], in_stream: bool
+) -> None:
+    event = json.dumps({"error": {"message": message, "code": status}})
+    answer = sends(f"data: {event}\n\n".encode()) if in_stream else fails(status, message)
+    async with serving(answer) as server:
+        with pytest.raises(BotError) as caught:
+            await pieces(server.bot(), "hi")
+    assert [one for one in (TOKENS, SEED) if one in str(caught.value)] == advice
+
+
 async def test_redirects_are_refused_and_the_key_goes_nowhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
