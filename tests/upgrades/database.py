@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.apps.registry import Apps
 from django.core.management.color import no_style
+from django.core.management.sql import emit_post_migrate_signal, emit_pre_migrate_signal
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Model
@@ -61,6 +64,23 @@ def load(folder: Path) -> Apps:
         for statement in connection.ops.sequence_reset_sql(no_style(), list(_models(apps))):
             cursor.execute(statement)
     return apps
+
+
+@contextmanager
+def migrated_back(app: str, name: str) -> Iterator[Apps]:
+    """Take an app's tables back to one of its migrations, and forward again at the end.
+
+    The signals of `migrate` go with it: triggers name columns that are not there yet.
+    """
+    newest = migrations_newest()
+    emit_pre_migrate_signal(0, False, "default", plan=[])
+    executor = MigrationExecutor(connection)
+    executor.migrate([(app, name)])
+    try:
+        yield executor.loader.project_state([(app, name)]).apps
+    finally:
+        MigrationExecutor(connection).migrate(newest)
+        emit_post_migrate_signal(0, False, "default", plan=[])
 
 
 def _made(model: type[Model], row: dict[str, Any]) -> Model:

@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.utils import timezone
 
 from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_study
+from tests.upgrades.database import migrated_back
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
@@ -411,28 +410,23 @@ def test_a_one_time_link_is_pasted_with_blanks() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_migration_strips_stored_ids_unless_somebody_has_the_stripped_one() -> None:
     study, other = make_study("s", **BY_PROLIFIC), make_study("other", **BY_PROLIFIC)
-    executor = MigrationExecutor(connection)
-    newest = executor.loader.graph.leaf_nodes("studies")
-    executor.migrate([("studies", "0047_dimension_scale_inferred")])
-    try:
-        given = [
-            (study, "prolific", " alone "),
-            (study, "prolific", "twin"),
-            (study, "prolific", "twin "),
-            (study, "prolific", "late\t"),
-            (study, "prolific", "\ufefflate"),
-            (other, "prolific", " twin"),
-            (study, "import", " rater "),
-            (study, "prolific", "   "),
-        ]
+    given = [
+        (study, "prolific", " alone "),
+        (study, "prolific", "twin"),
+        (study, "prolific", "twin "),
+        (study, "prolific", "late\t"),
+        (study, "prolific", "\ufefflate"),
+        (other, "prolific", " twin"),
+        (study, "import", " rater "),
+        (study, "prolific", "   "),
+    ]
+    with migrated_back("studies", "0047_dimension_scale_inferred"):
         for of, platform, name in given:
             sent = {"PROLIFIC_PID": name, "SESSION_ID": "se "} if platform == "prolific" else {}
             person = Participant.objects.create(study=of, platform=platform)
             PlatformIds.objects.create(
                 participant=person, study=of, platform=platform, external_id=name, parameters=sent
             )
-    finally:
-        MigrationExecutor(connection).migrate(newest)
     rows = PlatformIds.objects.order_by("pk")
     assert list(rows.values_list("external_id", flat=True)) == [
         "alone", "twin", "twin ", "late", "\ufefflate", "twin", " rater ", "   ",

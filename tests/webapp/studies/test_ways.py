@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 
 from tests.builders import make_conversation, make_study
+from tests.upgrades.database import migrated_back
 from webapp.studies.models import LinkCount, Participant, Study, Task, Whereabouts
 from webapp.studies.selectors import rehearsal_token
 from webapp.studies.ways import link_opened, step_reached
@@ -102,15 +102,10 @@ def test_openings_at_one_instant_are_all_counted() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_migration_keeps_counts_of_days_and_no_digest() -> None:
-    newest = MigrationExecutor(connection).loader.graph.leaf_nodes("studies")
-    old = [("studies", "0044_live_room_indexes")]
     key = make_study().key
-    executor = MigrationExecutor(connection)
-    executor.migrate(old)
-    try:
-        before = executor.loader.project_state(old).apps
+    monday, tuesday = (datetime(2026, 11, day, 12, tzinfo=UTC) for day in (23, 24))
+    with migrated_back("studies", "0044_live_room_indexes") as before:
         study = before.get_model("studies", "Study").objects.get(key=key)
-        monday, tuesday = (datetime(2026, 11, day, 12, tzinfo=UTC) for day in (23, 24))
         opening = before.get_model("studies", "LinkOpening")
         for number, (at, answered_at, refused, is_synthetic) in enumerate(
             [
@@ -130,8 +125,6 @@ def test_the_migration_keeps_counts_of_days_and_no_digest() -> None:
                 is_synthetic=is_synthetic,
             )
             opening.objects.filter(pk=row.pk).update(opened_at=at)
-    finally:
-        MigrationExecutor(connection).migrate(newest)
     found = LinkCount.objects.values_list("day", "is_synthetic", "refused", "n")
     assert set(found) == {
         (monday.date(), False, "", 2),
