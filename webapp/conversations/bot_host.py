@@ -34,7 +34,7 @@ from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.processes import BOT_HOST, signs
 from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.filtering import Filtering
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.studies.values import StudyValues
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 RETRY_LOAD_S = 60.0
 
 BEGUN_WITHIN = timedelta(minutes=10)
-"""Bots of chats begun so lately are loaded before the first message."""
+"""Bots of chats and rehearsals begun so lately are loaded before the first message."""
 
 
 def bot_host_channels() -> list[str]:
@@ -192,11 +192,11 @@ class BotHostRuntime:
             await events.tryout_answer(message["answer_to"], error=_said(error))
 
     async def _load_bots(self) -> None:
-        """Have the bots of running studies ready before the first participant comes.
+        """Have the bots of studies ready before the first participant comes.
 
         Asked again with every sweep: studies start and change, and what failed may work later.
         """
-        for bot_id in await in_database(bots_of_running_studies)(self.pool):
+        for bot_id in await in_database(bots_to_load)(self.pool):
             state = self.host.load_numbers().get(bot_id, {}).get("state", "not loaded")
             tried_at = self._load_tried_at.get(bot_id, -RETRY_LOAD_S)
             is_due = time.monotonic() - tried_at >= RETRY_LOAD_S
@@ -207,7 +207,7 @@ class BotHostRuntime:
 
     async def _load_filters(self) -> None:
         """Have the filters of running studies ready too, each with its settings once."""
-        for values in await in_database(values_of_running_studies)(self.pool):
+        for values in await in_database(values_to_load)(self.pool):
             if values.filtering not in self._filters_loaded:
                 self._filters_loaded.append(values.filtering)
                 self._spawn(filters_load(values))
@@ -273,13 +273,35 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
 
 
-def values_of_running_studies(pool: str | None) -> list[StudyValues]:
-    """Return what those studies say that give people bots of this pool."""
+def bots_to_load(pool: str | None) -> list[str]:
+    """Return this pool's bots of running studies, then those of studies that somebody rehearses.
+
+    A study is gone through before it is opened; each person meets one of its bots, and the others load meanwhile.
+    """
+    rehearsed = [bot_id for values in _values_of_rehearsed_studies() for bot_id in values.bots]
+    served = [bot_id for bot_id in rehearsed if _is_served(bot_id, pool)]
+    return list(dict.fromkeys([*bots_of_running_studies(pool), *served]))
+
+
+def values_to_load(pool: str | None) -> list[StudyValues]:
+    """Return the values of running and rehearsed studies that give participants bots of this pool."""
     return [
         values
-        for values in _values_of_running_studies()
+        for values in [*_values_of_running_studies(), *_values_of_rehearsed_studies()]
         if any(_is_served(bot_id, pool) for bot_id in values.bots)
     ]
+
+
+def _values_of_rehearsed_studies() -> list[StudyValues]:
+    """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
+    begun = Task.objects.filter(
+        participant__is_synthetic=True, created_at__gte=timezone.now() - BEGUN_WITHIN
+    )
+    studies = Study.objects.filter(
+        state__in=(Study.State.DRAFT, Study.State.PAUSED),
+        pk__in=begun.values("participant__study"),
+    ).exclude(key=DEMO_PAPER_KEY)
+    return [study.values for study in studies]
 
 
 def _values_of_running_studies() -> list[StudyValues]:

@@ -9,11 +9,12 @@ import pytest
 from django.test import Client
 
 from chatbots.registry import bots
-from tests.builders import force_bots, make_study
+from tests.builders import force_bots, make_conversation, make_study
 from tests.fakes import FakeStepBot
 from webapp.conversations import bot_host
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.core.database import in_database
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,5 +99,33 @@ async def test_a_bot_that_made_room_is_well_and_is_not_loaded_again_unasked(
         assert sum(bot.loads for bot in made) == 2
     finally:
         await runtime.host.close()
+        for bot in made:
+            bots.discard(bot.name)
+
+
+async def test_a_study_that_is_rehearsed_has_all_its_bots_loaded_before_it_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = [bots.add(FakeStepBot(name=name)) for name in ("early-1", "early-2")]
+    study = await in_database(make_study)(bots=[bot.name for bot in made], state="draft")
+    runtime = BotHostRuntime()
+    monkeypatch.setattr(bot_host, "_runtime", runtime)
+    try:
+        await runtime._load_bots()
+        await loads_over(runtime)
+        assert [bot.loads for bot in made] == [0, 0], "a draft that nobody looks at takes no memory"
+        await in_database(make_conversation)(study, is_synthetic=True)
+        assert (await in_database(health)())[0] == 200, "participants wait for none of them"
+        await runtime._load_bots()
+        await loads_over(runtime)
+        assert [bot.loads for bot in made] == [1, 1]
+        await in_database(study_edit)(study=study, state="collecting")
+        status, told = await in_database(health)()
+        assert (status, told["states"]) == (200, {"ready": 2})
+        await runtime._load_bots()
+        await loads_over(runtime)
+        assert [bot.loads for bot in made] == [1, 1]
+    finally:
+        await runtime.close()
         for bot in made:
             bots.discard(bot.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.dashboard.conftest import rate_some
+from webapp.conversations.heartbeats import heartbeat_store
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
@@ -327,6 +329,29 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     assert "The study stays closed" in html
     assert 'aria-disabled="true" aria-describedby="open-reason"' in html
     assert Study.objects.get().state == "draft"
+
+
+def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
+    study = draft(bots=["eliza", "parrot"])
+    study_edit(study=study, state=Study.State.COLLECTING)
+    walk(study)
+    study_edit(study=study, state=Study.State.DRAFT)
+    check = staff.get(address(study, "check")).content.decode()
+    assert "0 are loaded now. All of them load while somebody goes through the link." in check
+    said = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
+    for loaded, is_said in ((["eliza"], True), (["eliza", "parrot"], False)):
+        heartbeat_store(
+            host_id=uuid.UUID(int=1),
+            pool="default",
+            bots={bot_id: {"state": "ready"} for bot_id in loaded},
+        )
+        answer = staff.post(address(study, "check"), {"_state": "collecting"}, follow=True)
+        assert "The study is open." in answer.content.decode()
+        assert (said in answer.content.decode()) is is_said
+        staff.post(address(study, "check"), {"_state": "paused"}, follow=True)
+    check = staff.get(address(study, "check")).content.decode()
+    assert "2 are loaded now." in check
+    assert "All of them load" not in check
 
 
 def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.selectors import heartbeat_bots
@@ -69,6 +70,15 @@ class Plan:
             bot_id
             for bot_id in self.study.bots
             if bot_id not in self.states or not self.states[bot_id].is_offered
+        ]
+
+    @cached_property
+    def not_loaded(self) -> list[str]:
+        """Those of the study's bots that no bot host has loaded so far."""
+        return [
+            bot_id
+            for bot_id in self.study.bots
+            if bot_id in self.states and self.states[bot_id].words == _("Ready to load")
         ]
 
     @cached_property

@@ -133,7 +133,10 @@ def _given(plan: Plan) -> list[Finding]:
     lead = ngettext("%(n)d bot", "%(n)d bots", n) % {"n": n}
     loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == _("Loaded")]
     hint = ngettext("%(n)d is loaded now.", "%(n)d are loaded now.", len(loaded))
-    return [Finding("good", lead, _("can load."), hint % {"n": len(loaded)})]
+    hint %= {"n": len(loaded)}
+    if plan.not_loaded and study.state != Study.State.COLLECTING:
+        hint += " " + _("All of them load while somebody goes through the link.")
+    return [Finding("good", lead, _("can load."), hint)]
 
 
 def _why(plan: Plan) -> list[str]:

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checklist import findings_of, stops
@@ -45,7 +46,8 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
             % {"state": study.get_state_display().lower()},
         )
         return False
-    missing = stops(findings_of(Plan(study))) if wanted == Study.State.COLLECTING else []
+    plan = Plan(study)
+    missing = stops(findings_of(plan)) if wanted == Study.State.COLLECTING else []
     if study.state == Study.State.PAUSED:
         # It was open, so whoever opened it first saw to that.
         missing = [one for one in missing if one.step != "walk"]
@@ -66,4 +68,11 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
         Study.State.ENDED: _("Closed. The link now says that the study has ended."),
     }
     messages.success(request, said[Study.State(wanted)])
+    if wanted == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
+        told = ngettext(
+            "%(n)d of its bots is not loaded yet. Its first participant may wait for a reply.",
+            "%(n)d of its bots are not loaded yet. Their first participants may wait for a reply.",
+            len(plan.not_loaded),
+        )
+        messages.info(request, told % {"n": len(plan.not_loaded)})
     return True
