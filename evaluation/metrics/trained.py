@@ -164,7 +164,8 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
                 name=name, title=manifest.title, checkpoint=str(place), device=device
             )
         except (CheckpointError, ValueError) as error:
-            level = logging.INFO if checkpoint_awaited(place) else logging.WARNING
+            # Commands write INFO down too, and would name a training of hours each time.
+            level = logging.DEBUG if checkpoint_awaited(place) else logging.WARNING
             log.log(level, "%s is left out: %s", place, error)
             continue
         made.append(metrics.put(metric))
