@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -29,39 +34,69 @@ RESERVED_KEYS = ("new",)
 
 
 def study_errors(
-    *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
+    *,
+    before: Study | None,
+    study: Study,
+    values: StudyValues,
+    rubric: Rubric | None,
+    unread: Collection[str] = (),
 ) -> Errors:
     """Return what is wrong with a study: `{field: sentence}`, empty if nothing is.
 
     Args:
         before: the study as it is stored; None for a new one.
         rubric: what is asked after a task where the values do not say it; None: nothing then.
+        unread: parts of the values that could not be read; a check that needs one of them is left out.
     """
-    return {
-        **{
-            field: sentence
-            for section in SECTION_CHECKS
-            for field, sentence in section_errors(section, getattr(values, section)).items()
-        },
-        **cap_wrong(values.quotas, values.bots),
-        **bot_quotas_wrong(values),
-        **bots_in_a_row_wrong(study, values),
-        **choice_wrong(values),
-        **filters_wrong(before, study, values),
-        **pay_missing(before, study, values),
-        **opening_wrong(before, study, values),
-        **questions_wrong(study, values),
-        **checking_wrong(study, values),
-        **attention_wrong(before, study, values, rubric),
-        **gold_wrong(before, values, rubric),
-        **scales_wrong(study, values, rubric),
-        **referencing_wrong(study, values, rubric),
-        **choosing_wrong(study, values, rubric),
-        **(values.own_marking.errors(values.after) if marks_own_chats(study) else {}),
-        **names_wrong(before, study),
-        **key_wrong(before, study),
-        **fixed_wrong(before, study, values, rubric),
-    }
+    if unread:
+        values = cast(StudyValues, _ReadPart(values, unread))
+    checks: list[Callable[[], Errors]] = [
+        *(partial(_section_wrong, values, section) for section in SECTION_CHECKS),
+        lambda: cap_wrong(values.quotas, values.bots),
+        lambda: bot_quotas_wrong(values),
+        lambda: bots_in_a_row_wrong(study, values),
+        lambda: choice_wrong(values),
+        lambda: filters_wrong(before, study, values),
+        lambda: pay_missing(before, study, values),
+        lambda: opening_wrong(before, study, values),
+        lambda: questions_wrong(study, values),
+        lambda: checking_wrong(study, values),
+        lambda: attention_wrong(before, study, values, rubric),
+        lambda: gold_wrong(before, values, rubric),
+        lambda: scales_wrong(study, values, rubric),
+        lambda: referencing_wrong(study, values, rubric),
+        lambda: choosing_wrong(study, values, rubric),
+        lambda: values.own_marking.errors(values.after) if marks_own_chats(study) else {},
+        lambda: names_wrong(before, study),
+        lambda: key_wrong(before, study),
+        lambda: fixed_wrong(before, study, values, rubric),
+    ]
+    errors: Errors = {}
+    for check in checks:
+        with suppress(_Unread):
+            errors |= check()
+    return errors
+
+
+class _Unread(Exception):
+    """A check asked for a part of a study that could not be read."""
+
+
+class _ReadPart:
+    """Values of a study of which some parts could not be read."""
+
+    def __init__(self, values: StudyValues, unread: Collection[str]) -> None:
+        self._values, self._unread = values, unread
+
+    def __getattr__(self, name: str) -> Any:
+        # A method may read any part.
+        if name in self._unread or name not in StudyValues.model_fields:
+            raise _Unread(name)
+        return getattr(self._values, name)
+
+
+def _section_wrong(values: StudyValues, section: str) -> Errors:
+    return section_errors(section, getattr(values, section))
 
 
 def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:

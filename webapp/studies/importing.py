@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,16 @@ from webapp.studies.differences import Change, names_diff, values_diff
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import asked_after, rubric_create, scales_of
 from webapp.studies.section_checks import as_mistakes
-from webapp.studies.study_file import FileItem, StudyFile, items_name, items_of_file, study_file_of
+from webapp.studies.study_file import (
+    FileItem,
+    StudyFile,
+    items_name,
+    items_of_file,
+    parts_of,
+    study_file_of,
+    study_file_part,
+    study_file_read,
+)
 from webapp.studies.values import StudyValues
 from webapp.studies.versions import study_store
 
@@ -40,6 +49,30 @@ class Imported:
     is_new: bool
     changes: list[Change]
     n_items: int
+
+
+def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> StudyFile:
+    """Read a study's file; beside mistakes in its parts tell those of the whole that can be seen.
+
+    Args:
+        key: in place of the file's.
+        opens: whether the study is to collect, which needs more.
+
+    Raises:
+        ValuesError: with all that is wrong, each with its path in the file.
+    """
+    try:
+        return study_file_read(text, key=key)
+    except ValuesError as error:
+        mistakes = {mistake.path: mistake for mistake in error.mistakes}
+    if found := study_file_part(text, key=key):
+        file, more = found
+        mistakes = {**{mistake.path: mistake for mistake in more}, **mistakes}
+        unread = parts_of(mistakes)
+        before = Study.objects.filter(key=file.key).first()
+        for mistake in _wrong_as_whole(before, file, opens, unread):
+            mistakes.setdefault(mistake.path, mistake)
+    raise ValuesError(list(mistakes.values()))
 
 
 def study_import(
@@ -91,17 +124,25 @@ def _values(study: Study, file: StudyFile) -> StudyValues:
 
 
 def _check(before: Study | None, file: StudyFile, opens: bool) -> None:
+    if mistakes := _wrong_as_whole(before, file, opens):
+        raise ValuesError(mistakes)
+
+
+def _wrong_as_whole(
+    before: Study | None, file: StudyFile, opens: bool, unread: Collection[str] = ()
+) -> list[Mistake]:
     study = Study(
         pk=before.pk if before else None,
         state=Study.State.COLLECTING if opens else before.state if before else Study.State.DRAFT,
         key=file.key,
         **{name: getattr(file, name) for name in _OWN},
     )
-    errors = study_errors(before=before, study=study, values=file.values, rubric=None)
-    if file.items:
+    errors = study_errors(
+        before=before, study=study, values=file.values, rubric=None, unread=unread
+    )
+    if file.items or "items" in unread:
         errors.pop("state", None)  # they are stored before it opens
-    if errors:
-        raise ValuesError(as_mistakes(errors))
+    return [one for one in as_mistakes(errors) if not parts_of([one.path]) & set(unread)]
 
 
 def _stored(study: Study, file: StudyFile, author: str) -> Study:

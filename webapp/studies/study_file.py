@@ -19,7 +19,8 @@ file, or in one beside it that `items` names. The same study is always written a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +48,8 @@ FORMAT = 1
 MOST_INLINE = 20
 """So many items of a study are written into its file; more get a file of their own."""
 _OF_EVERY_STUDY = ("texts", "comfort", "asking", "checking", "recruitment", "quotas", "assignment")
+_NEEDED = {"", "confab_study", "key", "protocol", "rule"}
+"""Parts of a file without which nothing else of it can be checked."""
 _HEAD = (
     "# A study as a file. `import_study` makes a study of it, or a new version of the one with its key;\n"
     "# `export_study` writes the same file again.\n"
@@ -217,10 +220,40 @@ def study_file_made(plain: Any) -> StudyFile:
         raise ValuesError([*found, *_within_sections(plain, found)]) from None
 
 
+def study_file_part(text: str | bytes, *, key: str = "") -> tuple[StudyFile, list[Mistake]] | None:
+    """Read what can be read of a study's file that has mistakes; None without a usable key, protocol or rule.
+
+    Returns:
+        The file, with the default of every part that cannot be read, and all mistakes, those too that show only once
+        others are gone.
+    """
+    try:
+        plain = _plain(text)
+    except ValuesError:
+        return None
+    plain = {**plain, "key": key} if key else plain
+    mistakes: dict[str, Mistake] = {}
+    while True:
+        try:
+            return values_read(StudyFile, plain, what="the study's file"), [*mistakes.values()]
+        except ValuesError as error:
+            found = {mistake.path: mistake for mistake in error.mistakes}
+        parts = parts_of(found)
+        if parts & _NEEDED or found.keys() <= mistakes.keys():
+            return None
+        mistakes |= found
+        plain = {"name": "?", **{name: plain[name] for name in plain if name not in parts}}
+
+
+def parts_of(paths: Iterable[str]) -> set[str]:
+    """Name the parts of a study's file in which these paths are; a misplaced setting spoils its own section, too."""
+    parts = {re.split(r"[.\[]", path)[0] for path in paths}
+    return parts | {SECTION_OF[name] for name in parts & set(SECTION_OF)}
+
+
 def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
     """Return what does not fit together within sections that can be read, where something else cannot."""
-    broken = {mistake.path.partition(".")[0] for mistake in found}
-    broken |= {SECTION_OF[name] for name in broken & set(SECTION_OF)}
+    broken = parts_of(mistake.path for mistake in found)
     if not isinstance(plain, Mapping):
         return []
     return [

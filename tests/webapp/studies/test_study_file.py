@@ -169,6 +169,44 @@ def test_what_cannot_be_together_is_told_with_its_place_too(tmp_path: Path) -> N
     assert not Study.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "paths", "opens"),
+    [
+        # Of the parts that can be read the checks of the whole are told, in one round.
+        (("minutes: 6", "minutes: none"), {"texts.minutes", "assignment.bot_quotas"}, False),
+        (("minutes: 6", "colour: red"), {"texts.colour", "assignment.bot_quotas"}, False),
+        (("kind: choice, options: [18", "kind: choise, options: [18"),
+         {"questions[0].kind", "assignment.bot_quotas", "after[1].key"}, False),
+        (("name: Everyday talk\n", ""), {"name", "assignment.bot_quotas"}, False),
+        (("min_exchanges: 3", "min_exchanges: x"),
+         {"chat.min_exchanges", "assignment.bot_quotas", "recruitment.code_rated"}, True),
+        # Nothing is told that may come from a part that cannot be read.
+        (("[eliza, parrot]", "[eliza, 3]"), {"bots[1]"}, True),
+        (("protocol: chat", "protocol: caht"), {"protocol"}, False),
+    ],
+)  # fmt: skip
+def test_mistakes_of_the_whole_are_told_with_those_of_parts(
+    tmp_path: Path, change: tuple[str, str], paths: set[str], opens: bool
+) -> None:
+    text = FILE + "assignment: {bot_quotas: {cleo: 3}}\n"
+    if "recruitment.code_rated" in paths:
+        text += "recruitment: {platform: prolific}\n"
+    if "after[1].key" in paths:
+        text = text.replace("key: again", "key: quality")
+    path = tmp_path / "s.yaml"
+    path.write_text(text.replace(*change))
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command(
+            "import_study", str(path), "--json", *(["--open"] if opens else []), stdout=out
+        )
+    found = {one["path"] for one in json.loads(out.getvalue())["errors"]}
+    assert {one for one in found if not one.startswith("recruitment")} == {
+        one for one in paths if not one.startswith("recruitment")
+    }
+    assert paths <= found
+
+
 def test_what_people_have_agreed_to_is_not_undone_by_a_file() -> None:
     study = imported(opens=True)
     make_conversation(study)

@@ -19,7 +19,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of
-from webapp.studies.importing import Imported, study_changes, study_import
+from webapp.studies.importing import Imported, study_changes, study_import, study_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_found
 from webapp.studies.study_file import (
@@ -27,7 +27,6 @@ from webapp.studies.study_file import (
     items_lines,
     items_name,
     study_file_of,
-    study_file_read,
     study_file_text,
 )
 
@@ -65,7 +64,7 @@ def upload(request: HttpRequest, key: str = "") -> HttpResponse:
         if wrong:
             return _page(request, study, mistakes=[Mistake("", wrong)])
         try:
-            file = study_file_read(text, key=key)
+            file = study_read(text, key=key)
             there = study_found(file.key)
             changes = study_changes(there, file) if there else []
             if changes and "_sure" not in request.POST and not isinstance(file.items, str):

@@ -12,8 +12,7 @@ from django.core.management.base import CommandError
 from chatbots.outside import ValuesError
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.importing import study_import
-from webapp.studies.study_file import study_file_read
+from webapp.studies.importing import study_import, study_read
 
 
 class Command(ConfabCommand):
@@ -29,8 +28,9 @@ class Command(ConfabCommand):
         if not path.is_file():
             raise Refused("not_found", f"there is no file {str(path)!r}")
         try:
-            file = study_file_read(path.read_bytes(), key=options["key"] or "")
-            done = study_import(file=file, folder=path.parent, opens=options["open"])
+            opens = options["open"]
+            file = study_read(path.read_bytes(), key=options["key"] or "", opens=opens)
+            done = study_import(file=file, folder=path.parent, opens=opens)
         except ValuesError as error:
             self._tell(error, as_json=options["json"])
             n = len(error.mistakes)
