@@ -1,7 +1,7 @@
-"""Who may see and do what on the dashboard: staff, by the rights that each view declares.
+"""Access control of the dashboard: staff only, by the rights that each view declares.
 
-Anonymous people are sent to the login, everyone else is told which right is missing. A view's `rights`
-say what each method needs; a test asks every address with every right.
+Anonymous users are redirected to the login; other users see which right is missing. A view's `rights`
+list the rights that each HTTP method needs; a test requests every address with every right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the stock admin is called, and its way back to the dashboard."""
+"""Titles of Django's admin site, and its link back to the dashboard."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
 
 
 def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
-    """Say what a judge leans on besides the replies; nothing of a result from before that was kept."""
+    """Yield sentences on a judge's position and length bias; none for older results without them."""
     found = judge.get("biases")
     if not found or not found["n"]:
         return

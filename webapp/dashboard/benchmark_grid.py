@@ -54,12 +54,12 @@ class DataSet:
 
     @property
     def name(self) -> str:
-        """What tells it from the others in an address."""
+        """Identifier of the data set in an address, unique within the page."""
         return f"{self.job.pk}-{self.source}" if self.source else str(self.job.pk)
 
     @property
     def published(self) -> tuple[Published, ...]:
-        """What papers printed of this data set and dimension."""
+        """Correlations printed in papers for this data set and dimension."""
         return published_of(self.origin, self.target)
 
     @property
@@ -69,7 +69,7 @@ class DataSet:
         return found.whole if found and found.whole and found.whole > self.n_items else None
 
     def ceiling(self) -> Mapping[str, Any] | None:
-        """Return what a perfect metric could reach here, as any metric that could be computed has it."""
+        """Return the highest correlation that a perfect metric could reach here, or None without any."""
         for row in self.result["metrics"]:
             part = self.part(row["metric"])
             if part is not None and part.get("n"):
@@ -78,7 +78,7 @@ class DataSet:
         return None
 
     def remarks(self, metric: str) -> Mapping[str, int]:
-        """Return what is to be known of some of the replies that a metric scored, in the whole file or study."""
+        """Return remarks on replies that a metric scored, with counts for the whole file or study."""
         for row in self.result["metrics"]:
             if row["metric"] == metric:
                 found: Mapping[str, int] = row["agreement"].get(self.target, {}).get("remarks", {})
@@ -94,7 +94,7 @@ class DataSet:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """What the job found."""
+        """Result of the job; empty without one."""
         found: Mapping[str, Any] = self.job.result or {}
         return found
 
@@ -206,7 +206,7 @@ class Grid:
 
     @property
     def ceilings(self) -> list[tuple[str, str]]:
-        """What a perfect metric could reach on each data set, and its interval; empty where nobody can say."""
+        """Highest correlation possible on each data set and its interval; empty where unknown."""
         found = []
         for one in self.sets:
             ceiling = one.ceiling()

@@ -45,16 +45,16 @@ _LONGEST_SEED = 9
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an address of the page chooses.
+    """Options chosen in the address of the page.
 
     Attributes:
-        by: key of the question; empty for what bots are ranked by.
-        zooms: whether the scale is cut to where the data are.
-        bots: those shown; empty for all.
-        against: those to be set against each other, two at most.
-        seed: of the sample of conversations.
+        by: key of the question; empty for the question that bots are ranked by.
+        zooms: whether the scale is cut to the range of the data.
+        bots: bots shown; empty for all.
+        against: bots compared as a pair, two at most.
+        seed: seed of the sample of conversations.
         kept: the other parts of the address.
-        wrong: what cannot be done, in sentences.
+        wrong: sentences on choices that cannot be applied.
     """
 
     by: str = ""
@@ -287,7 +287,7 @@ def _closest(frame: StudyFrame, place: Place) -> str:
 
 
 def _note(found: Leaderboard, compared: Comparisons, n_hidden: int, *, is_headline: bool) -> str:
-    """Say what is to be known of the ranks."""
+    """Compose the note on how to read the ranks."""
     notes = []
     if is_headline:
         notes.append(_("The same count stands on the other pages of results and in the report."))

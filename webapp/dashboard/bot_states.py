@@ -27,7 +27,7 @@ class BotState:
 
     @property
     def is_well(self) -> bool:
-        """Whether people are given it and its latest reply worked, as far as is known."""
+        """True if participants can get the bot and its latest known reply did not fail."""
         return self.is_offered and not self.reason
 
 
@@ -54,11 +54,11 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
 
 @dataclass(frozen=True, slots=True)
 class BotRole:
-    """Whether a bot is a control of a study.
+    """Role of a bot in a study: control or not.
 
     Attributes:
-        is_marked: on the bot's page, or by an import.
-        otherwise: where else it is called a control, in words; empty for nowhere.
+        is_marked: marked as a control on the bot's page, or by an import.
+        otherwise: other places that name it a control, in words; empty without any.
     """
 
     study: Study

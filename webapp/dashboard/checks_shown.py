@@ -1,4 +1,4 @@
-"""What the page Quality says of checks: how many were passed, and how far people agree with themselves."""
+"""Checks on the page Quality: numbers passed, and participants' agreement with themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KindShown:
 
 @dataclass(frozen=True, slots=True)
 class OwnShown:
-    """How far people agree with themselves on one question; `why` says what cannot be told."""
+    """Self-agreement of participants on one question; `why` gives the reason for a missing value."""
 
     title: str
     found: OwnAgreement
@@ -46,13 +46,13 @@ class OwnShown:
 
 @dataclass(frozen=True, slots=True)
 class ChecksShown:
-    """What stands on the page.
+    """Content of the page's part on checks.
 
     Attributes:
-        kinds: those that somebody met.
-        own: for each question its title and how far people agree with themselves; empty without repeated items.
-        people: those who answered twice, the lowest share first; some of them.
-        n_people: all of them.
+        kinds: kinds of check that at least one participant met.
+        own: self-agreement of participants on each question; empty without repeated items.
+        people: some of the participants who answered twice, the lowest share first.
+        n_people: number of all participants who answered twice.
     """
 
     kinds: list[KindShown]
@@ -62,7 +62,7 @@ class ChecksShown:
 
 
 def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
-    """Return what people's checks came to when flags were made last; None where nobody has looked yet."""
+    """Return the results of checks when flags were last computed, or None before that."""
     told = state.found.get(BESIDE) if state is not None else None
     if told is None:
         return None

@@ -20,7 +20,7 @@ def short_title(title: str) -> str:
 
 
 def feature_titles(names: Sequence[str]) -> list[str]:
-    """Return what the columns of conversations with these names are called; of a name that no metric has, its words."""
+    """Return titles of conversation columns; a name that no metric has becomes words."""
     known = {
         column.name: column.title
         for metric in metric_list()
@@ -41,7 +41,7 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is followed along a conversation: one column, or the same of participant and bot."""
+    """Trajectory along a conversation: one column, or the same column of participant and bot."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What every dashboard page's frame needs: the navigation and which part of it is open."""
+"""Context of every dashboard page's frame: the navigation and its open part."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many of a thing there are, in words: "1 rating", "1,240 ratings".
+"""Counts in words: "1 rating", "1,240 ratings".
 
-Sentences take these as a part, so that every count on every page has its singular.
+Sentences insert these as a part, so that every count on every page has its singular.
 """
 
 from __future__ import annotations

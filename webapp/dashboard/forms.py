@@ -95,7 +95,7 @@ class SelfPlayForm(forms.Form):
         _styled(self)
 
     def clean_pairs(self) -> str:
-        """Return what `run_create` takes; a form without the field means the usual, each bot with itself."""
+        """Return the `pairs` of `run_create`; without the field "self", each bot with itself."""
         return self.cleaned_data["pairs"] or "self"
 
     def clean_openers(self) -> list[str]:
@@ -104,7 +104,7 @@ class SelfPlayForm(forms.Form):
 
 
 class FitForm(forms.Form):
-    """What a hybrid fit is asked to do."""
+    """Form with the params of a hybrid fit."""
 
     targets = forms.MultipleChoiceField(
         label=_("Target"),
@@ -210,7 +210,7 @@ class FlagsField(forms.CharField):
 
 
 class ExportForm(forms.Form):
-    """Which table, in which format, with what in it."""
+    """Form of an export: table, format, and content."""
 
     what = forms.ChoiceField()
     format = forms.ChoiceField(choices=[(name, name) for name in FORMATS])
@@ -226,7 +226,7 @@ class ExportForm(forms.Form):
 
 
 class PackageForm(forms.Form):
-    """What a data package holds beyond the usual."""
+    """Form of a data package's additional content."""
 
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)

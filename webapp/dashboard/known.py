@@ -1,4 +1,4 @@
-"""What a study's results say so far, in a few lines for its overview: who leads, the controls, who is too close."""
+"""Results of a study so far, in a few lines: the leading bot, controls, and undecided pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KnownSoFar:
 
 
 def known_so_far(frame: StudyFrame, result: Any) -> KnownSoFar | None:
-    """Return what the comparisons say; None where no two bots could be compared.
+    """Return the comparisons in a few lines, or None if no two bots could be compared.
 
     Args:
         result: `StudyComparisons`.
@@ -101,7 +101,7 @@ def _leading(frame: StudyFrame, ranked: list[Place], by: str) -> Known:
 
 
 def _controls(frame: StudyFrame, ranked: list[Place], controls: list[Place]) -> Known:
-    """Say whether what was made to be bad came last."""
+    """Compose the line on whether control bots, made to be bad, are rated last."""
     worst = min(place.compared_mean for place in ranked)
     above = [place.bot for place in controls if place.compared_mean >= worst]
     if above:

@@ -62,14 +62,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """What a page says of people left out.
+    """Excluded participants, as a page shows them.
 
     Attributes:
-        words: how many are left out and why; empty where nobody is.
-        all_in: address of the same page with everybody.
-        choices: the flags that somebody has, and those chosen.
-        kept: parts of the address that stay when others are chosen.
-        is_current: whether flags belong to the data as they are now.
+        words: number of excluded participants and the reasons; empty without any.
+        all_in: address of the same page with all participants.
+        choices: flags that at least one participant has, and those chosen.
+        kept: parts of the address that stay when other flags are chosen.
+        is_current: whether flags were computed from the current data.
     """
 
     words: str
@@ -80,7 +80,7 @@ class People:
 
 
 def people_of(request: HttpRequest, study: Study) -> People | None:
-    """Return what a page says of people left out; None where nobody has a flag and none is chosen."""
+    """Return the excluded participants for a page; None without flags, had or chosen."""
     without = without_asked(request)
     is_current = flags_now(study).is_current if without else True
     if not without and flags_state(study) is None:
@@ -109,7 +109,7 @@ def people_of(request: HttpRequest, study: Study) -> People | None:
 
 
 def left_out_words(found: LeftOut) -> str:
-    """Say how many people are left out, and by which flags."""
+    """Compose a sentence on the number of excluded participants, by flag."""
     flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
     return ngettext(
         "{left} of {n} person is left out: {flags}.",

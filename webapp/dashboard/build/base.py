@@ -24,7 +24,7 @@ from webapp.studies.rubrics import asked_after
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """How far a step is, in a few words; `tone` is "good", "warn" or empty."""
+    """Progress of a step, in a few words; `tone` is "good", "warn" or empty."""
 
     words: str
     tone: str = ""
@@ -44,12 +44,12 @@ class Plan:
 
     @property
     def gives(self) -> str:
-        """What people are given."""
+        """Kind of thing that participants get: "bots", "items" or "conversations"; "bots" without a protocol."""
         return self.protocol.gives if self.protocol else "bots"
 
     @property
     def makes_its_item(self) -> bool:
-        """Whether the protocol gives people the one thing that it makes of the settings."""
+        """True if the protocol makes its one item from the settings and gives it to participants."""
         return self.protocol is not None and self.gives == "items" and self.protocol.has_one_item
 
     @cached_property
@@ -83,12 +83,12 @@ class Plan:
 
     @cached_property
     def n_items(self) -> int:
-        """How many items the study has."""
+        """Number of items of the study."""
         return items_judged(self.study).count()
 
     @cached_property
     def width(self) -> float:
-        """How wide the scale is that bots are ranked by, in points; 0 without one."""
+        """Width in points of the scale that bots are ranked by; 0 without one."""
         leading = next(iter(study_dimensions(self.study)), None)
         return leading.high - leading.low if leading else 0.0
 
@@ -123,7 +123,7 @@ class BuildStep:
     within: ClassVar[str] = ""
 
     def title_in(self, plan: Plan) -> str:
-        """Return what the step is called in this study."""
+        """Return the title of the step in this study."""
         return str(self.title)
 
     def heading_in(self, plan: Plan) -> str:
@@ -131,7 +131,7 @@ class BuildStep:
         return str(self.heading)
 
     def state(self, plan: Plan) -> StepState:
-        """Return how far it is."""
+        """Return the progress of the step."""
         raise NotImplementedError
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm | None:
@@ -143,13 +143,13 @@ class BuildStep:
         return []
 
     def live(self, plan: Plan) -> dict[str, Any]:
-        """Return what its live template shows."""
+        """Return the context of the step's live template."""
         return {}
 
     def onward(self, form: SettingsForm) -> str:
-        """Return what to add to the step's address after a save without script: a query, a place on the page."""
+        """Return the query or fragment added to the step's address after a save without script."""
         return ""
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return what else its template shows."""
+        """Return additional context for the step's template."""
         return {}

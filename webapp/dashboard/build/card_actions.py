@@ -1,4 +1,4 @@
-"""What the builder's lists of cards do without script: add, duplicate, move, delete, and undo a deletion.
+"""Actions on the builder's lists of cards without script: add, duplicate, move, delete, and undo a deletion.
 
 Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the
 button that was pressed is sent as `_do`.
@@ -36,7 +36,7 @@ class Undo:
 
     @staticmethod
     def unsign(text: str) -> Undo | None:
-        """Return what was signed; None for anything else."""
+        """Return the undo in a signed text, or None if the text is not validly signed."""
         try:
             return Undo(*signing.loads(text, salt=_SALT))
         except (signing.BadSignature, TypeError):
@@ -45,14 +45,14 @@ class Undo:
 
 @dataclass
 class Drafts:
-    """What a form says: its fields, and the tokens of each list in their order."""
+    """Submitted form: its fields, and the tokens of each list in their order."""
 
     data: QueryDict
     tokens: dict[str, list[str]]
 
     @staticmethod
     def of(data: Mapping[str, Any], lists: Sequence[str]) -> Drafts:
-        """Return what was sent; a token that no field could have is left out."""
+        """Return the drafts in submitted data; ignore tokens that no field could have."""
         sent = data.copy() if isinstance(data, QueryDict) else QueryDict(mutable=True)
         tokens = {}
         for name in lists:
@@ -77,7 +77,7 @@ class Drafts:
             )
 
     def fields(self, name: str, token: str) -> Fields:
-        """Return what was sent of one card."""
+        """Return the submitted fields of one card."""
         prefix = f"{name}-{token}-"
         found = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
         return {
@@ -126,10 +126,10 @@ def _moved(drafts: Drafts, verb: str, name: str, token: str) -> Undo | None:
 
 
 def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a page shows of the card that a button without script has just deleted.
+    """Return the context on a card that was just deleted without script.
 
     Args:
-        title_fields: the field by which the cards of a list are told, by the list's name.
+        title_fields: the field that names a card, by the name of its list.
     """
     text = request.GET.get("deleted", "")
     undo = Undo.unsign(text)
@@ -143,7 +143,7 @@ def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> d
 
 
 def moving_words() -> dict[str, Any]:
-    """Return what the page's script says of cards that move, come and go."""
+    """Return the page script's messages on cards that are moved, added and deleted."""
     return {
         "moved": _("Number %(n)s is now %(place)s of %(of)s."),
         "first": _("It is the first already."),

@@ -1,4 +1,4 @@
-"""What stands between a study and its opening, in words; the refusals are those of the one validator."""
+"""Checklist of a study before it opens, in words; refusals come from the one validator."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _findings(plan: Plan) -> list[Finding]:
 
 
 def stops(found: Sequence[Finding]) -> list[Finding]:
-    """Return what keeps a study closed."""
+    """Return the findings that prevent the study from opening."""
     return [one for one in found if one.tone == "stop"]
 
 
 def _refusals(plan: Plan) -> list[Finding]:
-    """Return what the validator would refuse, were the study opened now."""
+    """Return the validator's refusals if the study were opened now."""
     study = copy.copy(plan.study)
     study.state = Study.State.COLLECTING
     errors = study_errors(
@@ -95,7 +95,7 @@ def _refusals(plan: Plan) -> list[Finding]:
 
 
 def _is_end_missing(field: str, plan: Plan) -> bool:
-    """Tell whether an error is about an outcome that has nothing to be ended with."""
+    """Return True if an error is about an outcome with neither code nor link."""
     is_end = field.startswith(("code_", "link_"))
     return is_end and not getattr(plan.study.values.recruitment, field)
 
@@ -287,7 +287,7 @@ def _wanted(plan: Plan) -> list[Finding]:
 
 
 def _half(plan: Plan) -> str:
-    """Say how many ratings a bot tell half a point apart, and by which spread."""
+    """Compose a sentence on the ratings per bot that detect half a point, with the assumed spread."""
     reach = reach_of(plan.study, plan.width)
     if reach is None or reach.for_half is None:
         return ""

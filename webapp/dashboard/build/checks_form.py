@@ -95,7 +95,7 @@ class ChecksForm(SettingsForm):
                 self.cleaned_data[name] = tuple(card.entry for card in cards)
 
     def listed(self) -> dict[str, dict[str, Any]]:
-        """Return what the page shows of each list."""
+        """Return the context of each list of checks, by its name."""
         return {
             name: {
                 "name": name,

@@ -1,4 +1,4 @@
-"""What a study pays: an hour, and in all, by its plan."""
+"""Cost of a study by its plan: pay per hour, and total."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cost:
 
 
 def cost_of(study: Study) -> Cost:
-    """Return what the study pays if each of those wanted does one task."""
+    """Return the study's cost if each wanted task is done once."""
     recruitment, minutes = study.values.recruitment, study.values.texts.minutes
     each, n = recruitment.pay_each, n_wanted(study)
     people = each * n if each is not None and n else None
@@ -47,7 +47,7 @@ def cost_of(study: Study) -> Cost:
 
 
 def n_wanted(study: Study) -> int:
-    """Return how many tasks are wanted in all; 0 without a limit."""
+    """Return the total number of tasks wanted; 0 without a limit."""
     values = study.values
     wanted = values.quotas.n_conversations_wanted
     by_bot = [values.assignment.quota_of(bot_id) for bot_id in study.bots]

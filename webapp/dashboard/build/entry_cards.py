@@ -203,7 +203,7 @@ class EntryCard(forms.Form):
 
     @property
     def title_now(self) -> str:
-        """What it is told by while it is folded."""
+        """Title of the card while it is folded."""
         return str(self[self.title_field].value() or "") or __("New: fill it in")
 
     def clean(self) -> dict[str, Any]:
@@ -310,5 +310,5 @@ def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fiel
 
 
 def lines_new() -> list[Any]:
-    """Return what new cards say in English, for the catalogues."""
+    """Return the English texts of new cards, for the translation catalogues."""
     return [_PAIR_CHECK, *(kind.new for kind in KINDS.values())]

@@ -24,7 +24,7 @@ _ROWS = {"consent_text": 9}
 
 
 def titled(message: str, label: Any, name: str) -> str:
-    """Return what is wrong with a value by the label of its field on the page, in place of its name in files."""
+    """Return an error message with the field's label on the page instead of its name in files."""
     named, _space, rest = message.partition(" ")
     if named.partition("[")[0].partition(".")[0] != name:
         return message
@@ -113,7 +113,7 @@ class FiltersWidget(forms.MultiWidget):
         super().__init__({one.name: forms.Select(choices=FILTER_ACTIONS) for one in self.filters})
 
     def decompress(self, value: Any) -> list[str]:
-        """Return what becomes of each filter's finds, in the filters' order."""
+        """Return the action of each filter, in the filters' order."""
         return [(value or {}).get(one.name, "") for one in self.filters]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class FiltersWidget(forms.MultiWidget):
 
 
 class FiltersField(forms.MultiValueField):
-    """What becomes of what each filter of replies finds: nothing, a mark, or it is withheld."""
+    """Field for the action of each reply filter: none, mark, or block."""
 
     def __init__(self, **told: Any) -> None:
         widget = FiltersWidget()
@@ -135,7 +135,7 @@ class FiltersField(forms.MultiValueField):
         super().__init__(parts, widget=widget, require_all_fields=False, **told)
 
     def compress(self, data_list: list[str]) -> dict[str, str]:
-        """Return the filters that are used, each with what becomes of its finds."""
+        """Return the filters in use, each with the action on replies that it matches."""
         names = [one.name for one in self.widget.filters]
         return {name: action for name, action in zip(names, data_list, strict=False) if action}
 
@@ -164,7 +164,7 @@ class ListsByNameField(forms.CharField):
 
 
 class _Bounds:
-    """What a value's metadata says of its size."""
+    """Bounds of a value: lowest, highest and longest, read from its metadata."""
 
     def __init__(self, metadata: Sequence[Any]) -> None:
         found: dict[str, Any] = {}
@@ -213,7 +213,7 @@ def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, for
 
 
 def title_of_value(name: str) -> str:
-    """Return what pages call a value of a study."""
+    """Return the title of a study's value on pages."""
     if name not in SECTION_OF:
         return name.replace("_", " ").capitalize()
     info = SECTIONS[SECTION_OF[name]].model_fields[name]
@@ -221,7 +221,7 @@ def title_of_value(name: str) -> str:
 
 
 def section_title(section: str) -> str:
-    """Return what pages call a section: the first sentence of its docstring."""
+    """Return the title of a section on pages: the first line of its docstring."""
     return (SECTIONS[section].__doc__ or section).partition("\n")[0].rstrip(".")
 
 
@@ -257,7 +257,7 @@ class SettingsForm(forms.Form):
         return {name: self.cleaned_data[name] for name in self.fields}
 
     def told(self) -> dict[str, Any]:
-        """Return what the page's script is told besides, once the form is saved."""
+        """Return additional data for the page's script after the form is saved."""
         return {}
 
 

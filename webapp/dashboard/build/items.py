@@ -1,4 +1,4 @@
-"""Where the items of a study come from: a file, stored conversations, or a self-play run."""
+"""Sources of a study's items: a file, stored conversations, or a self-play run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def items_judged(study: Study) -> Any:
 
 
 def compares_pairs(study: Study) -> bool:
-    """Tell whether two replies to one context are compared."""
+    """Return True if the study compares two replies to one context."""
     return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
 
 
@@ -67,7 +67,7 @@ class ItemFileForm(forms.Form):
 
 
 class ItemDrawForm(forms.Form):
-    """Which conversations items are drawn from, and who replies to their contexts."""
+    """Form to draw items: source conversations, and the bots that reply to their contexts."""
 
     source = forms.ChoiceField(label=_("Draw from"))
     n_contexts = forms.IntegerField(
@@ -103,7 +103,7 @@ class ItemDrawForm(forms.Form):
             self.fields[name].widget.attrs["class"] = "input"
 
     def asked(self) -> dict[str, Any]:
-        """Return what the job is asked, once the form is valid."""
+        """Return the params of the job; the form must be valid."""
         given = dict(self.cleaned_data)
         kind, _colon, name = given.pop("source").partition(":")
         source = {"run": int(name)} if kind == "run" else {"of_study": name}

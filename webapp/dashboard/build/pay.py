@@ -110,7 +110,7 @@ class PayStep(BuildStep):
         }
 
     def live(self, plan: Plan) -> dict[str, Any]:
-        """Return what changes with every number: cost, and what the ratings can show."""
+        """Return the context that every number changes: cost, and detectable differences."""
         cost = cost_of(plan.study)
         currency = cost.currency
         return {

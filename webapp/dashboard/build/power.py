@@ -1,8 +1,8 @@
-"""What a planned number of ratings can show: which difference is told apart, and how many tell half a point.
+"""Power of a planned number of ratings: the smallest detectable difference, and the number that detects half a point.
 
-The plan is the one of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at
-the level that decides who is better, shared among the pairs, for the pair whose ratings spread most. The spread is that of
-the newest ratings here on a scale as wide; without any, a usual one is assumed.
+The plan is that of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at
+the level that decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The
+spread is that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _KEPT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much ratings of one bot spread.
+    """Spread of the ratings of one bot.
 
     Attributes:
-        plan: by that spread, for whatever number of bots was rated there.
-        study: key of the study it was measured in; empty if it is assumed.
+        plan: plan with this spread, for the number of bots rated in that study.
+        study: key of the study that it was measured in; empty if it is assumed.
     """
 
     plan: RaterPlan
@@ -46,15 +46,15 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is planned, and what it shows.
+    """Planned number of ratings and its statistical power.
 
     Attributes:
-        n: ratings a bot that are planned; 0 without a plan.
-        difference: the smallest that n show in 8 studies out of 10; None without a plan.
-        for_half: ratings a bot that tell half a point apart; None where no number does.
-        with_prediction: how many of these a further bot takes that this study's hybrid fit predicts; None where no fit says.
-        n_bots, n_pairs: how many are compared.
-        alpha: chance of any wrong order among all pairs.
+        n: planned ratings per bot; 0 without a plan.
+        difference: smallest difference that n ratings detect with 80 % power; None without a plan.
+        for_half: ratings per bot that detect half a point; None if no number does.
+        with_prediction: ratings that a further bot needs if this study's hybrid fit predicts it; None without such a fit.
+        n_bots, n_pairs: numbers of bots and pairs compared.
+        alpha: probability of any wrong order among all pairs.
     """
 
     spread: Spread
@@ -68,10 +68,10 @@ class Reach:
 
 
 def reach_of(study: Study, width: float) -> Reach | None:
-    """Return what the study's plan shows; None where no two bots are compared.
+    """Return the power of the study's plan, or None if it compares no two bots.
 
     Args:
-        width: of the scale that bots are ranked by, in points.
+        width: width in points of the scale that bots are ranked by.
     """
     n_bots = len(study.bots)
     if n_bots < 2 or width <= 0:
@@ -100,7 +100,10 @@ def _planned(plan: RaterPlan, n_bots: int, n: int) -> RaterPlan:
 
 
 def _with_prediction(study: Study, n: int) -> int | None:
-    """Return how many ratings a further bot takes; a fit of another study predicts no values here, so it does not count."""
+    """Return the ratings that a further bot needs with the hybrid fit's predictions, or None without a usable fit.
+
+    A fit of another study does not count: it predicts no values here.
+    """
     fit = fit_leading(study)
     if fit is None or not fit.result:
         return None

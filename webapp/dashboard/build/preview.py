@@ -67,13 +67,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What stands in the phone.
+    """Content of the phone in the preview.
 
     Attributes:
-        tabs: one for each place of the participant's header.
-        pages: those of the place that is shown, where it has several.
-        address: of the page that is shown.
-        title: for the frame.
+        tabs: one for each step in the participant's header.
+        pages: pages of the step shown, where it has several.
+        address: address of the page shown.
+        title: title of the frame.
     """
 
     tabs: list[Choice]

@@ -1,4 +1,4 @@
-"""What the buttons of the questions' form add: a question to begin with, or a ready-made set."""
+"""Buttons of the question form that add a first question or a ready-made set."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class QuestionCard(forms.Form):
 
     @property
     def pill(self) -> str:
-        """What it is, in few words."""
+        """Kind of the question, in few words."""
         kind = self.kind_now
         words = self.scale_words if kind == "scale" else str(NEW_KINDS.get(kind))
         if str(self["expected"].value() or "").strip():

@@ -31,7 +31,7 @@ class QuestionList:
 
     @property
     def has_errors(self) -> bool:
-        """Whether something is wrong in it."""
+        """True if the form or one of its cards has errors."""
         return bool(self.errors) or any(card.is_bound and card.errors for card in self.cards)
 
 

@@ -76,7 +76,7 @@ class QuestionsStep(BuildStep):
 
 
 def _checks_set(plan: Plan) -> int:
-    """Return how many checks the study has, of every kind."""
+    """Return the number of the study's checks, of every kind."""
     values = plan.study.values
     lists = (
         values.checking.quiz_questions,
@@ -94,7 +94,7 @@ def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[
 
 
 def _moving_words() -> dict[str, Any]:
-    """Return what the page's script says of questions that move, come and go."""
+    """Return the page script's messages on questions that are moved, added and deleted."""
     return moving_words() | {
         "moved": __("Question %(n)s is now %(place)s of %(of)s."),
         "first": __("It is the first question already."),

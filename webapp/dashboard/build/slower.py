@@ -1,4 +1,4 @@
-"""Which bots of a study are slower by themselves than the pace at which all are to be shown."""
+"""Bots of a study that are slower than the common pace at which replies are shown."""
 
 from __future__ import annotations
 

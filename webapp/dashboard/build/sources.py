@@ -1,4 +1,4 @@
-"""Where the conversations come from that people judge: a study's, a self-play run's, a file's, or the sample's."""
+"""Sources of the conversations that participants rate: a study, a self-play run, a file, or the sample."""
 
 from __future__ import annotations
 

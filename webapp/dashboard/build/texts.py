@@ -28,7 +28,7 @@ _LATER = {
 
 
 def texts_missing(plan: Plan) -> list[str]:
-    """Return what the needed texts that are empty are called."""
+    """Return the titles of required texts that are empty."""
     texts = plan.study.values.texts
     return [title_of_value(name) for name in NEEDED if is_blank(getattr(texts, name))]
 
