@@ -57,7 +57,14 @@ class Lines(ProcessorFormatter):
                 ExtraAdder(allow=FIELDS),
                 merge_contextvars,
             ],
-            processors=[_at, format_exc_info, _harmless, self.remove_processors_meta, render],
+            processors=[
+                _at,
+                _without_refusals,
+                format_exc_info,
+                _harmless,
+                self.remove_processors_meta,
+                render,
+            ],
         )
 
     def format(self, record: logging.LogRecord) -> str:
@@ -74,6 +81,13 @@ def _at(_logger: Any, _method: str, fields: EventDict) -> EventDict:
     """Say when it was, UTC."""
     moment = datetime.fromtimestamp(fields["_record"].created, UTC)
     return {"at": moment.isoformat(timespec="milliseconds"), **fields}
+
+
+def _without_refusals(_logger: Any, _method: str, fields: EventDict) -> EventDict:
+    """Drop the traceback where the client is at fault: a right is missing, or a body cannot be read."""
+    if getattr(fields["_record"], "status_code", 500) < 500:
+        fields.pop("exc_info", None)
+    return fields
 
 
 def _harmless(_logger: Any, _method: str, fields: EventDict) -> EventDict:

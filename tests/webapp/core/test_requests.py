@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
 from django.urls import resolve
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
-from tests.builders import make_conversation, make_study
+from tests.builders import make_conversation, make_staff, make_study
 from tests.documents import blocks_tested
 from webapp.core.log_lines import FIELDS, Lines
 from webapp.core.redaction import RedactTokens
 from webapp.core.requests import HEADER
+from webapp.core.rights import Right
 
 PERSON = "5f3c9aparticipant0000011"
 
@@ -76,6 +79,27 @@ def test_the_code_of_an_error_page_is_the_requests_id(
     (line,) = [line for line in lines if "exception" in line]
     assert "ValueError" in line["exception"]
     assert "secret" not in line["exception"]
+
+
+def test_what_is_refused_is_one_line_without_a_traceback(
+    db: None, json_lines: Callable[[], list[str]], settings: Any
+) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    assert client.get("/admin/studies/participant/").status_code == 403
+    cut = b"--b\r\nContent-Disposition: form-data; name"
+    imports = "/dashboard/imports/"
+    for body_type in ("multipart/form-data", "multipart/form-data; boundary=é"):
+        assert client.generic("POST", imports, cut, body_type).status_code == 400
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 2
+    assert client.post(imports, dict.fromkeys("abc", "x")).status_code == 400
+    damaged = SimpleUploadedFile("x.zip", b"PK\x03\x04 no zip")
+    assert client.post(imports, {"file": damaged}).status_code in (200, 302, 400)
+    lines = [json.loads(line) for line in json_lines()]
+    assert [one for one in lines if "exception" in one] == []
+    django_says = [one["event"] for one in lines if one["logger"].startswith("django.")]
+    assert len(django_says) == 5, django_says  # one for each request
+    assert "Traceback" not in "\n".join(json_lines())
 
 
 def test_a_readable_line_ends_with_its_ids() -> None:
