@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.request import RawPostDataException
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -204,7 +205,7 @@ def _shortened(text: str) -> str:
 @needs(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     """Answer `{"turns": [{"speaker", "text"}], "seed"}` with a reply of the bot host. Nothing is stored."""
-    problem, turns, seed = _read(request.body)
+    problem, turns, seed = _read(request)
     if problem:
         return JsonResponse({"error": problem}, status=400)
     try:
@@ -217,14 +218,16 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     return JsonResponse({"text": text})
 
 
-def _read(body: bytes) -> tuple[str, list[dict[str, str]], int]:
+def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
     """Return what is wrong with the request, if anything, then its turns and its seed."""
     try:
-        value = json.loads(body)
+        value = json.loads(request.body)
         turns = [
             {"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]
         ]
         seed = int(value.get("seed", 0))
+    except RawPostDataException:  # a form, which was parsed before
+        return _("The request is no list of turns."), [], 0
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return _("The request is no list of turns."), [], 0
     if not turns or turns[-1]["speaker"] != "human" or is_blank(turns[-1]["text"]):
