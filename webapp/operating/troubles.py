@@ -5,17 +5,20 @@ Bots that are set aside are told by themselves (`bots/health.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from chatbots.storable import error_text
 from webapp.core.away import redis_answers
 from webapp.core.models import Process
 from webapp.core.processes import LOOP, hangs_since, is_silent, processes_known
@@ -24,6 +27,8 @@ from webapp.operating.room import disk
 from webapp.runs.kinds.base import job_models
 from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
+
+logger = logging.getLogger(__name__)
 
 SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
 REDIS = "redis_away"
@@ -35,6 +40,8 @@ OVER = {
     FAILED: "job_went_on",
 }
 """Of each kind of trouble the event that tells that it is over."""
+CHECK = "check"
+"""Subject of a trouble whose check itself fails."""
 FAILED_WITHIN = timedelta(days=1)
 _ENOUGH = 1.2
 """The disk is no longer low with so many times the limit, so that it does not come and go."""
@@ -68,13 +75,33 @@ def troubles(told: Collection[tuple[str, str]] = ()) -> list[Trouble]:
     subjects: dict[str, set[str]] = {kind: set() for kind in OVER}
     for kind, subject in told:
         subjects.setdefault(kind, set()).add(subject)
+    checks: dict[str, Callable[[], Iterator[Trouble]]] = {
+        REDIS: _redis_away,
+        SILENT: _silent,
+        DISK: lambda: _disk_low(is_told=bool(subjects[DISK] - {CHECK})),
+        STILL: _still,
+        FAILED: lambda: _failed(subjects[FAILED] - {CHECK}),
+    }
     return [
-        *_redis_away(),
-        *_silent(),
-        *_disk_low(is_told=bool(subjects[DISK])),
-        *_still(),
-        *_failed(subjects[FAILED]),
+        trouble
+        for kind, check in checks.items()
+        for trouble in _checked(kind, check, subjects[kind])
     ]
+
+
+def _checked(
+    kind: str, check: Callable[[], Iterator[Trouble]], told: Collection[str]
+) -> list[Trouble]:
+    """Run one check; if it raises, that is the trouble, and what was told of its kind goes on."""
+    try:
+        with transaction.atomic():
+            return list(check())
+    except Exception as error:  # a broken check must not end the others
+        why = error_text(error, 200)
+    logger.error("the check %s failed: %s", kind, why)
+    title = _("Confab cannot check “{kind}”").format(kind=kind)
+    words = _("The check failed: {why}. A problem of this kind is not noticed now.").format(why=why)
+    return [Trouble(kind, subject, title, words) for subject in sorted({*told, CHECK})]
 
 
 def role_words(process: Process) -> str:

@@ -52,7 +52,10 @@ def look() -> None:
                 logger.error("the incident %s cannot be stored: %s", key, error_text(error, 200))
     for key, incident in going_on.items():
         if key not in found:
-            _end(incident)
+            try:
+                _end(incident)
+            except Exception as error:
+                logger.error("the end of %s cannot be stored: %s", key, error_text(error, 200))
 
 
 def send_here() -> None:

@@ -26,7 +26,7 @@ from webapp.core import processes
 from webapp.core.away import RedisAwayLines
 from webapp.core.models import Incident, Process
 from webapp.core.processes import HANGS_AFTER_S, SILENT_AFTER, Signs
-from webapp.operating import room, watching
+from webapp.operating import room, troubles, watching
 from webapp.operating.exposition import exposition
 from webapp.operating.watching import alert_try, look, look_if_due, send_here
 from webapp.runs.alerts import signature
@@ -310,3 +310,55 @@ def test_a_failed_job_with_a_long_name_stops_no_watching(lab: Receiver) -> None:
     titles = sorted(Incident.objects.values_list("title", flat=True), key=len)
     assert titles[0] == "A job failed: Import into s"
     assert [len(title) for title in titles[1:]] == [500]
+
+
+@pytest.mark.parametrize("check", ["_redis_away", "_silent", "_disk_low", "_still", "_failed"])
+def test_a_check_that_raises_is_told_and_stops_no_other(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, check: str
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no such column")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(troubles, check, broken)
+        job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+        look()
+        look()
+        told = dict(Incident.objects.values_list("subject", "title"))
+        assert troubles.CHECK in told
+        assert "Confab cannot check" in told[troubles.CHECK]
+        assert (f"results:{job.pk}" in told) == (check != "_failed")
+        (line, _again) = [one for one in caplog.records if one.levelno == logging.ERROR]
+        assert "no such column" in line.getMessage()
+        assert line.exc_info is None
+    look()
+    open_still = Incident.objects.filter(ended_at=None).values_list("subject", flat=True)
+    assert list(open_still) == [f"results:{job.pk}"]
+
+
+def test_what_was_told_goes_on_while_its_check_fails(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.FAILED)
+    look()
+    with monkeypatch.context() as patched:
+        patched.setattr(troubles, "job_models", lambda: 1 / 0)
+        look()
+    assert Incident.objects.get(subject=f"results:{job.pk}").ended_at is None
+
+
+def test_an_incident_that_cannot_end_stops_no_other(
+    lab: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = [
+        Job.objects.create(kind="results", payload={"part": part}, state=State.FAILED)
+        for part in ("models", "raters")
+    ]
+    look()
+    # The first is of a kind that this version does not know.
+    Incident.objects.filter(subject=f"results:{jobs[0].pk}").update(kind="of_a_plugin")
+    Job.objects.update(state=State.CANCELLED)
+    look()
+    ended = Incident.objects.exclude(ended_at=None).values_list("subject", flat=True)
+    assert list(ended) == [f"results:{jobs[1].pk}"]
+    assert "of_a_plugin" in caplog.text
