@@ -120,8 +120,16 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
     except ProlificError as error:
         # Asking twice to approve or reject is harmless: that has failed, and may be tried again.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
-        return _told(pk, State.UNSURE if is_unsure else State.FAILED, error.message)
+        words = _without_ids(error.message, decision)
+        return _told(pk, State.UNSURE if is_unsure else State.FAILED, words)
     return _told(pk, State.SENT, "", by_id)
+
+
+def _without_ids(words: str, decision: Decision) -> str:
+    """Cut the ids that an error quotes: not everyone who pays may see them."""
+    for own in filter(None, (decision.submission, decision.participant.external_id)):
+        words = words.replace(own, "…")
+    return words
 
 
 def _told(pk: int, state: str, error: str, by_id: int | None = None) -> str:

@@ -19,6 +19,7 @@ from django.db.models import Case, CharField, IntegerField, Q, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
@@ -57,17 +58,15 @@ class VisitKey(NamedTuple):
     participant: UUID
     submission: str
 
-    def __str__(self) -> str:
-        return f"{self.participant.hex}~{self.submission}"
+    @property
+    def digest(self) -> str:
+        """The platform's id of the visit as pages name it: keyed, for not everyone who pays may see ids."""
+        if not self.submission:
+            return ""
+        return salted_hmac("visit", self.submission, algorithm="sha256").hexdigest()[:20]
 
-    @classmethod
-    def read(cls, text: str) -> VisitKey | None:
-        """Return the key that a form names; None for what is none."""
-        person, mark, submission = text.partition("~")
-        try:
-            return cls(UUID(hex=person), submission) if mark else None
-        except ValueError:
-            return None
+    def __str__(self) -> str:
+        return f"{self.participant.hex}~{self.digest}"
 
 
 class Decided(NamedTuple):
@@ -201,6 +200,11 @@ class Visits:
     def by_key(self) -> dict[VisitKey, Visit]:
         """Return them by their keys."""
         return {visit.key: visit for visit in self.all}
+
+    @cached_property
+    def by_name(self) -> dict[str, Visit]:
+        """Return them by their keys as forms send them."""
+        return {str(visit.key): visit for visit in self.all}
 
     @cached_property
     def to_pay(self) -> ToPay:

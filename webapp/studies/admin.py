@@ -16,7 +16,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may_see_codes
 from webapp.core.rights_admin import ByRights, ReadOnly, private_search
 from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.forms import StudyForm
@@ -39,6 +39,8 @@ from webapp.studies.services import study_copy
 from webapp.studies.terms import AGREED_TEXTS
 from webapp.studies.values import ASKED, NAMES
 from webapp.studies.versions import study_store
+
+_CODES = [(f"code_{outcome}", f"link_{outcome}") for outcome in Outcome.values]
 
 
 @admin.register(Study)
@@ -129,7 +131,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             {
                 "fields": (
                     "platform",
-                    *((f"code_{outcome}", f"link_{outcome}") for outcome in Outcome.values),
+                    *_CODES,
                     ("id_parameter", "session_parameter", "more_parameters"),
                     ("pay_each", "pay_screened_out", "currency", "fee_share"),
                     "pays_in_full",
@@ -143,6 +145,16 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             {"fields": ("versions", "questions_asked", "is_imported", "created_at", "updated_at")},
         ),
     )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Study | None = None) -> Any:
+        """Leave out completion codes, and links that hold them, for those who may not see them."""
+        found = super().get_fieldsets(request, obj)
+        if may_see_codes(request.user):
+            return found
+        return [
+            (title, {**more, "fields": [one for one in more["fields"] if one not in _CODES]})
+            for title, more in found
+        ]
 
     @admin.display(description=_("versions"))
     def versions(self, study: Study) -> str:

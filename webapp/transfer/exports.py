@@ -65,8 +65,11 @@ def export_rights(what: str, options: ExportOptions) -> set[Right]:
     """Return the rights that a file needs: its table's, and that to private data where such data are asked for."""
     if what == PACKAGE:
         return package_rights(options)
-    own = {getattr(exporter_get(what), "right", Right.READ)}
-    return own | ({Right.PRIVATE} if options.include_private else set())
+    exporter = exporter_get(what)
+    own = {getattr(exporter, "right", Right.READ)}
+    if options.include_private:
+        own |= {Right.PRIVATE} | ({Right.PAY} if getattr(exporter, "has_codes", False) else set())
+    return own
 
 
 def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None = None) -> Job:

@@ -127,12 +127,13 @@ def test_a_large_table_is_asked_for_once_and_shows_how_far_it_is(study: Study) -
 
 
 def test_a_file_is_for_those_who_may_have_made_it(study: Study) -> None:
-    reader, private = staff(), staff(Right.PRIVATE)
+    reader, private = staff(), staff(Right.PRIVATE, Right.PAY)
     job = made(private, include_private="on")
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
     assertContains(private.get(PAGE), where)
-    assertNotContains(reader.get(PAGE), where)
-    assert reader.get(where).status_code == 403
+    for lacking in (reader, staff(Right.PRIVATE), staff(Right.PAY)):
+        assertNotContains(lacking.get(PAGE), where)
+        assert lacking.get(where).status_code == 403
     assert private.get(where).status_code == 200
     assert reader.post(PAGE, {**RATINGS, "include_private": "on"}).status_code == 403
     people = {"what": "participants", "format": "csv"}

@@ -118,6 +118,7 @@ def test_a_wrong_token_and_a_forged_id_are_told(
     visits_approve(study=paid, keys=[visit("rated", "x/../../studies")])
     send(paid)
     assert "is no id of Prolific's" in Decision.objects.get().error
+    assert "x/../../studies" not in Decision.objects.get().error
     assert platform.asked == []
     settings.CONFAB_PROLIFIC_TOKEN = "wrong"
     with Prolific() as prolific, pytest.raises(ProlificError, match="CONFAB_PROLIFIC_TOKEN"):

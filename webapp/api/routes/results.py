@@ -17,7 +17,6 @@ from webapp.api.files import file_described
 from webapp.api.routes.jobs import job_out
 from webapp.api.schemas import Me, MetricOut, ResultOut, TableOut
 from webapp.api.searching import SearchedTable, table_line
-from webapp.core.rights import Right
 from webapp.quality.selectors import without_read
 from webapp.results.flags import flags_now
 from webapp.results.stored import Question, answer_for
@@ -25,6 +24,7 @@ from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
 from webapp.transfer.exports import PACKAGE, export_rights
 from webapp.transfer.package.contents import package_pieces
+from webapp.transfer.package.tables import package_rights
 from webapp.transfer.sending import sent
 from webapp.transfer.writers import Format, stream
 
@@ -127,7 +127,7 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
     study, options = study_by_key(key), included.options()
     rights = rights_of(request)
     if options.include_private:
-        demand(request.auth, Right.PRIVATE)  # type: ignore[attr-defined]
+        demand(request.auth, *package_rights(options))  # type: ignore[attr-defined]
     if options.without:
         flags_now(study, exact=True)
     pieces = package_pieces(study, options, rights=rights)

@@ -39,7 +39,7 @@ from webapp.pay.flags.base import flags_of
 from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
 from webapp.pay.selectors import comparison_newest, hook_newest, platform_job
-from webapp.pay.visits import VisitKey, codes_shown, visits_of
+from webapp.pay.visits import Visit, codes_shown, visits_of
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 
@@ -60,16 +60,15 @@ def pay(request: HttpRequest, key: str) -> HttpResponse:
 def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
     """Show one person's visit, beside the list where there is room."""
     filters = pay_list.Filters.of(request.GET)
-    return _page(
-        request, study_of(key), filters, VisitKey(participant_id, request.GET.get("visit", ""))
-    )
+    name = f"{participant_id.hex}~{request.GET.get('visit', '')}"
+    return _page(request, study_of(key), filters, name)
 
 
 def _page(
     request: HttpRequest,
     study: Study,
     filters: pay_list.Filters,
-    chosen: VisitKey | None = None,
+    chosen: str | None = None,
     *,
     forms: dict[str, Any] | None = None,
     status: int = 200,
@@ -80,10 +79,10 @@ def _page(
     found = pay_list.pay_list(visits, flags, filters, codes_shown, with_ids=with_ids)
     shown = None
     if chosen is not None:
-        visit = visits.by_key.get(chosen)
+        visit = visits.by_name.get(chosen)
         if visit is None:
             raise Http404("no such visit")
-        shown = pay_person(study, visit, flags.get(chosen, []), with_ids=with_ids)
+        shown = pay_person(study, visit, flags.get(visit.key, []), with_ids=with_ids)
     return study_page(
         request,
         "pay.html",
@@ -157,7 +156,8 @@ def decide(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _approve(request: HttpRequest, study: Study) -> HttpResponse:
-    keys = [found for found in map(VisitKey.read, request.POST.getlist("visit")) if found]
+    by_name = visits_of(study).by_name
+    keys = [by_name[name].key for name in request.POST.getlist("visit") if name in by_name]
     if not keys:
         messages.error(request, _("Tick whom to approve first."))
         return _back(request, study)
@@ -189,13 +189,13 @@ def _approved(request: HttpRequest, n: int) -> None:
 
 def _reject(request: HttpRequest, study: Study) -> HttpResponse:
     """Reject one visit once its name is confirmed."""
-    visit = _visit(request)
+    visit = _visit(request, study)
     form = RejectForm(request.POST)
     if not form.is_valid():
         return _again(request, study, visit, reject=form)
     data = form.cleaned_data
     try:
-        services.rejection_check(study=study, key=visit, **data)
+        services.rejection_check(study=study, key=visit.key, **data)
     except Refused as refused:
         if refused.code != "short_reason":
             raise
@@ -203,14 +203,14 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse:
         return _again(request, study, visit, reject=form)
     if "sure" not in request.POST:
         return _sure(request, study, visit, "reject", form)
-    services.visit_reject(study=study, key=visit, by=request.user, **data)  # type: ignore[arg-type]
+    services.visit_reject(study=study, key=visit.key, by=request.user, **data)  # type: ignore[arg-type]
     messages.success(request, _("The visit is rejected. Nothing is sent yet."))
     return _back(request, study)
 
 
 def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
     """Give one visit a bonus once its name is confirmed."""
-    visit = _visit(request)
+    visit = _visit(request, study)
     form = BonusForm(request.POST)
     if not form.is_valid():
         return _again(request, study, visit, bonus=form)
@@ -218,7 +218,7 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
         return _sure(request, study, visit, "bonus", form)
     services.visit_bonus(
         study=study,
-        key=visit,
+        key=visit.key,
         amount=form.cleaned_data["amount"],
         reason=form.cleaned_data["note"],
         asked=form.cleaned_data["asked"],
@@ -276,20 +276,15 @@ def _number(request: HttpRequest) -> int:
     return int(number)
 
 
-def _visit(request: HttpRequest) -> VisitKey:
-    found = VisitKey.read(request.POST.get("visit", ""))
+def _visit(request: HttpRequest, study: Study) -> Visit:
+    found = visits_of(study).by_name.get(request.POST.get("visit", ""))
     if found is None:
         raise Http404("no such visit")
     return found
 
 
-def _sure(
-    request: HttpRequest, study: Study, key: VisitKey, action: str, form: Any
-) -> HttpResponse:
+def _sure(request: HttpRequest, study: Study, visit: Visit, action: str, form: Any) -> HttpResponse:
     """Ask once more, naming the person and what will happen."""
-    visit = visits_of(study).by_key.get(key)
-    if visit is None:
-        raise Http404("no such visit")
     with_ids = may(request.user, Right.PRIVATE)
     settings = study.values.recruitment
     amount = form.cleaned_data.get("amount")
@@ -307,13 +302,13 @@ def _sure(
     )
 
 
-def _again(request: HttpRequest, study: Study, key: VisitKey, **forms: Any) -> HttpResponse:
+def _again(request: HttpRequest, study: Study, visit: Visit, **forms: Any) -> HttpResponse:
     """Show the person with the form that was not taken, and why."""
     return _page(
         request,
         study,
         _filters(request),
-        key,
+        str(visit.key),
         forms={"reject": RejectForm(), "bonus": BonusForm(), **forms},
         status=400,
     )
@@ -326,13 +321,15 @@ def _filters(request: HttpRequest) -> pay_list.Filters:
 def _back(request: HttpRequest, study: Study) -> HttpResponse:
     """Lead back to the list with its filters, or to the person that it was about."""
     query = _filters(request).query()
-    key = VisitKey.read(request.POST.get("person", ""))
-    if key is None:
+    person, _mark, visit = request.POST.get("person", "").partition("~")
+    try:
+        participant = UUID(hex=person)
+    except ValueError:
         where = reverse("dashboard:study_pay", args=[study.key])
         return redirect(f"{where}?{query}" if query else where)
-    where = reverse("dashboard:study_pay_person", args=[study.key, key.participant])
+    where = reverse("dashboard:study_pay_person", args=[study.key, participant])
     own = QueryDict(mutable=True)
-    own["visit"] = key.submission
+    own["visit"] = visit
     # To the person's heading, where whoever goes by keyboard was.
     return redirect(f"{where}?{own.urlencode()}{'&' if query else ''}{query}#c-person")
 

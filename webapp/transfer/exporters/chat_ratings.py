@@ -38,7 +38,7 @@ _DESCRIPTIONS = {
 @register_exporter
 class ChatRatings:
     name = "chat_ratings"
-    is_searched = True
+    is_searched = has_codes = True
     title = "Chat ratings, 2019 layout"
     description = "One rating per row, with the headers of the 2019 Neural Chat server."
 

@@ -123,7 +123,7 @@ _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_B
 @register_exporter
 class Ratings:
     name = packaged = "ratings"
-    is_searched = True
+    is_searched = has_codes = True
     title = "Ratings"
     description = "One row per rating, with a column per question of the rubric."
 

@@ -1,0 +1,215 @@
+"""Recruitment ids, visit ids and completion codes: every page, record, table and call, asked by staff with some of the rights."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import calls_forget, make_staff
+from tests.webapp.conftest import CODES
+from tests.webapp.pay.test_services import REASON
+from webapp.api.urls import api
+from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
+from webapp.core.tokens import token_make
+from webapp.dashboard.urls import urlpatterns
+from webapp.pay.models import Decision
+from webapp.pay.visits import VisitKey
+from webapp.studies.models import Study, Task
+from webapp.transfer.exporters.base import exporter_list
+
+pytestmark = pytest.mark.django_db
+
+Visit = Callable[..., VisitKey]
+PID, VISIT_ID, CODE_OF_STUDY = "pid-known", "ses-known", CODES["code_bot_failed"]
+CODE_SHOWN = "COWN7777"
+EVERY = frozenset(Right)
+# Other sets of rights see no more than one of these.
+SETS = (
+    EVERY,
+    EVERY - {Right.PRIVATE},
+    EVERY - {Right.PAY},
+    EVERY - {Right.PAY, Right.ADMINISTER},
+)
+
+
+@pytest.fixture
+def known(paid: Study, visit: Visit, settings: Any, tmp_path: Path) -> None:
+    """Make two visits; the first was shown a code that the study had before."""
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+    settings.CONFAB_API_RATE = "100000/s"
+    calls_forget()
+    rated = visit("rated", "known")
+    told = {"code": CODE_SHOWN, "link": ""}
+    Task.objects.filter(participant=rated.participant).update(told=told)
+    visit("bot_failed", "known-2")
+    Decision.objects.create(
+        participant_id=rated.participant,
+        submission=rated.submission,
+        action=Decision.Action.APPROVE,
+        state=Decision.State.FAILED,
+        error="Prolific answered 400",
+    )
+
+
+@pytest.mark.usefixtures("known")
+def test_ids_need_private_and_codes_need_pay(paid: Study) -> None:
+    seen = {rights: dict(_seen(paid, rights)) for rights in SETS}
+    told: set[tuple[str, ...]] = set()
+    for rights, where in seen.items():
+        for place, found in where.items():
+            allowed = set()
+            if Right.PRIVATE in rights:
+                allowed |= {PID, VISIT_ID}
+            if Right.PAY in rights:
+                allowed |= {CODE_SHOWN, CODE_OF_STUDY}
+            # Who sets a study's codes reads them where they are set; not whom they were shown to.
+            if Right.ADMINISTER in rights and not place.startswith("table"):
+                allowed.add(CODE_OF_STUDY)
+            told.update((place, text, *sorted(rights)) for text in found - allowed)
+    assert sorted(told) == []
+    everything = seen[EVERY]
+    for place in ("page study_pay", "page of a visit", "table pay with private"):
+        assert {PID, CODE_SHOWN} <= everything[place], place
+    for place in ("table chat_ratings", "table ratings", "package"):
+        assert CODE_SHOWN in everything[f"{place} with private"], place
+    assert VISIT_ID in everything["table participants with private"]
+    assert {PID, CODE_SHOWN} <= everything["call table ratings with private"]
+    assert {PID, CODE_SHOWN} <= everything["call package with private"]
+    payer = seen[EVERY - {Right.PRIVATE}]
+    assert CODE_SHOWN in payer["page study_pay"] & payer["page of a visit"]
+    reader = seen[EVERY - {Right.PAY}]
+    assert PID in reader["record studies_participant"]
+
+
+def _seen(study: Study, rights: frozenset[Right]) -> Iterator[Any]:
+    """Yield every place with the ids and codes that it shows."""
+    user = make_staff(*rights, username="-".join(sorted(rights)))
+    client = Client()
+    client.force_login(user)
+    token = token_make(user=user, name="t", rights=[*rights])[1]
+
+    def shown(response: Any) -> set[str]:
+        return {text for text in (PID, VISIT_ID, CODE_SHOWN, CODE_OF_STUDY) if _has(response, text)}
+
+    for place, response in _pages(client, study):
+        yield place, shown(response)
+    for place, response in _records(client):
+        yield place, shown(response)
+    for place, response in _files(client, study):
+        yield place, shown(response)
+    for place, response in _calls(Client(headers={"Authorization": f"Bearer {token}"}), study):
+        yield place, shown(response)
+
+
+def _has(response: Any, value: str) -> bool:
+    whole = b"".join(response) if response.streaming else response.content
+    response.streaming_content = [whole] if response.streaming else None
+    if whole.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+            whole = b"\n".join(map(archive.read, archive.namelist()))
+    text = whole.decode("utf-8", "replace") + json.dumps(dict(response.headers))
+    return value in text or quote(value) in text
+
+
+def _pages(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
+    chat = Conversation.objects.get(ratings__isnull=False)
+    values = {
+        "key": study.key,
+        "participant_id": chat.participant_id,
+        "conversation_id": chat.pk,
+        "other_id": Conversation.objects.exclude(pk=chat.pk)[0].pk,
+        "bot_id": "eliza",
+        "model_id": "eliza",
+        "part": "models",
+        "figure": "best-worst",
+        "column": "words_user",
+        "kind": "export",
+        "metric": "distinct_1",
+        "group": 0,
+        "exchange": 1,
+        "fit_id": 1,
+        "run_id": 1,
+        "pk": 1,
+    }
+    steps = ("bots", "questions", "checks", "texts", "pay", "check")
+    for pattern in urlpatterns:
+        names = pattern.pattern.converters
+        for step in steps if "step" in names else ("",):
+            path = {name: step if name == "step" else values[name] for name in names}
+            where = reverse(f"dashboard:{pattern.name}", kwargs=path)
+            yield f"page {pattern.name}{f' {step}' if step else ''}", client.get(where)
+    pay = client.get(reverse("dashboard:study_pay", args=[study.key])).content.decode()
+    decide = reverse("dashboard:study_pay_decide", args=[study.key])
+    for link in re.findall(rf'href="([^"]*{chat.participant_id}[^"]*)"', pay):
+        page = client.get(unescape(link.partition("#")[0]))
+        assert page.status_code == 200
+        yield "page of a visit", page
+        (visit, *_) = re.findall(r'name="visit" value="([^"]+)"', page.content.decode())
+        fields = {"visit": visit, "person": visit, "amount": "1", "reason": REASON, "note": "n"}
+        fields["asked"] = "00000000-0000-0000-0000-000000000001"
+        for name, more in (
+            ("form pay_sure", {"action": "bonus"}),
+            ("form refused", {"action": "bonus", "amount": "many"}),
+            ("form approve", {"action": "approve"}),
+        ):
+            response = client.post(decide, fields | more)
+            assert response.status_code in (200, 302, 400), name
+            yield name, response
+            if response.status_code == 302:
+                yield f"{name} after", client.get(response["Location"].partition("#")[0])
+
+
+def _records(client: Client) -> Iterator[tuple[str, Any]]:
+    for model in admin.site._registry:
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
+        if not model.__module__.startswith("webapp."):
+            continue
+        yield f"record {name}", client.get(reverse(f"admin:{name}_changelist"))
+        for one in model._default_manager.all()[:3]:
+            for action in ("change", "history", "delete"):
+                where = reverse(f"admin:{name}_{action}", args=[one.pk])
+                yield f"record {name} {action}", client.get(where)
+
+
+def _files(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
+    for private in ({}, {"include_private": "on"}):
+        suffix = " with private" if private else ""
+        where = reverse("dashboard:study_export", args=[study.key])
+        for exporter in exporter_list():
+            asked = {"what": exporter.name, "format": "csv", "include_failed": "on", **private}
+            yield f"table {exporter.name}{suffix}", client.get(where, asked)
+        where = reverse("dashboard:study_package", args=[study.key])
+        yield f"package{suffix}", client.post(where, {"include_failed": "on", **private})
+
+
+def _calls(client: Client, study: Study) -> Iterator[tuple[str, Any]]:
+    values = {"key": study.key, "part": "models", "id": Conversation.objects.all()[0].pk}
+    for private in ({}, {"include_private": "true"}):
+        suffix = " with private" if private else ""
+        for path, methods in api.get_openapi_schema()["paths"].items():
+            takes_private = "/studies/{key}/tables/" in path or path.endswith("/package")
+            if "get" not in methods or "/runs/" in path or (private and not takes_private):
+                continue
+            tables = [one.name for one in exporter_list()] if "{table}" in path else [""]
+            for table in tables:
+                where = path.replace("{table}", table)
+                for name, value in values.items():
+                    where = where.replace(f"{{{name}}}", str(value))
+                where = re.sub(r"\{\w+\}", "1", where)
+                asked = {"include_failed": "true", **private}
+                operation = methods["get"]["operationId"]
+                yield f"call {f'{operation} {table}'.strip()}{suffix}", client.get(where, asked)
