@@ -190,7 +190,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
     @admin.display(description=name.replace("_", " "))
     def show(_admin: StudyAdmin, study: Study) -> Any:
-        """Return what the newest version says."""
+        """Return this value of the study's newest version."""
         if name in ASKED:
             return format_html("<pre>{}</pre>", questions_text(getattr(study.values, name)) or "–")
         return study.rubric if name == "rubric" else study.values.flat()[name]
@@ -262,7 +262,7 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("frozen"), boolean=True)
     def is_frozen(self, rubric: Rubric) -> bool:
-        """Tell whether the rubric has been answered."""
+        """Return True if the rubric has been answered."""
         return rubric.frozen_at is not None
 
     @admin.action(description=_("Make a new version that can be edited"), permissions=["add"])
@@ -290,12 +290,12 @@ class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("title"))
     def title(self, text: ConsentText) -> str:
-        """Return what the study was called for participants."""
+        """Return the study's title for participants at that time."""
         return text.texts.get("title", "")
 
     @admin.display(description=_("people"), ordering="n")
     def n_people(self, text: ConsentText) -> int:
-        """Return how many agreed to it."""
+        """Return the number of participants who agreed to the text."""
         return text.n  # type: ignore[attr-defined]
 
     @admin.display(description=_("agreed to"))
@@ -335,7 +335,7 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
     exclude = ("updated_at",)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what the confirmation lists: the people, and how much of each kind goes with them."""
+        """Return the confirmation's list: participants, and the number of rows of each kind deleted with them."""
         people = Participant.objects.filter(pk__in=[person.pk for person in objs])
         counts = erasure_counts(people)
         kinds = {str(kind.title): counts[table] for table, kind in erasure_kinds().items()}
@@ -350,7 +350,7 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
 
 @admin.register(Item)
 class ItemAdmin(ReadOnly, admin.ModelAdmin):
-    """What people are given to judge. A file brings it (`import_items`), and what was judged stays."""
+    """Items that participants judge, read-only: `import_items` stores them, and judged ones are kept."""
 
     list_display = ("key", "study", "models", "begins", "n_given", "created_at")
     list_filter = ("study",)
@@ -366,7 +366,7 @@ class ItemAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("models"))
     def models(self, item: Item) -> str:
-        """Return what gave the replies."""
+        """Return the names of the models that wrote the replies."""
         return ", ".join(response.get("model") or "–" for response in item.responses)
 
     @admin.display(description=_("first reply"))

@@ -1,4 +1,4 @@
-"""What a study says of its comparisons of two chatbots side by side."""
+"""Settings of a study that compares two chatbots side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from chatbots.outside import Values
 
 
 class Arena(Values):
-    """How people compare two chatbots that both answer them."""
+    """Settings for comparing two chatbots that both answer the participant."""
 
     n_comparisons: int = Field(
         default=4,

@@ -1,4 +1,4 @@
-"""What a study says of who gets which bot: how long a place is held, and how many people a bot takes."""
+"""Settings for assigning bots: how long a place is reserved, and the quota of each bot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chatbots.outside_types import Wanted
 
 
 def by_bot_text(found: dict[str, Any]) -> str:
-    """Return what is said of each bot as lines “bot: value”, for people to edit."""
+    """Return a value for each bot as editable lines “bot: value”."""
     return "\n".join(f"{bot_id}: {value}" for bot_id, value in found.items())
 
 
@@ -68,7 +68,7 @@ def _name(text: str) -> str:
 
 
 class Assignment(Values):
-    """Who gets which bot."""
+    """Settings for assigning bots to participants."""
 
     place_minutes: int = Field(
         default=120,
@@ -145,19 +145,19 @@ class Assignment(Values):
 
     @property
     def place_held_for(self) -> timedelta:
-        """How long a place is held."""
+        """Time for which a place is reserved."""
         return timedelta(minutes=self.place_minutes)
 
     @property
     def idle_after(self) -> timedelta:
-        """How long a chat in which nothing happens keeps other visits out."""
+        """Time for which an inactive chat blocks the participant's other visits."""
         return timedelta(minutes=self.idle_minutes)
 
     def quota_of(self, bot_id: str) -> int | None:
-        """Return how many conversations are wanted of a bot; None without a limit."""
+        """Return the number of conversations wanted of a bot; None without a limit."""
         return self.bot_quotas.get(bot_id, self.max_per_bot or None)
 
     @property
     def has_quotas(self) -> bool:
-        """Whether any bot has a limit."""
+        """True if any bot has a quota."""
         return bool(self.max_per_bot or self.bot_quotas)

@@ -61,7 +61,7 @@ class AttentionCheck(Values):
 
 
 class Attention(Values):
-    """How it is checked that people read what they judge."""
+    """Settings for checking that participants read what they judge."""
 
     attention_checks: Annotated[Many[AttentionCheck], Field(max_length=50)] = Field(
         default=(),
@@ -99,7 +99,7 @@ class Attention(Values):
     )
 
     def errors(self, scales: Mapping[str, tuple[float, float]]) -> list[str]:
-        """Return what cannot be of these checks in a study with such questions, in sentences.
+        """Return an error message for each check that does not fit the study's questions.
 
         Args:
             scales: lowest and highest answer by the question's key.
@@ -115,7 +115,7 @@ class Attention(Values):
 def answers_beyond(
     expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]
 ) -> str:
-    """Return what is wrong with answers that pass, in a study with such questions; empty where nothing is.
+    """Return an error message if expected answers do not fit the study's questions; else an empty string.
 
     Args:
         expected: the answers by the question's key.

@@ -28,7 +28,7 @@ _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": 
 
 @dataclass(frozen=True, slots=True)
 class BotColumns:
-    """What is known of bots beside their ratings.
+    """Metrics, factors and control marks of bots, in addition to their ratings.
 
     Attributes:
         metrics: column to bot to number; bots without one are not in it.

@@ -1,4 +1,4 @@
-"""What every protocol can check: that people understood the instructions, and that they pay attention in a chat.
+"""Checks for every protocol: a quiz about the instructions, and attention checks in a chat.
 
 Attention checks among questions are questions with the answers that pass (`webapp.studies.questions`), those among
 items are in `webapp.studies.attention`. In a study's file:
@@ -76,7 +76,7 @@ class QuizQuestion(Values):
 
 
 def quiz_digest(questions: Sequence[QuizQuestion]) -> str:
-    """Return what a quiz is known by: the same questions have the same one in every version of a study."""
+    """Return a digest of a quiz: equal questions have an equal digest in every version of a study."""
     said = [[one.question, list(one.options), one.right] for one in questions]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
@@ -122,19 +122,19 @@ class ChatCheck(Values):
 
     @property
     def digest(self) -> str:
-        """What it is known by, whichever version of the study it stands in."""
+        """Digest of the check: equal in every version of the study that has it."""
         said = [self.question, list(self.options), list(self.expected)]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
     def passes(self, answer: str) -> bool:
-        """Tell whether the answer is among those that pass."""
+        """Return True if the answer is among those that pass."""
         if self.options:
             return answer in self.expected
         return any(said_alike(answer, one) for one in self.expected)
 
 
 class Checking(Values):
-    """How it is checked that people understood what to do and pay attention."""
+    """Settings for checking that participants understood the instructions and pay attention."""
 
     quiz_questions: Annotated[Many[QuizQuestion], Field(max_length=20)] = Field(
         default=(),
@@ -163,7 +163,7 @@ class Checking(Values):
 
 
 def quiz_told(questions: Sequence[QuizQuestion], answers: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what somebody answered to a quiz, as it is stored: question, answer, and whether it is right."""
+    """Return a participant's quiz answers as stored: question, answer, and whether it is right."""
     return [
         {"question": one.question, "answer": answer, "is_right": answer == one.right}
         for one, answer in zip(questions, answers, strict=True)

@@ -1,4 +1,4 @@
-"""What cannot be of the checks that a study makes of its people, in sentences beside the field they are about."""
+"""Validation of a study's checks of participants: error messages by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be in a study, in sentences for the researcher beside the field they are about."""
+"""Validation of a study: error messages for the researcher, by field."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def study_errors(
     rubric: Rubric | None,
     unread: Collection[str] = (),
 ) -> Errors:
-    """Return what is wrong with a study: `{field: sentence}`, empty if nothing is.
+    """Return the errors of a study: `{field: sentence}`, empty if there are none.
 
     Args:
         before: the study as it is stored; None for a new one.
-        rubric: what is asked after a task where the values do not say it; None: nothing then.
+        rubric: the questions after a task if the values have none; None: no questions then.
         unread: parts of the values that could not be read; a check that needs one of them is left out.
     """
     if unread:

@@ -27,12 +27,12 @@ class Choice:
 
 
 def lets_choose(study: Study) -> bool:
-    """Return whether people choose their bot themselves."""
+    """Return True if participants choose their bot themselves."""
     return study.protocol == "chat" and study.values.assignment.choice != "none"
 
 
 def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[Choice]:
-    """Return what somebody may choose among now, in an order of their own.
+    """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
 
     Args:
         participant: None for somebody new.

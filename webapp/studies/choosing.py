@@ -1,4 +1,4 @@
-"""What a study says in which people choose some of several things: values of its own."""
+"""Settings of a study in which participants choose several items of a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from chatbots.outside import Values
 
 
 class Choosing(Values):
-    """What people choose, and how many."""
+    """Settings for choosing: the question, and the number of choices."""
 
     choose_question: str = Field(
         default="Which of these matter most for a good reply?",

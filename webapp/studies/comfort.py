@@ -1,4 +1,4 @@
-"""What a study does for the comfort of its people: a content notice, and a way to report a reply."""
+"""Settings that protect participants: a content notice, and a way to report a reply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Text = Annotated[str, AfterValidator(lines)]
 
 
 class Comfort(Values):
-    """What people are warned of, and how they can report a reply."""
+    """Settings of the content notice and of reporting replies."""
 
     content_notice: Text = Field(
         default="",
@@ -41,5 +41,5 @@ class Comfort(Values):
 
     @property
     def notice_must_be_ticked(self) -> bool:
-        """Whether there is a notice, and nobody begins without its tick."""
+        """True if there is a notice that participants must tick before they begin."""
         return bool(self.content_notice.strip()) and self.content_notice_ticked

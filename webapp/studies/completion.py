@@ -1,4 +1,4 @@
-"""What a person is given to be paid: a platform's own code and its link, or a code of ours.
+"""Completion codes and links for a participant's payment: a platform's own, or a code of ours.
 
 A recruitment platform pays by codes that the researcher agreed with it, one for each way in which a
 visit can end. Where the study has such a code it is shown, and a code of ours is not. What somebody was told is kept
@@ -66,9 +66,9 @@ def link_filled(
 
 
 def _is_for(settings: RecruitmentValues, platform: str) -> bool:
-    """Tell whether the study's codes and links are for people of this platform.
+    """Return True if the study's codes and links are for participants from this platform.
 
-    Whom another platform sent can do nothing with them.
+    Participants from another platform cannot use them.
     """
     return platform in ("", settings.platform) or settings.platform in ("link", "links")
 

@@ -7,10 +7,10 @@ from django.db.models import Q
 
 
 class TaskCount(models.Model):
-    """How many tasks of a study are completed: in all, or with one bot, item or conversation in a slot.
+    """Number of completed tasks of a study: in all, or with one bot, item or conversation in a slot.
 
-    A draw reads these in place of all tasks. `task_complete` counts up, erasing people counts anew
-    (`webapp/studies/counting.py`).
+    A draw reads these counts and not all tasks. `task_complete` increments them; erasing participants counts
+    again from scratch (`webapp/studies/counting.py`).
     """
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="task_counts")

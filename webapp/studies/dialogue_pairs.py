@@ -35,12 +35,12 @@ class PairBegun:
 
 @dataclass
 class DialogueHistory:
-    """How often each bot's conversations stood on each side, by bot and side."""
+    """Counts of how often each bot's conversations were shown, by bot and side."""
 
     n: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def load(self, bot_id: str) -> int:
-        """Return how often the bot's conversations were given."""
+        """Return the number of times that the bot's conversations were given."""
         return self.n[bot_id, "A"] + self.n[bot_id, "B"]
 
     def sides(self, first: str, second: str, rng: random.Random) -> tuple[str, str]:

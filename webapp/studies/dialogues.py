@@ -1,4 +1,4 @@
-"""What a study says of its pairs of stored conversations."""
+"""Settings of a study that compares pairs of stored conversations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from chatbots.outside import Values
 
 
 class Dialogues(Values):
-    """Which conversations are set side by side, and how many pairs each person reads."""
+    """Settings for comparing conversations: their source, and the number of pairs for each participant."""
 
     dialogues_of: str = Field(
         default="",

@@ -1,4 +1,4 @@
-"""What differs between two versions of a study, or a study and a file: one change for each setting, in words and lines."""
+"""Differences between two versions of a study, or a study and a file: one change for each setting."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Change:
 
 
 def version_diff(before: StudyVersion, after: StudyVersion) -> list[Change]:
-    """Return what differs between two versions of a study."""
+    """Return the differences between two versions of a study."""
     return values_diff(_said(before), _said(after))
 
 
@@ -75,7 +75,7 @@ def _said(version: StudyVersion) -> StudyValues:
 
 
 def values_diff(before: StudyValues, after: StudyValues) -> list[Change]:
-    """Return what differs between two studies' values."""
+    """Return the differences between two studies' values."""
     return [
         *_of_bots(before.bots, after.bots),
         *_of_questions("questions", before.questions, after.questions),
@@ -89,7 +89,7 @@ def values_diff(before: StudyValues, after: StudyValues) -> list[Change]:
 
 
 def names_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Return what differs between settings that stand in no section, such as the study's name."""
+    """Return the differences between settings outside of all sections, such as the study's name."""
     return [
         change
         for name in before

@@ -1,4 +1,4 @@
-"""What can be given to a participant now, drawn by the study's assignment rule."""
+"""Draws of what a participant is given next, by the study's assignment rule."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class StudyDraw:
         return [candidates[i] for i in at]
 
     def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
-        """Return how much each of these bots is needed; None where the rule has not said."""
+        """Return the number of ratings that each bot still needs; None if the rule has no such numbers."""
         return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
 
     def pairs(self, n: int = 1) -> list[tuple[str, str]]:

@@ -136,7 +136,7 @@ def participants_erase(
 
 
 def _log_entries_of(rows: QuerySet[Any]) -> QuerySet[LogEntry]:
-    """Return what the admin's log names of these rows: it knows them by their keys alone."""
+    """Return the admin log's entries about these rows, found by their keys."""
     return LogEntry.objects.filter(
         content_type=ContentType.objects.get_for_model(rows.model),
         object_id__in=[str(pk) for pk in rows.values_list("pk", flat=True)],

@@ -1,4 +1,4 @@
-"""What cannot be of a study's filters of replies, in sentences beside the field they are about."""
+"""Validation of a study's reply filters: error messages by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study says of filters of replies: which look at what its chatbots say, and what becomes of what they find."""
+"""Settings of reply filters: which filters check the chatbots' replies, and what happens to matches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FilterActions = Annotated[
 
 
 class Filtering(Values):
-    """Which filters look at replies before people read them."""
+    """Settings of the filters that check replies before participants read them."""
 
     reply_filters: FilterActions = Field(
         default={"names_model": "mark"},

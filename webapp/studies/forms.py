@@ -244,11 +244,11 @@ class StudyForm(forms.ModelForm):
         return kept + [bot_id for bot_id in chosen if bot_id not in kept]
 
     def clean_questions(self) -> Any:
-        """Return what the text says; which of it cannot be is said with the other values."""
+        """Return the questions parsed from the text; they are validated together with the other values."""
         return self._asked("questions")
 
     def clean_after(self) -> Any:
-        """Return what the text says, as `clean_questions`."""
+        """Return the questions parsed from the text, as `clean_questions` does."""
         return self._asked("after")
 
     @property

@@ -1,4 +1,4 @@
-"""Which origins may show a study in a frame, as researchers write them."""
+"""Origins that may show a study in a frame, as researchers write them."""
 
 from __future__ import annotations
 

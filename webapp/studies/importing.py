@@ -36,13 +36,13 @@ _OWN = ("name", "protocol", "rule", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a file.
+    """Result of importing a study's file.
 
     Attributes:
         study: as it is stored now.
-        is_new: whether there was none with its key.
-        changes: what differs from how it was stored before.
-        n_items: items that are new.
+        is_new: True if no study with its key existed.
+        changes: differences from the study as it was stored before.
+        n_items: number of new items.
     """
 
     study: Study
@@ -108,7 +108,7 @@ def study_import(
 
 
 def study_changes(study: Study, file: StudyFile) -> list[Change]:
-    """Return what importing the file would change of the study; its items are not looked at."""
+    """Return the changes that importing the file would make to the study, items excepted."""
     stored = study_file_of(study)
     own = [{name: getattr(one, name) for name in _OWN} for one in (stored, file)]
     return [*names_diff(own[0], own[1]), *values_diff(stored.values, file.values)]

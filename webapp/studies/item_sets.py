@@ -41,7 +41,7 @@ class JudgedSet:
 
     @property
     def kind(self) -> str:
-        """What it came from: `sample`, `file`, `study` or `run`."""
+        """Source of the set: `sample`, `file`, `study` or `run`."""
         return self.name.partition(":")[0]
 
     @property
@@ -51,7 +51,7 @@ class JudgedSet:
 
     @property
     def n_free(self) -> int:
-        """How many can be taken out."""
+        """Number of items that can be removed: not given to anybody, and nothing else depends on them."""
         return self.n - self.n_given
 
 

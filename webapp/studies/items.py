@@ -153,7 +153,7 @@ def _item_made(study: Study, made: Made) -> Item:
 
 @dataclass
 class ItemsReport:
-    """What became of a file of items.
+    """Result of importing a file of items.
 
     Attributes:
         items: new ones that were stored.
@@ -250,7 +250,7 @@ def _item(study: Study, line: ItemLine, origin: Mapping[str, str] | None) -> Ite
 
 
 def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
-    """Return what the rows of a file's items keep of where they come from: its name, and the digest of its content.
+    """Return the origin that a file's items store: the file's name and the digest of its content.
 
     Another file of a name that the study has already is another set of items: `items.jsonl (2)`.
 
@@ -356,10 +356,10 @@ def _again(item: Item) -> Item:
 
 
 def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
-    """Say which answers to an item are right, so that it is a gold item; without any it is one like the others.
+    """Store the right answers to an item, which makes it a gold item; without answers it is a normal item.
 
     Raises:
-        ValidationError: where people have been given the item, whose ratings count or do not already.
+        ValidationError: if participants were given the item: their ratings are already counted, or excluded.
     """
     is_gold = item.purpose == Item.Purpose.GOLD
     if (

@@ -40,7 +40,7 @@ def people_of(study: Study) -> Any:
 
 
 def study_loss(study: Study) -> list[Loss]:
-    """Return what would be deleted with the study, by kind; what there is none of is left out."""
+    """Return the rows that would be deleted with the study, counted by kind; kinds without rows are left out."""
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
     found = [Loss(str(kinds[table].title), n) for table, n in counts.items()]

@@ -13,5 +13,5 @@ LANGUAGES: dict[str, str] = {"en": "English", "de": "Deutsch", "ar": "العرب
 
 
 def locale_of(language: str) -> str:
-    """Return what Django activates for a language: `en-gb` for `en`, since the texts are written in British English."""
+    """Return the locale that Django activates for a language: `en-gb` for `en`, as texts are in British English."""
     return get_supported_language_variant(language)

@@ -1,4 +1,4 @@
-"""What a study says in which people mark single replies of conversations: values of its own."""
+"""Settings of a study in which participants label single replies of conversations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.studies.questions import Question
 
 
 class Marking(Values):
-    """Which replies are marked."""
+    """Settings for labelling replies of stored conversations."""
 
     conversations_of: str = Field(
         default="",
@@ -74,7 +74,7 @@ class OwnMarking(Values):
         return self._drawn(range(1, 2 * n_least, 2), seed, chat)
 
     def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str) -> list[int]:
-        """Return which of the turns of an ended chat's replies are marked.
+        """Return the turns of the replies that are labelled, for a chat that has ended.
 
         Args:
             n_least, seed, chat: as `asked_while_chatting`.
@@ -89,7 +89,7 @@ class OwnMarking(Values):
         return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
 
     def errors(self, after: Sequence[Question]) -> dict[str, str]:
-        """Return what cannot be asked while people chat, by the name of the value."""
+        """Return an error message for a question that cannot be asked during the chat, by the value's name."""
         others = [question for question in after if not question.is_rated]
         if self.marked_when == "after" or not others:
             return {}

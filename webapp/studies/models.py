@@ -107,7 +107,7 @@ class Dimension(models.Model):
 
 
 class StudyVersion(models.Model):
-    """What a study asks and promises, as a value; frozen as soon as a person has agreed to it."""
+    """Version of a study's questions and promises, as a value; frozen once a participant has agreed to it."""
 
     study = models.ForeignKey("Study", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField()
@@ -138,7 +138,7 @@ class StudyManager(models.Manager["Study"]):
 
 
 class Study(TimeStamped):
-    """What people are asked to do, with which bots, and by which rules: identity, state and newest version."""
+    """Study: the participants' task, its bots and rules; identity, state and newest version."""
 
     class State(models.TextChoices):
         DRAFT = "draft", _("Draft")
@@ -191,7 +191,7 @@ class Study(TimeStamped):
 
     @property
     def values(self) -> StudyValues:
-        """What its newest version says."""
+        """Values of the newest version."""
         return self.version.values
 
     @property
@@ -206,7 +206,7 @@ class Study(TimeStamped):
 
     @property
     def rubric_id(self) -> int:
-        """Which rubric that is."""
+        """Primary key of the newest version's rubric."""
         return self.version.rubric_id
 
 
@@ -274,7 +274,7 @@ class Participant(TimeStamped):
 
     @property
     def external_id(self) -> str:
-        """What the platform that sent them calls them; empty where it gave no id."""
+        """The recruitment platform's id of the participant; empty where it gave none."""
         return self.platform_ids.external_id if hasattr(self, "platform_ids") else ""
 
     @property
@@ -284,13 +284,13 @@ class Participant(TimeStamped):
 
     @property
     def submission(self) -> str:
-        """What the platform calls the newest visit: known to it and to this person alone."""
+        """The platform's id of the newest visit, known only to the platform and the participant."""
         panel_name = self.study.values.recruitment.visit_parameter
         return submission_of(self.recruitment, panel_name)
 
 
 class QuestionAnswers(models.Model):
-    """What a participant answered to the questions that a version asks before its tasks; it never changes."""
+    """A participant's answers to the questions that a version asks before its tasks; they never change."""
 
     participant = models.ForeignKey(
         Participant, on_delete=models.CASCADE, related_name="question_answers"
@@ -313,7 +313,7 @@ class QuestionAnswers(models.Model):
 
 
 class Outcome(models.TextChoices):
-    """How a task ended for the person in it."""
+    """Outcome of a task for its participant."""
 
     RATED = "rated", _("Rated")
     BOT_FAILED = "bot_failed", _("Ended early, the chatbot failed")

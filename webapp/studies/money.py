@@ -16,7 +16,7 @@ def amount(value: float, currency: str) -> str:
 
 
 def pay_said(values: StudyValues) -> str:
-    """Return what the first page says of pay: the study's own words, or the amount; empty where nobody is paid."""
+    """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
     recruitment = values.recruitment
     own = given_text(values.texts.payment)
     return own or (

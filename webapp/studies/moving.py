@@ -25,7 +25,7 @@ _SALT = "confab.move"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a link says: whom it moves, by which nonce, and how often they had moved when it was made."""
+    """Content of a move link: the participant, the nonce, and their number of moves when it was made."""
 
     participant: UUID
     nonce: str

@@ -1,4 +1,4 @@
-"""What Mechanical Turk is given: a question whose page is ours, shown in its frame."""
+"""The question that Mechanical Turk is given: an ExternalQuestion that shows our page in its frame."""
 
 from __future__ import annotations
 

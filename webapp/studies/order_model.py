@@ -9,10 +9,10 @@ from django.utils.translation import gettext_lazy as _
 
 
 class OrderState(models.Model):
-    """How far ratings have settled the order of a study's bots, as a job found it last.
+    """State of the ranking of a study's bots, as a job computed it last.
 
-    The rule `resolve` draws by it, and pages that show a study while it collects read it: nobody computes statistics
-    in a request.
+    The rule `resolve` draws by it, and pages about a collecting study read it, because no request computes
+    statistics.
     """
 
     study = models.OneToOneField(
@@ -27,12 +27,12 @@ class OrderState(models.Model):
 
     @property
     def needs(self) -> dict[str, int]:
-        """How many more ratings each bot needs; 0: it is told apart from every other."""
+        """Number of further ratings each bot needs; 0: it differs significantly from every other bot."""
         return dict(self.found.get("needs", {}))
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a task notes of it that was drawn by it."""
+        """Identity of the state that a task drawn by it stores."""
         return {
             "made_at": self.made_at.isoformat(),
             "n_ratings": self.n_ratings,
@@ -41,7 +41,7 @@ class OrderState(models.Model):
 
 
 class SequenceCount(models.Model):
-    """How many people of a study have gone through its bots in this order, where one person meets several."""
+    """Number of participants who completed a study's bots in this order, where each meets several bots."""
 
     study = models.ForeignKey(
         "studies.Study", on_delete=models.CASCADE, related_name="sequence_counts"

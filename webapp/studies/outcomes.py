@@ -1,6 +1,6 @@
-"""How tasks ended for the people in them, and what they were shown to be paid.
+"""Outcomes of tasks, and the code and link that participants were shown to be paid.
 
-One answer for the pages and for exports: outcome, code and link of a task.
+Pages and exports both read them here, so that they agree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webapp.studies.models import Outcome, Participant, Task
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one task ended.
+    """Outcome of one task, with its code and link.
 
     Attributes:
         outcome: a value of `Outcome`.
@@ -42,7 +42,7 @@ def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
 
 
 def ending_of(task: Task) -> Ending | None:
-    """Return how the task ended; None while it is open, and where it ended in nothing (swapped, left)."""
+    """Return the task's outcome; None while it is open, or if it has none (swapped, left)."""
     if not task.outcome:
         return None
     told = told_of(task)
@@ -53,7 +53,7 @@ def ending_of(task: Task) -> Ending | None:
 
 
 def told_of(task: Task) -> Completion:
-    """Return what the person of an ended task was told; where that was not kept yet, what the study says now."""
+    """Return the code and link shown for an ended task; if none are stored yet, those of the study now."""
     if task.told:
         return Completion(task.told["code"], task.told["link"])
     return completion_now(
@@ -71,7 +71,7 @@ def told_keep(*, task: Task) -> None:
 
 
 def has_earned(participant: Participant) -> bool:
-    """Tell whether they have done a task for which they are paid, be it that a chatbot failed in it."""
+    """Return True if the participant has done a paid task, even one in which a chatbot failed."""
     earned = (Outcome.RATED, Outcome.BOT_FAILED)
     return participant.tasks.filter(outcome__in=earned).exists()
 

@@ -47,7 +47,7 @@ def same_person(participant: Participant) -> QuerySet[Participant]:
 
 @dataclass(frozen=True, slots=True)
 class TasksHad:
-    """What a participant has had in their study.
+    """Tasks that a participant has had in their study.
 
     Attributes:
         ends: state and outcome of each task.
@@ -119,13 +119,15 @@ def bots_refusal(
     synthetic: bool = False,
     n: int = 1,
 ) -> Refused | None:
-    """Return why the study has no bot left for somebody; None if it has one, be it out of order at the moment.
+    """Return the reason why the study has no bot left for a participant; None if it has one.
+
+    A bot that is unavailable at the moment still counts as one.
 
     Args:
-        met: bots that they have had.
-        loads: of people, if they have been counted already.
-        synthetic: whether they are a scripted participant, who takes nobody's place.
-        n: how many different ones they need.
+        met: bots that the participant has had.
+        loads: number of participants by bot, if they have been counted already.
+        synthetic: True for a scripted participant, who does not count towards quotas.
+        n: number of different bots that they need.
     """
     left = [bot_id for bot_id in study.bots if bot_id not in met]
     if not study.bots:
@@ -199,7 +201,7 @@ def with_loads(
 
 
 def n_tasks_taken(study: Study) -> int:
-    """Return how many tasks of people are rated or hold a place."""
+    """Return the number of participants' tasks that are rated or hold a place."""
     total = TaskCount.objects.filter(
         study=study, is_synthetic=False, bot_id="", conversation=None, item=None
     )
@@ -208,7 +210,7 @@ def n_tasks_taken(study: Study) -> int:
 
 
 def is_collecting(study: Study) -> bool:
-    """Return whether ratings that its plan asks for are still to come: what is found meanwhile is a look on the way."""
+    """Return True if ratings planned for the study are still to come, so that results are interim ones."""
     if study.state not in (Study.State.COLLECTING, Study.State.PAUSED):
         return False
     counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)

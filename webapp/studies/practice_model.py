@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class TrainingAnswer(models.Model):
-    """What somebody answered about a practice pair, at the first or the second attempt; it never changes."""
+    """A participant's answer about a practice pair, at the first or second attempt; it never changes."""
 
     participant = models.ForeignKey(
         "studies.Participant", on_delete=models.CASCADE, related_name="training_answers"

@@ -32,7 +32,7 @@ class Practice:
 
 
 def practice_due(participant: Participant, version: StudyVersion) -> Practice | None:
-    """Return what the person practises on next; None once all of the version's pairs were right, or it has none."""
+    """Return the participant's next practice pair; None once all pairs were right, or if there are none."""
     pairs = version.values.training.training_pairs
     if not pairs:
         return None

@@ -16,7 +16,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{1,50}")
 
 
 def is_prolific(address: str) -> bool:
-    """Tell whether an address is one of Prolific's."""
+    """Return True if an address is one of Prolific's."""
     try:
         host = urlsplit(address).hostname or ""
     except ValueError:  # for example "https://["

@@ -1,4 +1,4 @@
-"""What a person of a study is called where nobody is to learn who they are."""
+"""Pseudonyms of a study's participants."""
 
 from __future__ import annotations
 

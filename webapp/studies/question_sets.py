@@ -33,7 +33,7 @@ class QuestionSet:
 
     @property
     def credit(self) -> str:
-        """Who asked the questions, and that Confab words them."""
+        """Source of the questions, with a note if Confab worded them."""
         return (
             self.source
             if self.source == "Confab"

@@ -1,4 +1,4 @@
-"""What a study asks people, before a task and after it: its questions as values, and which answers fit them.
+"""A study's questions before and after a task, as values, and the validation of answers to them.
 
 Researchers write the questions as a list in YAML or JSON:
 
@@ -141,7 +141,7 @@ class Question(Values):
         return self
 
     def _expected_wrong(self) -> str:
-        """Return what cannot be of the answers that pass; nothing where this is no check."""
+        """Return an error message about the answers that pass; empty if there is none or this is no check."""
         if not self.expected:
             return ""
         if not self.required:
@@ -160,16 +160,16 @@ class Question(Values):
 
     @property
     def is_check(self) -> bool:
-        """Whether it only checks attention."""
+        """True if the question only checks attention."""
         return bool(self.expected)
 
     @property
     def is_rated(self) -> bool:
-        """Whether it is a scale that bots are rated on."""
+        """True if the question is a scale on which bots are rated."""
         return self.kind == "scale" and not self.expected
 
     def passes(self, given: Any) -> bool:
-        """Tell whether an answer passes the check: of several choices exactly those that are expected."""
+        """Return True if an answer passes the check: of several choices exactly the expected ones."""
         if self.kind == "choices":
             return set(given or ()) == set(self.expected)
         said = "" if given is None else str(given)
@@ -184,12 +184,12 @@ class Question(Values):
 
     @property
     def short(self) -> str:
-        """What tables and plots call it."""
+        """Short name for tables and plots."""
         return self.name or self.key.replace("_", " ").capitalize()
 
     @property
     def is_row(self) -> bool:
-        """Whether it is shown as a row of points: a scale with few enough."""
+        """True if the question is shown as a row of points: a scale with few enough."""
         return self.kind == "scale" and self.high - self.low < MOST_POINTS_IN_A_ROW
 
     @property
@@ -201,11 +201,11 @@ class Question(Values):
 
     @property
     def has_words_between(self) -> bool:
-        """Whether other points than the two ends have words."""
+        """True if points other than the two ends have labels."""
         return bool(self.labels.keys() - {self.low, self.high})
 
     def to_plain(self) -> dict[str, Any]:
-        """Return what people write in a file: what is not the default, and of a scale always its ends."""
+        """Return the question as in a file: values that are not the default, and always the ends of a scale."""
         plain = self.model_dump(mode="python", exclude_defaults=True)
         if self.kind == "scale":
             plain |= {"low": self.low, "high": self.high}
@@ -235,7 +235,7 @@ def twice(names: Sequence[str]) -> str:
 
 
 def said_alike(first: str, second: str) -> bool:
-    """Tell whether two written answers are the same but for capitals, spaces and signs at their ends."""
+    """Return True if two texts are equal, ignoring capitals, spaces, and signs at their ends."""
     plain = [" ".join(text.split()).strip(" .,;:!?\"'“”‘’").casefold() for text in (first, second)]
     return plain[0] == plain[1]
 
@@ -276,7 +276,7 @@ def questions_text(questions: Sequence[Question]) -> str:
 
 
 def questions_from_text(text: str) -> Any:
-    """Return what YAML or JSON says, not checked yet; an empty list for an empty text.
+    """Return the data parsed from YAML or JSON, not validated; an empty list for an empty text.
 
     Raises:
         NotPlain: it is neither; the message says where it goes wrong.

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class QuizAttempt(models.Model):
-    """What somebody answered to the questions about the instructions, at the first or second try; it never changes."""
+    """A participant's answers to the quiz about the instructions, at one of two attempts; they never change."""
 
     participant = models.ForeignKey(
         "studies.Participant", on_delete=models.CASCADE, related_name="quiz_attempts"

@@ -1,6 +1,6 @@
-"""Where people come from and go back to: the settings of a study, and what a way back may hold.
+"""Settings of recruitment: the participants' source, their codes and links back, and their pay.
 
-Every outcome has a code of its own and, outside Prolific, a link of its own: `code_rated`, `link_rated`, …
+Every outcome has its own code and, outside Prolific, its own link: `code_rated`, `link_rated`, …
 for every `Outcome`.
 """
 
@@ -79,7 +79,7 @@ def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
 
 
 class RecruitmentValues(Values):
-    """Where people come from and go back to, by which codes they are paid, and how much."""
+    """Settings of recruitment: the participants' source, the codes for their pay, and its amount."""
 
     platform: Platform = Field(
         default="link",

@@ -1,4 +1,4 @@
-"""What is kept of how people came, apart from what they did; a part of `models.py`."""
+"""Records of how participants were recruited, kept apart from their work; a part of `models.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class PlatformIds(models.Model):
-    """What the platform that sent a participant calls them; apart from all they did, for these ids name people."""
+    """A platform's ids of a participant, kept apart from all their work because the ids identify them."""
 
     participant = models.OneToOneField(
         "studies.Participant", on_delete=models.CASCADE, related_name="platform_ids"

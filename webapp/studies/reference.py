@@ -1,4 +1,4 @@
-"""What a study says that rates replies beside a scored reference: values of its own."""
+"""Settings of a study that rates replies next to a reference whose score is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.studies.questions import Key
 
 
 class Referencing(Values):
-    """Which questions are asked of which items, and how much each counts."""
+    """Settings for asking questions of certain items only, and for the weight of each question."""
 
     asked_only_of: dict[Key, Many[str]] = Field(
         default_factory=dict,

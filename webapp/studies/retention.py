@@ -77,13 +77,13 @@ def texts_kind(table: str, kind: TextsKind) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How a study's clock stands.
+    """State of a study's retention job.
 
     Attributes:
-        ids_at, texts_at: when they are erased; None: not by the clock, or the study has not ended.
-        n_ids, n_texts: how many people's ids, and rows with texts, there are.
-        n_later: whose ids are kept longer than `ids_at`, since their pay was decided later.
-        done: what was erased so far, the newest first.
+        ids_at, texts_at: time of their erasure; None: no erasure is set, or the study has not ended.
+        n_ids, n_texts: number of participants with ids, and of rows with texts.
+        n_later: number of participants whose ids are kept after `ids_at`, because their pay was decided later.
+        done: erasures so far, newest first.
     """
 
     ids_days: int | None
@@ -97,7 +97,7 @@ class Clock:
 
 
 def clock_of(study: Study) -> Clock:
-    """Return how the study's clock stands, in a constant number of queries."""
+    """Return the state of the study's retention, in a constant number of queries."""
     rights, ended = study.values.rights, study.ended_at
     ids, texts = rights.ids_kept_days, rights.texts_kept_days
     n_later = 0
@@ -127,7 +127,7 @@ def ids_due(study: Study, now: datetime) -> QuerySet[Participant]:
 
 
 def texts_are_due(study: Study, now: datetime) -> bool:
-    """Tell whether the study's texts are to be erased by now."""
+    """Return True if the study's texts are due for erasure at `now`."""
     days = study.values.rights.texts_kept_days
     return (
         days is not None
@@ -165,7 +165,7 @@ def ids_erase(*, people: QuerySet[Participant], kind: str = Erasure.Kind.IDS) ->
 
 
 def texts_counts(study: Study) -> dict[str, int]:
-    """Return how many rows of each table still hold texts."""
+    """Return the number of rows in each table that still hold texts."""
     return {table: kind.rows(study).count() for table, kind in _texts_kinds.items()}
 
 
@@ -187,7 +187,7 @@ def texts_erase(*, study: Study) -> dict[str, int]:
 
 
 def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
-    """Return what is due of all studies: which, `ids` or `texts`, and how many rows; nothing is changed."""
+    """Return the erasures due in all studies: study, `ids` or `texts`, and rows by table. Changes nothing."""
     now = now or timezone.now()
     found: list[tuple[Study, str, dict[str, int]]] = []
     for study in Study.objects.all():

@@ -1,4 +1,4 @@
-"""What a study says of the rights of its people: until when they may withdraw, how long what names them is kept."""
+"""Settings of participants' rights: the time limit for withdrawing, and how long ids and texts are kept."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
 
 
 def asked_after(version: StudyVersion) -> tuple[Question, ...]:
-    """Return what a version asks about what was looked at, in the order in which it stands there."""
+    """Return a version's questions after a task, in their stored order."""
     return version.values.after or questions_of(version.rubric)
 
 
@@ -159,7 +159,7 @@ def _question(dimension: Dimension) -> Question:
 
 
 def _as_row(question: Question) -> Question:
-    """Return what a rubric's row keeps of a question: all but its help."""
+    """Return a question as a rubric's row stores it: without its help."""
     return question.model_copy(update={"name": question.short, "help": ""})
 
 
@@ -191,7 +191,7 @@ def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
 
 
 def _is_own(study: Study, rubric: Rubric) -> bool:
-    """Tell whether the rubric can be changed: only the study's newest version has it, which nobody agreed to."""
+    """Return True if the rubric may be changed: only the study's newest version has it, and is not frozen."""
     others = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(
         Q(study=study, frozen_at=None)
     )

@@ -1,4 +1,4 @@
-"""What does not fit together within one section of a study, whatever its other sections say."""
+"""Validation within one section of a study, whatever its other sections contain."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SECTION_CHECKS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
 
 
 def section_errors(section: str, values: Values) -> Errors:
-    """Return what does not fit together within one section of `SECTION_CHECKS`: `{field: sentence}`."""
+    """Return the errors within one section of `SECTION_CHECKS`: `{field: sentence}`."""
     return {
         field: sentence
         for check in SECTION_CHECKS[section]

@@ -79,51 +79,51 @@ def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
 
 
 def rubric_is_fixed(rubric: Rubric) -> bool:
-    """Tell whether the rubric has been answered, or somebody is on their way to its questions."""
+    """Return True if the rubric has been answered, or a real participant agreed in a study that uses it."""
     people = Participant.objects.filter(AGREED_BY_PEOPLE, study__versions__rubric=rubric)
     return rubric.frozen_at is not None or people.exists()
 
 
 def judges_items(study: Study) -> bool:
-    """Tell whether people judge the study's items, so that its ratings are those of items."""
+    """Return True if participants judge the study's items, so that its ratings are of items."""
     return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
 
 
 def talks_to_bots(study: Study) -> bool:
-    """Tell whether participants chat with the study's bots; else they judge items or stored conversations."""
+    """Return True if participants chat with the study's bots; else they judge items or stored conversations."""
     return study.protocol not in protocols or protocols.get(study.protocol).gives == "bots"
 
 
 def chooses_things(study: Study) -> bool:
-    """Tell whether people choose among things that the study names, so that there is no bot to compare."""
+    """Return True if participants choose from a list in the study, so that there are no bots to compare."""
     return study.protocol in protocols and protocols.get(study.protocol).has_one_item
 
 
 def judges_conversations(study: Study) -> bool:
-    """Tell whether people judge stored conversations, or replies in them."""
+    """Return True if participants judge stored conversations, or replies in them."""
     return study.protocol in protocols and protocols.get(study.protocol).gives == "conversations"
 
 
 def marks_turns(study: Study) -> bool:
-    """Tell whether people mark single replies of conversations, so that its ratings are those of turns."""
+    """Return True if participants label single replies of conversations, so that its ratings are of turns."""
     known = protocols.get(study.protocol).settings if study.protocol in protocols else ()
     return "marking" in known or "own_marking" in known
 
 
 def marks_own_chats(study: Study) -> bool:
-    """Tell whether people mark the replies of the chat that they have themselves."""
+    """Return True if participants label the replies of their own chat."""
     return study.protocol in protocols and "own_marking" in protocols.get(study.protocol).settings
 
 
 def compares_dialogues(study: Study) -> bool:
-    """Tell whether people compare stored conversations, so that its ratings are those of pairs of them."""
+    """Return True if participants compare stored conversations, so that its ratings are of pairs of them."""
     return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings
 
 
 def study_refusal(
     study: Study, participant: Participant | None, *, is_rehearsal: bool = False
 ) -> Refused | None:
-    """Say why nobody, or this participant, can start a new task now; None if they can.
+    """Return the reason why nobody, or this participant, can start a new task now; None if they can.
 
     Args:
         is_rehearsal: as `entry_refusal`.
@@ -153,7 +153,7 @@ def study_refusal(
 
 
 def bots_in_turn(study: Study) -> int:
-    """Return how many bots each person meets one after another."""
+    """Return the number of bots that each participant meets one after another."""
     return study.values.assignment.bots_in_a_row if study.protocol == "chat" else 1
 
 
@@ -164,14 +164,14 @@ def entry_refusal(
     is_rehearsal: bool = False,
     had: TasksHad | None = None,
 ) -> Refused | None:
-    """Say why nobody, or this participant without an open task, can start, whatever there is to give.
+    """Return the reason why nobody, or this participant without an open task, can start; None if they can.
 
-    What there is to give is looked at by the draw; a page that draws nothing asks `study_refusal`. A rehearsal
-    tries a study out before it is open, and takes nobody's place.
+    The draw checks that something is left to give; a page that draws nothing calls `study_refusal`. A rehearsal
+    tests a study before it is open, and does not count towards quotas.
 
     Args:
-        is_rehearsal: somebody new has come by the link of one; scripted participants need not be told apart.
-        had: what the participant has had, if it has been read already.
+        is_rehearsal: True for a new participant who opened a rehearsal's link; not needed for scripted ones.
+        had: the participant's tasks, if they have been read already.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     refusal = None if synthetic else state_refusal(study)
@@ -194,7 +194,7 @@ def entry_refusal(
 
 
 def state_refusal(study: Study) -> Refused | None:
-    """Say why nobody new can start in a study that is not open; None if it is."""
+    """Return the reason why a study that is not open admits nobody new; None if it is open."""
     if study.state == Study.State.PAUSED:
         return Refused("paused", _("This study is paused."))
     if study.state != Study.State.COLLECTING:
@@ -203,7 +203,7 @@ def state_refusal(study: Study) -> Refused | None:
 
 
 def questions_answered(participant: Participant, version: StudyVersion) -> bool:
-    """Tell whether this person has answered what the version asks, be it that an earlier version asked the same."""
+    """Return True if the participant has answered the version's questions, or equal ones of another version."""
     given = QuestionAnswers.objects.filter(participant=participant).select_related("version")
     asked = version.values.questions
     return any(
@@ -321,7 +321,7 @@ def participant_token(participant: Participant) -> str:
 
 
 def known_as(participant: Participant) -> str:
-    """Return what a session or a token keeps of a participant: who it is, and how often they had moved."""
+    """Return the text that a session or token stores of a participant: their id and number of moves."""
     return (
         f"{participant.pk.hex}.{participant.n_moves}" if participant.n_moves else participant.pk.hex
     )
@@ -359,7 +359,7 @@ def rehearsal_token(study: Study) -> str:
 
 
 def rehearsal_token_valid(study: Study, token: str) -> bool:
-    """Tell whether `token` was made for this study within the last hour."""
+    """Return True if `token` was made for this study within the last hour."""
     try:
         return signing.loads(token, salt=_REHEARSAL_SALT, max_age=3600) == study.key
     except signing.BadSignature:

@@ -137,7 +137,7 @@ class FileItem(Values):
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Return what a file says of it."""
+        """Return the item as in a file."""
         plain = self.model_dump(mode="json", exclude_defaults=True)
         if self.gold:  # in one order on every database
             plain["gold"] = dict(sorted(plain["gold"].items()))
@@ -164,13 +164,13 @@ class StudyFile(StudyValues):
 
     @property
     def values(self) -> StudyValues:
-        """What a version of the study holds of it."""
+        """Values that a version of the study stores."""
         return StudyValues.model_construct(
             **{name: getattr(self, name) for name in StudyValues.model_fields}
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Return what stands in the file, in its order."""
+        """Return the content of the file, in its order."""
         plain: dict[str, Any] = {
             "confab_study": FORMAT,
             "key": self.key,
@@ -195,7 +195,7 @@ class StudyFile(StudyValues):
 
 
 def study_file_read(text: str | bytes, *, key: str = "") -> StudyFile:
-    """Return what a study's file says.
+    """Return the study parsed from a file.
 
     Args:
         key: in place of the file's.

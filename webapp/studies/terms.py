@@ -1,4 +1,4 @@
-"""What people agree to: the texts and promises of a version of a study that are shown before."""
+"""Terms that participants agree to: the texts and promises of a study's version that are shown before."""
 
 from __future__ import annotations
 

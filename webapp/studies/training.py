@@ -1,4 +1,4 @@
-"""What people practise on before they compare: pairs with known answers, all of which must be right.
+"""Practice before comparisons: pairs with known answers, all of which must be right.
 
 Researchers write them as a list in YAML or JSON:
 
@@ -8,7 +8,7 @@ Researchers write them as a list in YAML or JSON:
       answers: {quality: first, empathy: first}
       why: The first one asks about the person's loss.
 
-Questions without an answer here may be answered in any way.
+For questions without an answer here, every answer is right.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TrainingPair(Values):
 
     @property
     def digest(self) -> str:
-        """What it is known by, whichever version of the study it stands in."""
+        """Digest of the pair: equal in every version of the study that has it."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -63,7 +63,7 @@ class TrainingPair(Values):
 
 
 class Training(Values):
-    """What people practise on before the first task."""
+    """Settings of the practice before the first task."""
 
     training_pairs: Annotated[Many[TrainingPair], Field(max_length=50)] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""Whether a study counts how messages are typed, and what people agree to then."""
+"""Settings for counting how messages are typed, with the consent text about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.studies.comfort import Text
 
 
 class Typing(Values):
-    """How messages are typed."""
+    """Settings for counting how messages are typed."""
 
     counts_typing: bool = Field(
         default=False,
@@ -29,5 +29,5 @@ class Typing(Values):
 
     @property
     def is_agreed_to(self) -> bool:
-        """Whether typing is counted: only where the consent says so."""
+        """True if typing is counted, which requires a notice in the consent."""
         return self.counts_typing and bool(self.typing_notice.strip())

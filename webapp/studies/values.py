@@ -1,7 +1,7 @@
-"""What a study asks of people and promises them: values of their own, of which versions are made.
+"""A study's questions and promises as values, which its versions store.
 
-Whoever reads a study from a file or edits it in a form makes these; a mistake is told by its path. What
-several values, or the bots that are here, make impossible is said by `webapp.studies.checks`.
+Reading a study's file or editing a study in a form creates them; an error names the path of its value.
+`webapp.studies.checks` validates several values together, and against the bots that are installed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _email(text: str) -> str:
 
 
 class Texts(Values):
-    """What participants read."""
+    """Texts for participants."""
 
     language: Language = Field(
         default="en",
@@ -123,7 +123,7 @@ class Texts(Values):
 
 
 class ChatRules(Values):
-    """How a chat goes."""
+    """Rules of a chat."""
 
     min_exchanges: int = Field(
         default=5,
@@ -161,7 +161,7 @@ Raters = Annotated[int, Field(ge=0, le=10_000)]
 
 
 class Judging(Values):
-    """What people are given to judge who do not chat."""
+    """Settings for judging items, in studies without a chat."""
 
     n_items: int = Field(
         default=5,
@@ -202,7 +202,7 @@ class Judging(Values):
 
 
 class Asking(Values):
-    """How questions are asked."""
+    """Settings for asking questions."""
 
     questions_order: Order = Field(
         default="fixed",
@@ -222,7 +222,7 @@ class Asking(Values):
 
 
 class Quotas(Values):
-    """How much is wanted, and what it may cost."""
+    """Limits on the number of tasks and on the cost."""
 
     n_conversations_wanted: Count = Field(
         default=0,
@@ -365,7 +365,7 @@ NAMES = ("bots", *ASKED, *SECTION_OF)
 
 
 def is_of_lines(info: FieldInfo) -> bool:
-    """Tell whether a value is a text of several lines."""
+    """Return True if a value is a text of several lines."""
     return any(getattr(each, "func", None) is lines for each in info.metadata)
 
 

@@ -101,7 +101,7 @@ def _in_other_language(study: Study, values: StudyValues, rubric: Rubric | None)
 
 
 def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
-    """Return what a new study asks after its tasks; nothing where the rubric about chats asks it, in English."""
+    """Return a new study's questions after its tasks; empty if the English chat rubric asks them."""
     asked = protocol_asks(protocol)
     return asked if language == "en" else questions_told(asked or CHAT_QUESTIONS, language)
 

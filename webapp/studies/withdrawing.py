@@ -25,7 +25,7 @@ _SALT = "confab.withdraw"
 
 
 def withdrawal_token(participant: Participant) -> str:
-    """Return what the participant's link to withdraw carries; it lasts as long as they may."""
+    """Return the token in the participant's link to withdraw; it is valid as long as they may."""
     return signing.Signer(salt=_SALT).sign(participant.pk.hex)
 
 
@@ -49,7 +49,7 @@ def withdrawal_until(participant: Participant) -> datetime | None:
 
 
 def may_withdraw(participant: Participant) -> bool:
-    """Tell whether they may withdraw now: while a task is open, and until the time after the end is over."""
+    """Return True if they may withdraw now: while a task is open, and until the time limit after the end."""
     if participant.withdrawn_at is not None:
         return False
     until = withdrawal_until(participant)
@@ -58,7 +58,7 @@ def may_withdraw(participant: Participant) -> bool:
 
 
 def withdrawal_loss(participant: Participant) -> dict[str, int]:
-    """Return how much of each kind would go; what there is none of is left out."""
+    """Return the number of rows of each kind that would be deleted; kinds without rows are left out."""
     people = Participant.objects.filter(pk=participant.pk)
     kinds = {name: kind for name, kind in erasure_kinds().items() if not kind.for_pay}
     counted = {name: kind.rows(people).count() for name, kind in kinds.items()}

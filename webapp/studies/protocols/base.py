@@ -82,7 +82,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class JudgePage:
-    """How the step `judge` asks about each thing in turn.
+    """Layout of the pages of the step `judge`.
 
     Attributes:
         heading: what the page asks to do ("Which reply is better?").
@@ -122,12 +122,12 @@ class SlotPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a task is to hold.
+    """Plan of a task.
 
     Attributes:
-        kind: what is done with the slots ("chat"); `next_task` may give several kinds one after another.
+        kind: the activity with the slots ("chat"); `next_task` may return several kinds one after another.
         slots: in the order in which they are looked at.
-        payload: whatever else was drawn, as JSON values.
+        payload: everything else that was drawn, as JSON values.
     """
 
     kind: str
@@ -137,18 +137,18 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a task is: slots it has, and slots that have been rated."""
+    """Progress of a task: its slots, and those that have been rated."""
 
     n_slots: int
     n_rated: int
 
 
 class Draw(Protocol):
-    """What can be given to one participant now."""
+    """Source of what one participant can be given now."""
 
     @property
     def values(self) -> StudyValues:
-        """What the study says: its settings among it."""
+        """Values of the study, which include its settings."""
         ...
 
     def bots(self, n: int = 1) -> Sequence[str]:
@@ -260,7 +260,7 @@ class StudyProtocol(Protocol):
     def identity(self) -> Identity: ...
 
     def next_task(self, draw: Draw) -> TaskPlan:
-        """Return what the participant is given next.
+        """Return the plan of the participant's next task.
 
         Raises:
             Refused: what `draw` raises, if there is nothing to give.
@@ -279,7 +279,7 @@ class StudyProtocol(Protocol):
         return {}
 
     def leaves_out(self, version: StudyVersion) -> bool:
-        """Return whether some questions are not asked of some items."""
+        """Return True if some questions are not asked of some items."""
         return False
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
@@ -289,18 +289,18 @@ class StudyProtocol(Protocol):
     def answers_wrong(
         self, version: StudyVersion, answers: Mapping[str, float], comment: str
     ) -> dict[str, str]:
-        """Return what is wrong with answers whose numbers are all on their scales: a sentence by name.
+        """Return the errors in answers whose numbers are all on their scales: a sentence by name.
 
         The text's name is `comments`.
         """
         return {}
 
     def example(self) -> dict[str, Any]:
-        """Return what a study of it needs beside `asks`, as a study's file has it."""
+        """Return the values that a study of this protocol needs besides `asks`, as in a study's file."""
         return {}
 
     def is_complete(self, progress: Progress) -> bool:
-        """Return whether the task is done."""
+        """Return True if the task is done."""
         return progress.n_rated >= progress.n_slots
 
 
@@ -317,12 +317,12 @@ protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.
 
 
 def protocol_asks(name: str) -> tuple[Question, ...]:
-    """Return what a new study of the protocol of this name asks after its tasks; nothing where it is not here."""
+    """Return the default questions after a task in this protocol; empty if the protocol is not installed."""
     return protocols.get(name).asks if name in protocols else ()
 
 
 def asks_questions(name: str) -> bool:
-    """Tell whether the protocol of this name has a place for a study's questions before its task."""
+    """Return True if the protocol of this name has a step for questions before its task."""
     return any(step.name == "questions" for step in protocols.get(name).steps)
 
 

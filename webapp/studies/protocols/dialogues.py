@@ -89,7 +89,7 @@ class Dialogues(StudyProtocol):
 
 
 def reason_wrong(reason: str) -> dict[str, str]:
-    """Return what is wrong with a reason, by the name `comments`: nothing, unless it is too short."""
+    """Return an error for a reason that is too short, by the name `comments`; else an empty dict."""
     if sum(not is_blank(word) for word in reason.split()) >= FEWEST_WORDS:
         return {}
     words = _("Please say why, in at least %(n)s words.")

@@ -13,11 +13,11 @@ from webapp.studies.values import StudyValues
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a filter is told beside the reply.
+    """Context of a reply that a filter checks.
 
     Attributes:
         values: of the study's version, with the settings of the filters.
-        names: what the bot that replied is called: its id, its title, its model.
+        names: names of the bot that replied: its id, its title, its model.
     """
 
     values: StudyValues
@@ -26,11 +26,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a filter found in a reply.
+    """Match that a filter found in a reply.
 
     Attributes:
-        reason: in a sentence for staff.
-        words: of the reply, as they stand there; empty where the filter names none.
+        reason: a sentence for staff.
+        words: the words in the reply, unchanged; empty if the filter names none.
     """
 
     reason: str
@@ -45,20 +45,20 @@ class ReplyFilter(Protocol):
     description: str
 
     def identity(self, values: StudyValues) -> Identity:
-        """Return who it is with the study's settings; raise its version whenever it could find something else."""
+        """Return the filter's identity with the study's settings; raise its version if its results could change."""
         ...
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Say why it cannot be used with these settings, or return None. Cheap: loads nothing."""
+        """Return the reason why these settings make it unusable, or None. Must be fast: load nothing."""
         ...
 
     def find(self, text: str, asked: Asked) -> Found | None:
-        """Return what is found in a reply; None where nothing is."""
+        """Return the match in a reply, or None."""
         ...
 
 
 class FilterDefaults:
-    """What filters share that have no settings: they are always available, and their name says who they are."""
+    """Defaults for filters without settings: always available, and identified by their name."""
 
     name: str
     version = "1"

@@ -1,4 +1,4 @@
-"""How filters look for phrases: literally, whatever the capitals and blanks, as whole words where words have blanks."""
+"""Literal search for phrases: it ignores case and spacing, and matches whole words if words have blanks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def literal(phrase: str) -> str:
 
 
 def _edge(letter: str, before: str, after: str) -> str:
-    r"""Return what must stand beside the phrase's first or last letter: no letter, where words have blanks."""
+    r"""Return the pattern next to the phrase's first or last letter: no letter, where words have blanks."""
     if not letter.isalnum() or _WITHOUT_BLANKS.match(letter):
         return ""
     return rf"{before}\W_]{after}"

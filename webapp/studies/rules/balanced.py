@@ -12,7 +12,7 @@ from webapp.studies.rules.base import register_rule
 
 @register_rule
 class Balanced:
-    """Give what has the fewest completed and open tasks; ties are drawn by the study's seed."""
+    """Rule that gives what has the fewest completed and open tasks; ties are drawn by the study's seed."""
 
     name = "balanced"
     title = "Balanced"

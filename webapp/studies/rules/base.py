@@ -29,12 +29,12 @@ class AssignmentRule(Protocol):
     def choose(
         self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
     ) -> int:
-        """Return which one to give, as its place in `loads`.
+        """Return the index in `loads` of the one to give.
 
         Args:
-            loads: how many tasks each has had, completed or under way, fewest first; never empty, and only
-                of what is available and new to this person.
-            needs: how many more ratings each needs, in the same order; None where that is not known.
+            loads: number of tasks of each candidate, completed or open, fewest first; never empty. Candidates are
+                available and new to this participant.
+            needs: number of further ratings that each needs, in the same order; None if unknown.
         """
         ...
 
