@@ -41,7 +41,7 @@ class StandIn:
 
 
 class Bot(Protocol):
-    """What every bot has. `name` is its id in commands, URLs and files."""
+    """Protocol of all bots; `name` is the bot's id in commands, URLs and files."""
 
     name: str
     """The bot's id: what commands, studies and files call it."""
@@ -67,7 +67,10 @@ class Bot(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why the bot cannot be loaded here, or return None. Cheap: loads nothing."""
+        """Explain why the bot cannot be loaded here, or return None.
+
+        Cheap: loads nothing.
+        """
         ...
 
     def load(self, device: str) -> None:
@@ -134,7 +137,7 @@ class WholeBot(Bot, Protocol):
 
 
 class BotDefaults:
-    """What most bots share; derive from it and set the class attributes."""
+    """Default attributes of most bots; derive from it and set the class attributes."""
 
     name: str = ""
     title: str = ""

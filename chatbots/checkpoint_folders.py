@@ -1,4 +1,7 @@
-"""What checkpoints of dialogue models and of learned metrics have alike: a folder with a manifest, written whole or not at all."""
+"""Checkpoint folders with a manifest, of dialogue models and of learned metrics.
+
+Each is written whole or not at all.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ HEADS = ("ei", "bow")
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a checkpoint says of itself. The trainer gives the first five; the rest is filled in on writing.
+    """Manifest of a checkpoint.
+
+    The trainer gives the first five attributes; the rest is filled in on writing.
 
     Attributes:
         tokeniser: name of the tokeniser (`chatbots.corpora.text`).
@@ -163,7 +165,7 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
 
 
 def missing_reason(folder: Path | str) -> str | None:
-    """Say why a checkpoint cannot be loaded, as far as that is known without reading its weights, or return None."""
+    """Explain why a checkpoint cannot be loaded, without reading its weights, or return None."""
     try:
         _check_weights_size(Path(folder), checkpoint_manifest(folder))
     except CheckpointError as error:

@@ -70,7 +70,7 @@ class Conversation:
 
     @property
     def n_exchanges(self) -> int:
-        """How many human turns have been followed, directly, by a reply of the bot."""
+        """Number of human turns that are followed directly by a reply of the bot."""
         return sum(
             a.speaker == "human" and b.speaker == "bot"
             for a, b in zip(self.turns, self.turns[1:], strict=False)

@@ -1,4 +1,4 @@
-"""What a bot that repeats other people's words has to say in its own: goodbye, and that it is a program.
+"""Replies of a corpus bot in its own words: goodbye, and that it is a program.
 
 A corpus of people answers "are you real?" with "of course I am", and a farewell with whatever came next in some
 dialogue. English only, as the phrases of `chatbots/bots/retrieval.py` are.
@@ -62,7 +62,7 @@ _ASKED = re.compile(
 
 
 def takes_leave(text: str) -> bool:
-    """Tell whether somebody says goodbye or that they have to go, rather than telling about it."""
+    """Return True if the text says goodbye or that its writer has to go, not if it tells about a farewell."""
     for clause in _CLAUSE.split(text.lower().replace("’", "'")):
         words = _FILLERS.sub("", f"{clause.strip()} ", count=1).strip()
         if _BYE.fullmatch(words) or _LEAVING.fullmatch(words):
@@ -71,7 +71,7 @@ def takes_leave(text: str) -> bool:
 
 
 def asks_what_it_is(text: str) -> bool:
-    """Tell whether somebody asks if they talk to a person or a program."""
+    """Return True if the text asks if it is a person or a program that replies."""
     return bool(_ASKED.search(text.replace("’", "'")))
 
 

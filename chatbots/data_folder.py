@@ -1,4 +1,4 @@
-"""Where Confab keeps its data unless CONFAB_DATA_DIR names another folder: for the server and for notebooks."""
+"""Default data folder of Confab, for the server and for notebooks; CONFAB_DATA_DIR names another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many texts a model reads at once on a device: one rule for encoders, classifiers and language models.
+"""Batch sizes by device: one rule for encoders, classifiers and language models.
 
 What is computed for a text must not depend on which texts share its batch (`batches_made_exact`).
 
@@ -34,7 +34,7 @@ def batches_made_exact() -> None:
 
 
 def rows_that_fit(device: str, row_bytes: int, *, most: int = MOST_ROWS) -> int:
-    """Return how many rows to compute at once: a power of two from 1 to `most`, on a CPU at most 16.
+    """Return the number of rows to compute at once: a power of two up to `most`, on a CPU at most 16.
 
     Args:
         device: "cpu", "cuda", "cuda:1".

@@ -31,7 +31,7 @@ class EntriesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """What an entry may be.
+    """Kind of entry: its class and the model of its options.
 
     Attributes:
         name: what stands under `kind` in a file.
@@ -61,7 +61,7 @@ class BrokenEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entries(Generic[T]):
-    """What a file's entries made, in their order, and those that are broken."""
+    """Objects made from a file's entries, in their order, and the broken entries."""
 
     made: list[T]
     broken: list[BrokenEntry]

@@ -49,12 +49,12 @@ def find_model(model: str, revision: str | None = None) -> Path | None:
 
 
 def is_local(model: str) -> bool:
-    """Tell whether `model` names a folder of this machine rather than a hub id."""
+    """Return True if `model` names a folder of this machine rather than a hub id."""
     return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)
 
 
 def missing_reason(model: str, revision: str | None, *, allow_download: bool) -> str | None:
-    """Say why a model cannot be loaded here and what to do about it, or return None."""
+    """Explain why a model cannot be loaded here and what to do about it, or return None."""
     folder = find_model(model, revision)
     if folder is not None:
         reason = _incomplete_reason(folder)
@@ -108,7 +108,10 @@ def model_digest(folder: Path) -> str:
 
 
 def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
-    """Return what an identity says of a model; a folder is known by its name and content, not by its place."""
+    """Return a model's part of an identity: its name and digest.
+
+    A folder is known by its name and content, not by its path.
+    """
     folder = find_model(model, revision)
     return {
         "model": folder.resolve().name if folder and is_local(model) else model,
@@ -211,7 +214,7 @@ def load(folder: Path, kind: str | None = None, *, device: str, dtype: str = "au
 
 
 def n_positions(config: Any) -> int | None:
-    """Return how many positions a model knows; None where its configuration does not say."""
+    """Return the number of positions that a model knows, or None where its configuration lacks it."""
     text_config = config.get_text_config()
     names = ("max_position_embeddings", "n_positions", "n_ctx")
     named = (getattr(text_config, name, None) for name in names)

@@ -1,4 +1,4 @@
-"""Who a bot, metric, protocol or fit is: name, version and parameters, and a key made of them.
+"""Identity of a bot, metric, protocol or fit: name, version and parameters, and a key made of them.
 
 Every number Confab shows points at identities, so that it is known years later what made it.
 """

@@ -133,7 +133,7 @@ class ValuesError(ValueError):
 
 
 def yaml_read(path: Path) -> Any:
-    """Return what a YAML file holds.
+    """Return the content of a YAML file.
 
     Raises:
         ValuesError: it cannot be read.
@@ -177,7 +177,7 @@ def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", what: 
 def mistakes_of(
     error: ValidationError, kind: Any, *, path: str = "", what: str = "it"
 ) -> list[Mistake]:
-    """Return what pydantic found wrong with the values of a `kind`, in words.
+    """Return pydantic's errors in the values of a `kind`, in words.
 
     Args:
         path, what: as `values_read`.
@@ -221,7 +221,7 @@ def _told(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
 
 
 def _by_validator(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
-    """Return what a validator of a model found: of one field, or of the model as a whole."""
+    """Return the mistakes that a model's validator found: of one field, or of the model as a whole."""
     raised: Any = error["ctx"]["error"]
     dot = f"{spot.path}." if spot.path else ""
     if isinstance(raised, ValuesError):
@@ -248,7 +248,7 @@ def _tag_wrong(error: ErrorDetails, spot: Spot) -> Mistake:
 
 
 def _right(value: Any, spot: Spot) -> str:
-    """Return what a value must be, with the nearest right one where there is one."""
+    """Return a description of the values allowed, with the nearest allowed one where there is one."""
     near = did_you_mean(value, spot.choices) if isinstance(value, str) else ""
     return f"{near} It must be {spot.wanted}" if near else f"it must be {spot.wanted}"
 

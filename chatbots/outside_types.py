@@ -1,4 +1,4 @@
-"""What pydantic's types mean in words, and the place in a model that one of its errors is about."""
+"""Descriptions of pydantic's types in words, and the place in a model that an error is about."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a field must be, in words: where its type and bounds do not say it, such as for a pattern.
+    """Description of a field's values, where its type and bounds do not say it, such as for a pattern.
 
     Slug = Annotated[str, Field(pattern="^[a-z]+$"), Wanted("lower-case letters")]
     """
@@ -60,12 +60,12 @@ class Wanted:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a key looks like that of a secret."""
+    """Return True if a key looks like that of a secret."""
     return bool(_SECRET.fullmatch(name.lower().replace("-", "_")))
 
 
 def words_of(kind: Any) -> str:
-    """Return what a value of a type must be, in words for people who write YAML."""
+    """Describe the values that a type allows, for researchers who write YAML."""
     return _words(list(alternatives(kind)))
 
 
@@ -115,12 +115,12 @@ class Spot:
 
     @property
     def wanted(self) -> str:
-        """What must stand there, in words."""
+        """Description of the values allowed there."""
         return _words(self.kinds)
 
     @property
     def is_model(self) -> bool:
-        """Whether a model or dataclass may stand there, whose validators look at several fields."""
+        """True if a model or dataclass is allowed there: its validators look at several fields."""
         return any(_fields(kind) for kind, _ in self.kinds)
 
     @property
@@ -188,7 +188,7 @@ def _is_hidden(kind: Any, part: int | str) -> bool:
 
 
 def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] | None:
-    """Return what may stand under a key or at a number, or None where there is no such place."""
+    """Return the types allowed under a key or at an index, or None where there is no such place."""
     found: list[Alternative] = []
     has_place = False
     for kind, _ in kinds:

@@ -1,4 +1,7 @@
-"""Which Confab this is (the version, in this one place, and the commit it was made from), and which release of a package is installed."""
+"""Release of Confab (version, and the commit it was made from), and installed releases of packages.
+
+The version is written in this one place.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ _FILLING = re.compile(
 
 
 def error_text(error: BaseException, max_chars: int | None = None) -> str:
-    """Return what an exception says, in one storable line; empty if it says nothing or cannot even say that."""
+    """Return the message of an exception as one line of sanitised text; empty if it has none or fails."""
     try:
         said = str(error)
     except Exception:

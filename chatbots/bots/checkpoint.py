@@ -60,7 +60,7 @@ class CheckpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Which checkpoint, and how it is read and decoded."""
+        """The checkpoint's model, digest and training, and the options of reading and decoding."""
         manifest = self._manifest()
         return {
             "model": manifest.model if manifest else None,
@@ -179,7 +179,7 @@ _FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
 
 
 def _made(manifest: Manifest) -> dict[str, Any]:
-    """Return how the checkpoint was trained, for analyses that compare bots by it."""
+    """Return the checkpoint's corpora, EI heads and metrics, for analyses that compare bots by them."""
     read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
     ei = manifest.config.get("ei") or {}
     heads = [name for name in ("emotion", "sentence") if ei.get(name)]

@@ -170,7 +170,7 @@ _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍
 
 
 def _special_kind(script: Script, text: str) -> str | None:
-    """Return which special replies fit a text that no rule should look at, or None."""
+    """Return the kind of special reply to a text that fits no rule, or None."""
     letters = [char for char in text if char.isalpha()]
     if not letters:
         for kind, signs in (("sad", _SAD), ("love", _LOVE), ("happy", _HAPPY)):
@@ -265,7 +265,7 @@ class _Said:
         return bool(self.bot_texts) and "?" in self.bot_texts[-1]
 
     def used(self, template: _Template) -> bool:
-        """Tell whether anybody has said it; in self-play the other side speaks from the same script."""
+        """Return True if either side has said it; in self-play both speak from one script."""
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 

@@ -112,7 +112,10 @@ class EndpointBot(ConfiguredBot):
         return self._bound(self._messages(Conversation(""), system_in_user=False))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """Return what the reply to this context cost, failed tries included, and forget it; None if nothing is known."""
+        """Return and forget the cost of the reply to this context, failed tries included.
+
+        None if nothing is known.
+        """
         with self._lock:
             return self._costs.pop(context, None)
 

@@ -57,7 +57,7 @@ _WORKING_BYTES = 100_000_000
 
 
 class GgufOptions(ThoughtOptions):
-    """What an entry of `bots.yaml` may say of such a bot."""
+    """Options of a GGUF bot in `bots.yaml`."""
 
     model: str = Field(
         min_length=1,
@@ -317,7 +317,7 @@ class GgufBot(ConfiguredBot):
 
 
 def _n_processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -27,7 +27,7 @@ from chatbots.outside_types import Wanted
 
 
 class NeuralChatOptions(Values):
-    """What an entry of `bots.yaml` may say of such a bot."""
+    """Options of a Neural Chat bot in `bots.yaml`."""
 
     path: Annotated[
         str,

@@ -134,7 +134,7 @@ class _Loaded:
 
 
 class RetrievalOptions(Values):
-    """What an entry of `bots.yaml` may say of such a bot."""
+    """Options of a retrieval bot in `bots.yaml`."""
 
     corpus: str = Field(
         "", description="a `.jsonl` file or a folder of them; the everyday corpus if empty."

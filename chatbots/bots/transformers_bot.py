@@ -102,7 +102,7 @@ class TransformersBot(ConfiguredBot):
 
     @property
     def has_idle_work(self) -> bool:
-        """Whether `work_idle` has anything to do."""
+        """True if `work_idle` has anything to do."""
         return self._loaded is not None and self._loaded.ahead.has_work
 
     def work_idle(self) -> None:

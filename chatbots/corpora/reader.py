@@ -99,7 +99,7 @@ class Corpus:
 
     @property
     def n_exchanges(self) -> int:
-        """How many pairs of an utterance and its reply the corpus holds, each utterance used once."""
+        """Number of pairs of an utterance and its reply, each utterance used once."""
         return sum(len(dialogue.turns) // 2 for dialogue in self.dialogues)
 
 

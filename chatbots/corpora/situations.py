@@ -93,7 +93,7 @@ class Situations:
 
 
 def greets_alone(text: str) -> bool:
-    """Tell whether a text greets and does little else."""
+    """Return True if a text greets and does little else."""
     return len(text.split()) <= 5 and bool(_GREETING.match(text))
 
 

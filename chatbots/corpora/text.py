@@ -160,14 +160,16 @@ def detokenise(tokens: Sequence[str]) -> str:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Tell whether two words stand together without a blank."""
+    """Return True if two words stand together without a blank."""
     if right in _JOINS_LEFT or _IS_CURRENCY.fullmatch(left):
         return True
     return bool(_IS_UNSPACED.match(left) and _IS_UNSPACED.match(right))
 
 
 def _is_range(left: str, right: str) -> bool:
-    """Tell whether two numbers in a row were one expression with a hyphen, which the tokeniser drops: "222-0".
+    """Check that two numbers in a row were one expression with a hyphen: "222-0".
+
+    The tokeniser drops the hyphen.
 
     A number is one word with its points and commas, so something stood between two of them. In the corpora that
     the demo models read this is a hyphen in nine of ten cases, and a blank before "000" in most others.

@@ -1,4 +1,4 @@
-"""Where computed arrays are kept between runs: word vectors, encoded corpora.
+"""Cache of computed arrays between runs: word vectors, encoded corpora.
 
 One folder per process, set once by whoever knows the settings (`cache_folder_set`). A cache is a matter
 of speed only: a folder that cannot be written costs time, never a result.

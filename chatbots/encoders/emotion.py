@@ -32,11 +32,11 @@ WEIGHTS_FILE, MANIFEST_FILE = "head.safetensors", "manifest.json"
 
 
 class EmotionEncoder(Protocol):
-    """What every emotion encoder offers. All methods may be called from any thread."""
+    """Protocol of emotion encoders; all methods may be called from any thread."""
 
     @property
     def identity(self) -> Identity:
-        """What made the distributions; known without loading weights."""
+        """Identity of the encoder that made the distributions; known without loading weights."""
         ...
 
     @property
@@ -55,7 +55,10 @@ class EmotionEncoder(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
+        """Explain why the encoder cannot be used here, or return None.
+
+        Cheap: loads nothing.
+        """
         ...
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
@@ -101,7 +104,7 @@ class EmotionHead:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the training wrote beside the weights: digest, labels, thresholds, figures."""
+        """Manifest that the training wrote next to the weights: digest, labels, thresholds, figures."""
         return _manifest(self.folder, (self.folder / MANIFEST_FILE).stat().st_mtime_ns)
 
     @property

@@ -1,4 +1,4 @@
-"""How good the emotion head is: thresholds from the valid part, F1 on the test part, polarity elsewhere."""
+"""Quality of the emotion head: thresholds from the valid part, F1 on the test part, polarity elsewhere."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def thresholds_choose(p: np.ndarray, present: np.ndarray) -> np.ndarray:
 
 
 def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> dict[str, Any]:
-    """What the card says of the test part.
+    """Return the figures of the test part that the model card shows.
 
     Args:
         p: (N, K) shares.

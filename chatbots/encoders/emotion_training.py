@@ -59,7 +59,7 @@ class EmotionDataError(ValueError):
 
 
 class EmotionTraining(Values):
-    """How the head is trained (`emotion_head/training.yaml`).
+    """Training parameters of the emotion head (`emotion_head/training.yaml`).
 
     Attributes:
         hidden: hidden units.

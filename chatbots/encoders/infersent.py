@@ -191,7 +191,10 @@ class InferSentEncoder:
         return found if self.compat else found[[place[text] for text in texts]]
 
     def _n_rows(self, lengths: np.ndarray) -> int:
-        """Return how many texts are read at once; each word takes the states and gates of both directions."""
+        """Return the number of texts to read at once.
+
+        Each word takes the states and gates of both directions.
+        """
         states = 5 * 2 * self._model.enc_lstm.hidden_size
         return rows_that_fit(self.device, 4 * states * int(lengths.max(initial=1)))
 

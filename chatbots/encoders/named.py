@@ -25,7 +25,7 @@ GOEMOTIONS, DEEPMOJI, INFERSENT = "goemotions", "deepmoji", "infersent"
 
 
 class DeepMojiFiles(Values):
-    """Where DeepMoji is.
+    """Paths of DeepMoji's files.
 
     Attributes:
         weights: torchMoji's `pytorch_model.bin`, or the same tensors as `.safetensors`.
@@ -43,7 +43,7 @@ class DeepMojiFiles(Values):
 
 
 class InferSentFiles(Values):
-    """Where InferSent is.
+    """Paths and version of InferSent's files.
 
     Attributes:
         weights: `infersent1.pkl` or `infersent2.pkl`, or the same tensors as `.safetensors`.

@@ -1,4 +1,4 @@
-"""Where an encoder's weights come from and under which licence: every encoder can say it.
+"""Provenance of an encoder's weights: source and licence.
 
 Nothing is downloaded by the encoders; what is not shipped with the project a researcher fetches once, as
 `fetch` says, and names by its path.

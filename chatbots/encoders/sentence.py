@@ -47,15 +47,18 @@ class EncoderError(Exception):
 
 
 class SentenceEncoder(Protocol):
-    """What every sentence encoder offers. All methods may be called from any thread."""
+    """Protocol of sentence encoders; all methods may be called from any thread."""
 
     @property
     def identity(self) -> Identity:
-        """Which weights made the vectors; known without loading them."""
+        """Identity of the weights that made the vectors; known without loading them."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be loaded here, or return None. Cheap: loads nothing."""
+        """Explain why the encoder cannot be loaded here, or return None.
+
+        Cheap: loads nothing.
+        """
         ...
 
     def load(self) -> None:
@@ -77,7 +80,7 @@ class SentenceEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Located:
-    """Where an encoder's files are, or why they are not."""
+    """Folder of an encoder's files, or the reason why there is none."""
 
     folder: Path | None
     reason: str | None = None

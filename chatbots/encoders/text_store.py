@@ -1,4 +1,4 @@
-"""What encoders made of texts, kept between runs: one row of numbers per encoder and text.
+"""Store of encoded texts between runs: one row of numbers per encoder and text.
 
 A study is measured and fitted many times, and most of the time goes into encoding the same texts again. The
 rows lie in one SQLite file: readers and a writer of several threads and processes of one host do not hold each

@@ -1,4 +1,4 @@
-"""How pleasant each of GoEmotions' categories is: the weights of the sentiment score Σ_k w_k p_k.
+"""Valence of GoEmotions' categories: the weights of the sentiment score Σ_k w_k p_k.
 
 Ghandeharioun et al. (2019) weigh DeepMoji's 64 emoji by hand for their sentiment (fact sheet section 1.1);
 this is the same for the 27 emotions and neutral of Demszky et al. (2020), "GoEmotions", ACL. The numbers are

@@ -247,7 +247,7 @@ class FileVectors:
 
 
 class _Choice:
-    """Which rows of a file to keep."""
+    """Selection of the rows of a file to keep."""
 
     def __init__(self, words: Collection[str], first: int) -> None:
         self.first = first
@@ -257,7 +257,7 @@ class _Choice:
         self.missing = set(self.words)
 
     def done(self, row: int) -> bool:
-        """Tell whether nothing from this row on can be chosen."""
+        """Return True if nothing from this row on can be chosen."""
         return row >= self.first and not self.missing
 
 

@@ -1,4 +1,4 @@
-"""How like each other two texts are by their words' vectors: average, extrema and greedy matching.
+"""Similarity of two texts by word vectors: average, extrema and greedy matching.
 
 Liu et al. (2016), "How NOT to evaluate your dialogue system"; Ghandeharioun et al. (2019), fact sheet section
 1.4. NumPy alone; tokens without a vector are left out before, and with none left on a side all are NaN (the
@@ -73,7 +73,7 @@ UNDEFINED = WordSimilarity(float("nan"), float("nan"), float("nan"), float("nan"
 
 @dataclass(frozen=True, slots=True)
 class TextWords:
-    """What one text needs in all its pairs."""
+    """Values of one text that all its pairs need."""
 
     average: np.ndarray
     extrema: np.ndarray

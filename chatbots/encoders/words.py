@@ -75,7 +75,10 @@ class WordVectors:
         return self._encoder.provenance
 
     def unavailable_reason(self) -> str | None:
-        """Say why they cannot be made here, or return None. Cheap: loads nothing."""
+        """Explain why the vectors cannot be made here, or return None.
+
+        Cheap: loads nothing.
+        """
         return self._encoder.unavailable_reason()
 
     def load(self) -> None:

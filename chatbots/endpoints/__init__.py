@@ -1,1 +1,1 @@
-"""What endpoint bots share: addresses, one call, checks of their settings, and what replies cost."""
+"""Shared parts of endpoint bots: addresses, one call, validation of settings, and the cost of replies."""

@@ -1,4 +1,4 @@
-"""What all endpoint bots of a process share at one address: connections, places, pauses, and a circuit breaker.
+"""Shared state of a process's endpoint bots at one address: connections, places, pauses, circuit breaker.
 
 Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
 together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors
@@ -158,7 +158,10 @@ class Address:
 
 
 def refusal(url: str) -> str:
-    """Say why no connection to the server of an address can be made; empty if one can, or a proxy makes it."""
+    """Explain why no connection to the server of an address can be made.
+
+    Empty if one can, or if a proxy makes it.
+    """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     if parts.scheme in getproxies() and not proxy_bypass(host):

@@ -346,7 +346,7 @@ def _choice(choices: Any) -> dict[str, Any]:
 
 
 def _text(choice: dict[str, Any]) -> str:
-    """Return what a choice says, without parts that are thoughts; a refusal counts as said."""
+    """Return the text of a choice without its reasoning; a refusal counts as text."""
     # A `message` beside a `delta` repeats what the deltas said.
     delta = choice.get("delta", choice.get("message"))
     if not isinstance(delta, dict):

@@ -42,6 +42,6 @@ class KeyFilter:
         return text[:end]
 
     def end(self) -> str:
-        """Return what was held back and turned out to be no key."""
+        """Return the text that was held back and turned out to be no key."""
         held, self._held = self._held, ""
         return held

@@ -1,4 +1,4 @@
-"""What a reply costs, and the gate that a paid call passes before it is made.
+"""Cost of a reply, and the meter that every paid call must pass first.
 
 A bot that costs money asks the process's meter before every call for the most that the call can cost, and
 tells it afterwards what it did cost. The meter refuses what would pass a cap. The one here counts in
@@ -24,7 +24,7 @@ class CapReached(BotError):
 
 @dataclass(frozen=True, slots=True)
 class ReplyCost:
-    """What one reply took, or may take.
+    """Tokens and cost of one reply, known or at most.
 
     Attributes:
         tokens_in: of the prompt.
@@ -66,7 +66,7 @@ class PaidBot(Protocol):
         ...
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """Return what the reply to this context cost, and forget it."""
+        """Return and forget the cost of the reply to this context."""
         ...
 
 

@@ -34,7 +34,7 @@ _Price = Annotated[NumberAsWritten, Field(ge=0)]
 
 
 class EndpointOptions(ThoughtOptions):
-    """What an entry of `bots.yaml` may say of an endpoint bot."""
+    """Options of an endpoint bot in `bots.yaml`."""
 
     model: str = Field(min_length=1, description="the endpoint's name of the model.")
     base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(

@@ -30,7 +30,7 @@ def grouped_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Return what the new tokens see, (B, T, H, D), as transformers' own attention does.
+    """Return the attention output of the new tokens, (B, T, H, D), as transformers' own attention does.
 
     Args:
         query: (B, H, T, D), of the new tokens.

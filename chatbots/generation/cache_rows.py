@@ -1,4 +1,4 @@
-"""What a model remembers of the conversations of a batch: keys and values in buffers that grow, a row for each.
+"""Key-value cache of a batch's conversations: buffers that grow, with a row for each.
 
 Rows are aligned at the right: a shorter one has empty, masked columns at its left.
 """
@@ -72,7 +72,7 @@ class GrowingLayer(DynamicLayer):
 
 @dataclass
 class Rows:
-    """What a model remembers of some conversations; row i of every tensor is one conversation.
+    """Cached state of some conversations; row i of every tensor is one conversation.
 
     Attributes:
         lengths: tokens of each row in the decoder so far.

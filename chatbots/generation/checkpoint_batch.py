@@ -36,7 +36,7 @@ N_REMEMBERED = 2048
 
 
 class CheckpointSpeaker(Protocol):
-    """What a batch asks of its bot: where its checkpoint lies, how it reads and how it decodes."""
+    """Protocol of a bot that speaks from a checkpoint: its folder, reading and decoding options."""
 
     folder: Path
     options: CheckpointOptions
@@ -217,7 +217,7 @@ class SampleGeneration:
         return slot.forbidden() | may_not_end
 
     def _said(self, slot: Slot, token: int) -> Piece:
-        """Return what a token brings to light of a reply; −1 stands for NaN."""
+        """Return the piece of a reply that a token adds; −1 stands for NaN."""
         if token < 0:
             return Piece(slot.number, error=NO_NUMBERS)
         if token != EOS:

@@ -1,4 +1,4 @@
-"""How a checkpoint's model reads a conversation and decodes its reply."""
+"""Options of a checkpoint's model: reading a conversation and decoding its reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chatbots.outside import NumberAsWritten, Values
 
 
 class CheckpointOptions(Values):
-    """What an entry of `bots.yaml` may say of such a bot."""
+    """Options of a checkpoint bot in `bots.yaml`."""
 
     folder: str = Field(
         min_length=1,

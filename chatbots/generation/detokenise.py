@@ -33,7 +33,7 @@ _NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", 
 
 
 def sentences_end(text: str) -> int:
-    """Return where the last whole sentence of a text ends; 0 if there is none.
+    """Return the end position of a text's last whole sentence; 0 if there is none.
 
     A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
     end mark belongs to the sentence.
@@ -49,7 +49,7 @@ class _Sentences:
         self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
 
     def look(self, text: str, *, growing: bool = False) -> int:
-        """Return where the last whole sentence ends.
+        """Return the end position of the last whole sentence.
 
         Args:
             growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
@@ -64,7 +64,7 @@ class _Sentences:
 
 
 def _ends_with_dot(text: str, at: int, mark: str) -> bool:
-    """Tell whether the dots at a place end a sentence."""
+    """Return True if the dots that end at position `at` end a sentence."""
     parts = text[:at].split()
     if mark != "." or not parts or text[at - 1].isspace():
         return False
@@ -77,7 +77,7 @@ def _ends_with_dot(text: str, at: int, mark: str) -> bool:
 
 
 class GrowingText:
-    """What of a growing text may be shown.
+    """Text under generation, and the part of it that may be shown.
 
     A word is held back until the next one begins, because the next token may still change its end. A text that is
     cut at its longest length ends with its last whole sentence, so from the second sentence on a sentence is held
@@ -164,7 +164,7 @@ class SentencePieces:
         return self._show(self._sentences.look(self._text, growing=True) or len(self._text))
 
     def end(self, *, cut: bool) -> str:
-        """Return what was held back and belongs to the text.
+        """Return the text that was held back and belongs to the reply.
 
         Args:
             cut: the longest length was reached before the text came to its end.

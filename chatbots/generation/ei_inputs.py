@@ -1,4 +1,4 @@
-"""What an input-only EI model reads beside each utterance: its emotions and its reduced sentence embedding.
+"""Inputs of an input-only EI model: each utterance's emotions and reduced sentence embedding.
 
 Ghandeharioun et al. (2019), the ablation "input only": when it generates, too, both encoders run on every
 utterance, generated ones included. An empty utterance has uniform emotions, as in the released code.
@@ -31,12 +31,14 @@ N_REMEMBERED = 2048
 
 
 def reads_encoders(manifest: Manifest) -> bool:
-    """Tell whether a model needs the encoders to generate."""
+    """Return True if a model needs the encoders to generate."""
     return bool((manifest.config.get("ei") or {}).get("input_only"))
 
 
 def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
-    """Say why the encoders cannot be used here or are not those the model was trained with, or return None.
+    """Explain why the encoders cannot be used here, or return None.
+
+    They may be unavailable, or not those that the model was trained with.
 
     Args:
         files: of the encoders that do not come with the project.

@@ -27,7 +27,7 @@ DEFAULT_LIMIT_BYTES = 512_000_000
 
 @dataclass(frozen=True, eq=False)
 class KeptRow:
-    """What a model has computed of some tokens.
+    """Keys and values that a model has computed of some tokens.
 
     Attributes:
         tokens: (L,), the ids that were read.

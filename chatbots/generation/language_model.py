@@ -329,7 +329,7 @@ class LanguageModel:
         return self.mergeable
 
     def _alike(self, got: Tensor, expected: Tensor) -> bool:
-        """Tell whether logits are the same but for rounding."""
+        """Return True if logits are equal but for rounding."""
         precise = next(self.model.parameters()).dtype == torch.float32
         tolerance = (2e-3 if precise else 0.1) * float(expected.max() - expected.min())
         return bool(((got - expected).abs().max() <= tolerance).item())
@@ -387,7 +387,7 @@ class LanguageModel:
 
     @staticmethod
     def _gaps(rows: Rows) -> bool:
-        """Tell whether the cache has more columns than the rows have tokens."""
+        """Return True if the cache has more columns than the rows have tokens."""
         return rows.mask.shape[1] - 1 != rows.lengths[0]
 
 

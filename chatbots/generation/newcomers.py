@@ -63,7 +63,7 @@ class Newcomers:
 
     @property
     def are_there(self) -> bool:
-        """Whether any prompt is still to be read."""
+        """True if any prompt is still to be read."""
         return bool(self._waiting or self._groups)
 
     def add(self, slots: Sequence[Slot]) -> None:
@@ -100,7 +100,10 @@ class Newcomers:
         return done
 
     def _budget(self, n_running: int) -> int:
-        """Return how many tokens a step may read; more where many wait, since many places become free then."""
+        """Return the number of tokens that a step may read.
+
+        It is more where many replies run, since many slots become free then.
+        """
         least = CPU_TOKENS if self._model.device.type == "cpu" else GPU_TOKENS
         return max(least, 2 * n_running)
 

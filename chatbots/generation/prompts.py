@@ -1,4 +1,4 @@
-"""What a language model is given of a conversation: token ids, by chat template or in a plain format.
+"""Prompts of a language model: token ids of a conversation, by chat template or in a plain format.
 
 The one who speaks next is the assistant, the other one the user: in a live chat the bot and the participant,
 in self-play whoever's turn it is. Blank turns are left out, neighbouring turns of one speaker are joined.
@@ -162,7 +162,7 @@ class Prompts:
         return list(encoded["input_ids"])
 
     def _takes_system(self) -> bool:
-        """Tell whether the template has a place for a system prompt; some refuse it and some leave it out."""
+        """Return True if the template shows a system prompt; some refuse it and some leave it out."""
         try:
             user = [{"role": "user", "content": "a"}]
             with_system = self._apply([{"role": "system", "content": "b"}, *user])

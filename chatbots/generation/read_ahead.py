@@ -29,7 +29,9 @@ _MOST = 64
 
 
 class ReadAhead:
-    """What is to be read of next prompts. Touched by the device's thread only.
+    """Prefill of next prompts, while no reply is requested.
+
+    Touched by the device's thread only.
 
     Args:
         owner: in whose name it is kept.
@@ -44,7 +46,7 @@ class ReadAhead:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to look at."""
+        """True if there is anything to look at."""
         return bool(self._replied)
 
     def note(self, place: Hashable, context: Conversation, text: str) -> None:

@@ -58,7 +58,7 @@ class Slot:
 
     @property
     def is_full(self) -> bool:
-        """Whether the reply is as long as it may be."""
+        """True if the reply is as long as it may be."""
         return len(self.tokens) >= self.max_tokens
 
     def forbidden(self) -> set[int]:
@@ -72,7 +72,7 @@ class Slot:
             self._ban.add(token)
 
     def piece(self, text: str, *, ended: bool) -> Piece:
-        """Return what comes to light of the reply.
+        """Return the next piece of the reply.
 
         Args:
             text: of all its tokens so far.

@@ -59,7 +59,7 @@ class _TemplateFilter:
         return self._read(piece, is_last=False)
 
     def end(self) -> str:
-        """Return what was held back and belongs to the text."""
+        """Return the text that was held back and belongs to the reply."""
         return self._read("", is_last=True)
 
     def _read(self, piece: str, *, is_last: bool) -> str:
@@ -110,12 +110,12 @@ class ReplyFilter:
 
     @property
     def has_thought(self) -> bool:
-        """Whether any thought was taken out."""
+        """True if any reasoning was taken out."""
         return self._thoughts.has_thought
 
     @property
     def is_over(self) -> bool:
-        """Whether another turn has begun: nothing more will be passed on."""
+        """True if another turn has begun: nothing more will be passed on."""
         return self._template.is_over
 
     def take(self, piece: str) -> str:
@@ -127,5 +127,5 @@ class ReplyFilter:
         return "" if self.is_over else self._template.take(self._thoughts.take(piece))
 
     def end(self) -> str:
-        """Return what was held back and belongs to the reply."""
+        """Return the text that was held back and belongs to the reply."""
         return self._template.take(self._thoughts.end()) + self._template.end()

@@ -93,7 +93,7 @@ class ThoughtFilter:
         return self._read(piece, is_last=False)
 
     def end(self) -> str:
-        """Return what was held back and turned out to be no mark."""
+        """Return the text that was held back and turned out to be no mark."""
         return self._read("", is_last=True)
 
     def _read(self, piece: str, *, is_last: bool) -> str:

@@ -36,7 +36,7 @@ _CLEAN_UP_STEPS = 8
 
 
 class ModelSpeaker(Protocol):
-    """What a batch asks of its bot: its name, for the log, and how the model reads and decodes."""
+    """Protocol of a bot that speaks by a transformers model: its name, for the log, and its options."""
 
     name: str
     options: TransformersOptions
@@ -83,7 +83,10 @@ class LoadedModel:
 
 
 def bfloat16_is_native() -> bool:
-    """Tell whether this machine's processor multiplies bfloat16 itself; if not, each product is made in float32."""
+    """Return True if this processor multiplies bfloat16 itself.
+
+    If not, each product is made in float32.
+    """
     if platform.machine().lower() in ("x86_64", "amd64"):
         return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()

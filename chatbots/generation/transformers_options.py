@@ -1,4 +1,4 @@
-"""How a transformers model reads a conversation and decodes its reply."""
+"""Options of a transformers model: reading a conversation and decoding its reply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chatbots.outside import Many, NumberAsWritten
 
 
 class TransformersOptions(ThoughtOptions):
-    """What an entry of `bots.yaml` may say of such a bot."""
+    """Options of a transformers bot in `bots.yaml`."""
 
     model: str = Field(
         min_length=1, description='folder of a model, or hub id ("microsoft/DialoGPT-small").'

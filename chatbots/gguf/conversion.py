@@ -53,12 +53,15 @@ _IN_BLOCK = {
 
 
 def is_gguf(model: str) -> bool:
-    """Tell whether a model is named as a GGUF file is: the packaged one, or a path that ends in .gguf."""
+    """Return True if a model is named like a GGUF file: the packaged one, or a path that ends in .gguf."""
     return model == SMOLLM2 or model.casefold().endswith(".gguf")
 
 
 def gguf_transformers_reason(model: str) -> str | None:
-    """Say why a GGUF model cannot be computed by transformers here, or return None. Cheap: reads the header alone."""
+    """Explain why transformers cannot compute a GGUF model here, or return None.
+
+    Cheap: reads the header alone.
+    """
     file = gguf_locate(model)
     if file is None and model == SMOLLM2:
         return (

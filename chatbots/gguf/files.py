@@ -38,7 +38,7 @@ class GgufError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """What a file says of itself.
+    """Header of a GGUF file.
 
     Attributes:
         title: the model's name, as its maker wrote it; may be empty.

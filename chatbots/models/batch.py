@@ -1,4 +1,4 @@
-"""What goes into a model and what comes out: `DialogueBatch`, `Targets`, `Terms`, `LossParts`.
+"""Inputs and outputs of a model: `DialogueBatch`, `Targets`, `Terms`, `LossParts`.
 
 A batch holds B conversations of up to N utterances of up to T tokens. In training utterances 0 … n−2 of a
 conversation are read and utterances 1 … n−1 are predicted, so a conversation of one utterance adds nothing.
@@ -239,7 +239,9 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class LossParts:
-    """What one batch costs. Sums are over the batch, means over its input utterances; all are ().
+    """Losses of one batch.
+
+    Sums are over the batch, means over its input utterances; all are ().
 
     Attributes:
         tokens_nll: sum over target tokens, nats.

@@ -38,7 +38,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSettings:
-    """How to search.
+    """Settings of a beam search.
 
     Attributes:
         beam: hypotheses kept; 1 is greedy.
@@ -86,7 +86,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What to do after a step: `state.select(rows)`, then `step(tokens, …)`.
+    """Instruction after a step: `state.select(rows)`, then `step(tokens, …)`.
 
     `finished` has the hypotheses, best first, of the slots that left.
     """
@@ -233,7 +233,7 @@ class BeamSearch:
         return steps
 
     def _is_over(self, slot: _Slot) -> bool:
-        """Tell whether going on cannot change a slot's result."""
+        """Return True if going on cannot change a slot's result."""
         settings = self._settings
         if not slot.alive or len(slot.alive[0][0]) >= settings.max_tokens:
             return True

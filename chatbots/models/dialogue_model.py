@@ -1,4 +1,4 @@
-"""What every dialogue model here offers: a loss for training and a stateless, stepwise decoder.
+"""Interface of dialogue models: a loss for training and a stateless, stepwise decoder.
 
 state = model.encode_context(batch, seeds)      # rows: the conversations
 logits, state = model.step(tokens, state)       # first tokens: <sos>
@@ -137,12 +137,12 @@ class DialogueModel(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
 
 class HierarchicalConfig(Protocol):
-    """What a hierarchical model's configuration says of what they share."""
+    """Protocol of the configuration that hierarchical models share."""
 
     @property
     def ei(self) -> EIConfig | None: ...
@@ -152,7 +152,7 @@ class HierarchicalConfig(Protocol):
 
 
 class HierarchicalModel(DialogueModel):
-    """What HRED, VHRED and VHCR share: utterances read one by one, and a recurrent decoder."""
+    """Base of HRED, VHRED and VHCR: utterances read one by one, and a recurrent decoder."""
 
     encoder: UtteranceEncoder
     decoder: ReplyDecoder

@@ -23,7 +23,7 @@ from chatbots.outside import Number, Size, Values
 
 
 class EIConfig(Values):
-    """Which heads, how large, how much they weigh (Table 9 of the paper).
+    """Configuration of the EI heads: which, their sizes and loss weights (Table 9 of the paper).
 
     Attributes:
         emotion, sentence: which of the two.
@@ -56,17 +56,17 @@ class EIConfig(Values):
 
     @property
     def input_width(self) -> int:
-        """How many numbers each utterance is read with beside its encoding."""
+        """Number of values that are read with each utterance's encoding."""
         return (self.emotion * self.K + self.sentence * self.D) if self.input_only else 0
 
 
 def input_width(config: EIConfig | None) -> int:
-    """Return how many numbers the context RNN reads beside each utterance; 0 without EI."""
+    """Return the number of values that the context RNN reads with each utterance; 0 without EI."""
     return config.input_width if config else 0
 
 
 def with_inputs(h: Tensor, batch: DialogueBatch, config: EIConfig | None) -> Tensor:
-    """Return what the context RNN reads of each utterance.
+    """Return the inputs of the context RNN for each utterance.
 
     Args:
         h: (B, N, 2H_e)

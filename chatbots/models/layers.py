@@ -234,7 +234,9 @@ class ReplyDecoder(nn.Module):
 
 
 def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Return what the decoder reads to say `tokens`: `<sos>` and all but the last. (M, T) → (M, T).
+    """Return the decoder's inputs to say `tokens`: `<sos>` and all but the last.
+
+    (M, T) → (M, T).
 
     The result holds pads where the target has ended.
     """

@@ -1,4 +1,4 @@
-"""Where a reply's latent variables get their random numbers from.
+"""Random numbers of a reply's latent variables.
 
 What belongs to a conversation (VHCR's z_conv) is drawn from the conversation's seed, so it is the same at each
 of its replies though a bot remembers nothing; what belongs to a reply (z_t) from the reply's. Every row has

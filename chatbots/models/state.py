@@ -1,4 +1,4 @@
-"""What a decoder carries from step to step, row by row.
+"""State of a decoder from step to step, row by row.
 
 Every tensor of a state has the rows first. A row is one reply under way, or one hypothesis of it. Rows can be
 picked by index (dropped, doubled, reordered: beam search) and states joined (newcomers admitted), and no

@@ -59,7 +59,7 @@ class TransformerConfig(Values):
 
 @dataclass(frozen=True, eq=False)
 class CacheState(DecoderState):
-    """What the decoder has computed so far. Rows may be at different words."""
+    """Cache of the decoder's computed values; rows may be at different words."""
 
     n_said: Tensor  # (R,) words read by the decoder
     keys: Tensor  # (R, layers, L, d_model), the first n_said of L hold

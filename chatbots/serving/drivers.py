@@ -27,7 +27,7 @@ class Abandoned(BaseException):
 
 
 class Driver(Protocol):
-    """What a worker thread needs to know of a driver."""
+    """Protocol of a driver, for its worker thread."""
 
     n_running: int
 
@@ -42,7 +42,7 @@ class Driver(Protocol):
 
 
 class _Queues:
-    """What both drivers share: who waits, and who is to be tried once more alone."""
+    """Queues that both drivers share: waiting requests, and those to be tried once more alone."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
@@ -55,7 +55,7 @@ class _Queues:
 
     @property
     def has_idle_work(self) -> bool:
-        """Whether `turn` has something to do that nobody waits for."""
+        """True if `turn` has work to do that no caller waits for."""
         return False
 
     def submit(self, request: Request) -> None:
@@ -165,7 +165,7 @@ class StepDriver(_Queues):
 
     @property
     def has_idle_work(self) -> bool:
-        """Whether the bot has something to do that nobody waits for: `has_idle_work` and `work_idle` of a bot."""
+        """True if the bot has work to do that no caller waits for: `has_idle_work` and `work_idle` of a bot."""
         return getattr(self.bot, "has_idle_work", False)
 
     def _work_idle(self, guard: Guard) -> None:

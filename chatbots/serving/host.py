@@ -145,7 +145,10 @@ class BotHost:
             raise BotError(f"{why}; in its place {error}") from None
 
     def stand_in_take(self, context: Conversation) -> StandIn | None:
-        """Return who answered this context in the bot's place, and why; None if it did itself. Told once."""
+        """Return and forget the fallback bot that answered this context, and why.
+
+        None if the bot replied itself. It is reported once.
+        """
         return self._stand_ins.pop(context, None)
 
     def _note_stand_in(self, context: Conversation, stand_in: StandIn) -> None:
@@ -198,12 +201,12 @@ class BotHost:
             self._memory.look_again()
 
     def load_numbers(self) -> dict[str, dict[str, Any]]:
-        """Return what every bot that was asked for is doing, by its id.
+        """Return the state and counts of every requested bot, by its id.
 
-        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`, `kept_bytes` (of earlier turns, for the next ones), and
-        counts: `waiting`, `running`, `replies`, `failures` (of them `timeouts`), `refused` (queue full),
-        `cancelled` (the asker went away), `unloads` (to make room), `hung_threads`; `mean_reply_s` is None
-        before the first reply.
+        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`,
+        `kept_bytes` (the KV cache of earlier turns), and counts: `waiting`, `running`, `replies`, `failures` (of
+        them `timeouts`), `refused` (queue full), `cancelled` (by the caller), `unloads` (to make room),
+        `hung_threads`; `mean_reply_s` is None before the first reply.
         """
         return {
             bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())

@@ -66,7 +66,7 @@ class Lane:
         return self.state == "ready" and not (self.n_open or self.n_in_bot or hangs)
 
     def numbers(self, queue_limit: int) -> dict[str, Any]:
-        """Return what `BotHost.load_numbers` says of this bot."""
+        """Return this bot's values for `BotHost.load_numbers`."""
         return {
             "state": self.state,
             "reason": self.reason,

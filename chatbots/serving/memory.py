@@ -1,4 +1,4 @@
-"""Which bots stay in memory: those used longest ago make room for others, those in use never.
+"""Bots in memory: those used longest ago make room for others, those in use never do.
 
 What a bot takes is what it says (`memory_bytes`), so a bot that says nothing is never put out and never makes
 anybody wait. Tensors that several bots share count for each of them: the budget errs on the careful side.
@@ -46,7 +46,7 @@ class MemoryBudget:
 
     @property
     def used_bytes(self) -> int:
-        """What the bots that are loaded, being loaded or being unloaded take."""
+        """Bytes of all bots that are loaded, being loaded or being unloaded."""
         return sum(lane.memory_bytes for lane in self._lanes())
 
     async def take(self, lane: Lane) -> None:

@@ -1,4 +1,4 @@
-"""What a training is asked to do: a YAML file, read into models and checked before any work starts.
+"""Configuration of a training: a YAML file, read into models and validated before any work starts.
 
     name: hred-small
     model: hred
@@ -130,7 +130,7 @@ class OptimiserConfig(Values):
 
 
 class RegularisationConfig(Values):
-    """What keeps latent variables from being ignored.
+    """Settings that keep the model from ignoring its latent variables.
 
     Attributes:
         kl_batches: the KL term's weight rises linearly from 0 to 1 over so many batches, counted over epochs.
@@ -144,7 +144,7 @@ class RegularisationConfig(Values):
 
 
 class StartConfig(Values):
-    """Where the weights begin.
+    """Initial weights of a training.
 
     Attributes:
         weights: name of a finished training beside this one (same output folder, same vocabulary) whose
@@ -163,7 +163,7 @@ class StartConfig(Values):
 
 
 class HeldOutConfig(Values):
-    """How the finished model is measured.
+    """Settings of the evaluation of the finished model.
 
     Attributes:
         samples: importance samples behind the perplexity of a model with latent variables.
@@ -294,7 +294,7 @@ class TrainingConfig(Values):
 
     @property
     def folder(self) -> Path:
-        """Where relative paths of corpora and encoders begin; not part of the file."""
+        """Base folder of relative paths of corpora and encoders; not part of the file."""
         return self._folder
 
     def in_folder(self, folder: Path | str) -> TrainingConfig:
@@ -304,7 +304,7 @@ class TrainingConfig(Values):
         return placed
 
     def corpus_path(self, corpus: CorpusConfig) -> Path:
-        """Return where a corpus of the user's is."""
+        """Return the path of a corpus of the user's."""
         return self.folder / Path(corpus.path).expanduser()
 
 

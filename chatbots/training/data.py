@@ -28,7 +28,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What a training reads.
+    """Data of a training.
 
     Attributes:
         config: of the data.

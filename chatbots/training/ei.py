@@ -100,7 +100,7 @@ class EITraining(Values):
         )
 
     def model_values(self, n_emotions: int, n_dimensions: int) -> dict[str, Any]:
-        """Return what the model's config says of its heads."""
+        """Return the heads' values for the model's config."""
         return {
             "emotion": self.heads in ("both", "emotion"),
             "sentence": self.heads in ("both", "sentence"),

@@ -41,7 +41,7 @@ class TrainingError(Exception):
 
 
 class Loss(Protocol):
-    """What a batch came to; `total` is what is made smaller."""
+    """Protocol of a batch's loss; `total` is minimised."""
 
     @property
     def total(self) -> Tensor: ...
@@ -52,7 +52,7 @@ L = TypeVar("L", bound=Loss)
 
 
 class Window(Protocol):
-    """What the batches since the last line of the log came to."""
+    """Protocol of the totals over the batches since the last line of the log."""
 
     n_batches: int
     n_skipped: int
@@ -157,7 +157,7 @@ class Training(ABC, Generic[B, L]):
         """Write the weights as the best ones."""
 
     def more_logged(self) -> dict[str, float]:
-        """Return what else a line of the log says."""
+        """Return additional values for a line of the log."""
         return {}
 
     def rate(self) -> float:
@@ -169,11 +169,11 @@ class Training(ABC, Generic[B, L]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `begin_epoch` found that there is nothing left to learn: then the epoch is not begun."""
+        """True if `begin_epoch` found that there is nothing left to learn: then the epoch is not begun."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
-        """Return what a training needs to go on, beside weights and moments."""
+        """Return the tensors that a training needs to go on, besides weights and moments."""
         return {}
 
     def recall(self, kept: dict[str, Tensor]) -> None:

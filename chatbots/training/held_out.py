@@ -1,4 +1,4 @@
-"""What a model is worth on held-out text: perplexity, KL, and the embedding metrics of Table 3.
+"""Evaluation of a model on held-out text: perplexity, KL, and the embedding metrics of Table 3.
 
 Ghandeharioun et al. (2019), fact sheet section 7.4. Everything is teacher forced and in evaluation mode, but
 for the embedding metrics, which compare a generated reply with the true one.

@@ -63,7 +63,7 @@ class MetricsLog:
 
 
 class LossWindow:
-    """What the batches since the last line of the log came to; tensors are read when it is written."""
+    """Totals over the batches since the last line of the log; tensors are read when it is written."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor | float] = {}

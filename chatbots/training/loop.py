@@ -59,7 +59,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """What a training came to.
+    """Result of a training.
 
     Attributes:
         checkpoint: folder of the best checkpoint.
@@ -116,7 +116,7 @@ def train(
 
 
 def finished(output: Path) -> bool:
-    """Tell whether the training in a folder came to its end and was measured."""
+    """Return True if the training in a folder came to its end and was measured."""
     try:
         return bool(checkpoint_manifest(output / BEST).metrics)
     except CheckpointError:
@@ -156,7 +156,7 @@ class _DialogueTraining(Training[DialogueBatch, LossParts]):
         )
 
     def _weight_check(self) -> float:
-        """Return what the sentence loss weighs at first, in nats a batch.
+        """Return the weight of the sentence loss at first, in nats a batch.
 
         Raises:
             ValuesError: it would outweigh the words.

@@ -1,4 +1,4 @@
-"""Where a training's weights begin: drawn from the seed, from word vectors, or from a finished training."""
+"""Initial weights: drawn from the seed, from word vectors, or from a finished training."""
 
 from __future__ import annotations
 

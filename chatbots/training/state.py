@@ -1,4 +1,4 @@
-"""Where a training stands: one file, written whole or not at all, from which it goes on as if never stopped.
+"""State of a training in one file, written whole or not at all, from which it goes on as if never stopped.
 
 It holds the weights, Adam's moments and the place in the corpus. No state of a random number generator is
 needed: every batch draws from seeds derived from the config's seed and the batch's number.
@@ -25,13 +25,14 @@ class StateError(Exception):
 
 @dataclass
 class Progress:
-    """How far a training is.
+    """Progress of a training.
 
     Attributes:
         step: batches learnt from, over all epochs.
         epoch: the one under way, from 0.
         batch: batches of it that are done.
-        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own. Infinite where nothing is held out.
+        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own. Infinite where nothing
+            is held out.
         best_step: when that was; 0: not yet.
         worse: validations since.
         plateaus: validations that were no better than the best before them.

@@ -1,4 +1,4 @@
-"""What each step of a training takes: its batch, its learning rate, its β, its precision."""
+"""Parts of a training step: its batch, its learning rate, its β, its precision."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def embeddings_cached(texts: Sequence[str], encoder: SentenceEncoder) -> np.ndar
 def _cached(
     name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequence[str]
 ) -> np.ndarray:
-    """Return what an encoder makes of the texts, cached under `name`."""
+    """Return an encoder's embeddings of the texts, cached under `name`."""
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     identity = Identity(name, "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
     return arrays_cached(identity, lambda: {"embeddings": encoder.encode(texts)})["embeddings"]
