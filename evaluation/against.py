@@ -1,4 +1,4 @@
-"""How much better one column agrees with people than another, on the same replies: the paired difference with its interval.
+"""Paired difference of two columns' correlations with human scores on the same replies, with its interval.
 
 A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are defined; the gain
 is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of the jackknife over the contexts of each

@@ -1,4 +1,4 @@
-"""How well a perfect metric could correlate with people's mean ratings: the square root of the ratings' reliability.
+"""Highest possible correlation of a metric with mean ratings: the square root of the ratings' reliability.
 
 The reliability of the mean of k raters is ICC(1,k), for nobody knows whether two items had the same raters; its interval
 is from the F distribution. A metric that knew each reply's true value would correlate with the raters' mean by the

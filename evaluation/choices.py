@@ -1,4 +1,4 @@
-"""How far the choices of a judge or a metric between two replies agree with people's, ties told apart.
+"""Agreement of a judge's or a metric's choices between two replies with people's, ties included.
 
 People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a metric by
 its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each other, and so do
@@ -39,13 +39,13 @@ _SAME, _OTHER = (0, 8), (2, 6)
 
 
 class Chosen(NamedTuple):
-    """What a judge or a metric chose of a pair.
+    """Choice of a judge or a metric for one pair.
 
     Attributes:
         answer: 1 for the first, 0 for the same, -1 for the second; NaN where nothing was chosen.
         first: the bot of the first, as people may have been shown the pair the other way round.
-        context: what pairs belong together by; empty: the pair stands alone.
-        why: nothing was chosen.
+        context: name that groups pairs; empty: the pair stands alone.
+        why: the reason where nothing was chosen.
     """
 
     answer: float

@@ -1,4 +1,4 @@
-"""What metrics and judges choose of two replies or two chats, set beside people's choices: the benchmark of a study that compares."""
+"""Benchmark of metrics' and judges' choices between two replies or chats against people's choices."""
 
 from __future__ import annotations
 
@@ -227,9 +227,9 @@ def _both(item: Item) -> list[ReplyInContext]:
 
 
 def length_beside(people: Judgements, pairs: Sequence[PairJudged], question: str) -> Correlation:
-    """Return how people's choices go with being longer (Spearman), of the pairs that a judge judged, too.
+    """Return the Spearman correlation of people's choices with length, over the pairs that a judge rated, too.
 
-    What a judge's own coefficient has beyond it is the judge's bias.
+    The excess of a judge's own coefficient over it is the judge's bias.
     """
     said: dict[str, list[float]] = {}
     rows = zip(people.item, people.second, people.answers[question].tolist(), strict=True)

@@ -62,14 +62,14 @@ class JudgedSet:
 
 @dataclass(frozen=True)
 class SetCombined:
-    """What came out on one data set by what was learned on the others.
+    """Results on one data set of the weights learned on the others.
 
     Attributes:
         weights: by metric, of its standardised scores.
         penalty: of the ridge regression.
         best: the metric with the largest mean Pearson coefficient on the other data sets.
         imputed: by metric, how many of its scores are undefined here.
-        combined: by method, how the combination agrees with people here.
+        combined: by method, the combination's agreement with people here.
         single: by method and metric, the same of each metric; None where undefined.
     """
 
@@ -84,7 +84,7 @@ class SetCombined:
     single: dict[str, dict[str, float | None]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what came out, with a part for each method."""
+        """Return the results as plain values, with a part for each method."""
         return {
             "n": self.n,
             "n_contexts": self.n_contexts,
@@ -105,7 +105,7 @@ class SetCombined:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better the combination agrees with people than the best single metric, as a mean over data sets.
+    """Gain in agreement with people over the best single metric, as a mean over data sets.
 
     Attributes:
         combined, best: the mean coefficients.
@@ -124,7 +124,7 @@ class Gain:
 
     @property
     def claimed(self) -> bool:
-        """Whether the interval leaves out 0, upwards: only then is the combination called better."""
+        """True if the interval lies above 0: only then is the combination called better."""
         return self.low > _ROUNDING
 
     def to_json(self) -> dict[str, Any]:

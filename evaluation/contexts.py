@@ -19,10 +19,10 @@ _UNKNOWN = re.compile(r"<unk>|\[unk\]|<unknown>|\bunk\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which contexts are taken.
+    """Conditions that a context must meet.
 
     Attributes:
-        n_utterances: how many are kept, the newest; a place with fewer before it is left out.
+        n_utterances: number of newest utterances kept; a position with fewer before it is left out.
         more_than_tokens: of the context.
         unknown: whether a context may hold an unknown token.
         most_mean_words: of its utterances; 0: any number.
@@ -34,7 +34,7 @@ class Filters:
     most_mean_words: float = 0
 
     def takes(self, context: Sequence[str]) -> bool:
-        """Return whether a context passes."""
+        """Return True if a context meets the conditions."""
         if len(context) < self.n_utterances or not all(text.strip() for text in context):
             return False
         if not self.unknown and any(_UNKNOWN.search(text) for text in context):

@@ -1,7 +1,7 @@
-"""Whether raters agree: each coefficient that fits, for each dimension; the others say why they do not.
+"""Inter-rater agreement for each dimension: every coefficient that fits, or the reason why it does not fit.
 
-About the same conversation, where several people rated one, and about the same bot, which is another conversation
-for every rater. Controls are left out of agreement about bots: that they are bad is no news.
+It covers the same conversation, where several raters rated it, and the same bot, which is another conversation
+for every rater. Controls are left out of agreement about bots: they are bad on purpose.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[Coefficient]
 
 
 def _is_ordinal(table: np.ndarray) -> bool:
-    """Tell whether there are so few points that only their order is sure; a slider's distances are taken as given."""
+    """Return True if there are few distinct values, so that only their order is certain.
+
+    Many values come from a slider, whose distances are used as they are.
+    """
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
 

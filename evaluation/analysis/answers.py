@@ -1,4 +1,4 @@
-"""How the answers to each question spread, bot by bot, and how far two people differ about one conversation."""
+"""Distribution of each bot's answers to each question, and the difference between two raters of a conversation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST_STEPS = 11
 
 @dataclass(frozen=True, slots=True)
 class BotAnswers:
-    """How often a bot got each answer.
+    """Distribution of one bot's answers to a question.
 
     Attributes:
-        counts: of each step; what lies between two steps counts for the nearer one.
+        counts: answers at each step; an answer between two steps counts for the nearer one.
         mean: of the answers; None without one.
     """
 
@@ -37,10 +37,10 @@ class BotAnswers:
 
 @dataclass(frozen=True, slots=True)
 class SharedRatings:
-    """How far two people differ who rated the same conversation.
+    """Difference between the ratings of two raters of the same conversation.
 
     Attributes:
-        n_conversations: rated by two people or more.
+        n_conversations: rated by two raters or more.
         difference: mean absolute difference of two of their ratings; None without such conversations.
         by_chance: the same of any two ratings.
     """
@@ -103,10 +103,10 @@ class Answers:
 
 
 def answers(ratings: Ratings, bots: Sequence[str] = ()) -> Answers:
-    """Return how the answers to every question spread.
+    """Return the distribution of the answers to every question.
 
     Args:
-        bots: that are told of in any case, also without an answer.
+        bots: to include in any case, also without an answer.
     """
     return Answers(tuple(dimension_answers(ratings, d.key, bots) for d in ratings.dimensions))
 
@@ -114,14 +114,14 @@ def answers(ratings: Ratings, bots: Sequence[str] = ()) -> Answers:
 def dimension_answers(
     ratings: Ratings, key: str | None = None, bots: Sequence[str] = ()
 ) -> DimensionAnswers:
-    """Return how the answers to one question spread.
+    """Return the distribution of the answers to one question.
 
     Args:
-        key: of the dimension; None: what bots are ranked by.
-        bots: that are told of in any case, in the order that settles ties.
+        key: of the dimension; None: the one that bots are ranked by.
+        bots: to include in any case, in the order that breaks ties.
 
     Raises:
-        ValueError: for a dimension that there is not.
+        ValueError: for an unknown dimension.
     """
     dimension = ratings.leading if key in (None, MEAN_KEY) else ratings.dimension(str(key))
     if dimension is None:
@@ -148,7 +148,7 @@ def scale_steps(dimension: Dimension, values: np.ndarray) -> tuple[float, ...]:
 
 
 def shared_ratings(ratings: Ratings, key: str) -> SharedRatings:
-    """Return how far two ratings of one conversation differ, a person's further ones of it left out."""
+    """Return the mean difference of two ratings of one conversation, without a rater's repeated ratings."""
     once = ratings.once()
     groups: dict[str, list[float]] = {}
     for conversation, value in zip(once.conversation, once.values(key).tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What people find important: the share that chose each of several options, and weights made of these.
+"""Importance of options to people: the share that chose each option, and weights made of these shares.
 
 Shi et al. (2023) let 100 people choose the four most important of six sub-metrics; the weight of a sub-metric is the
 softmax of its share, over those that apply to an item.

@@ -88,7 +88,7 @@ class BesideReference:
 
 
 def contradicts(direction: float, overall: float, reference: float) -> bool:
-    """Tell whether a reply's score stands on the other side of the reference than what was said of it.
+    """Return True if a reply's score contradicts the direction that the rater gave, relative to the reference.
 
     "Worse" with a higher score and "better" with a lower one do, and "same" with one more than a point away.
     """
@@ -98,7 +98,7 @@ def contradicts(direction: float, overall: float, reference: float) -> bool:
 
 
 def keeps_rule(direction: float, overall: float, reference: float) -> bool:
-    """Tell whether a reply's score stands where its direction says: above, below, or about as high."""
+    """Return True if a reply's score agrees with its direction: above, below, or about equal to the reference."""
     if direction == SAME:
         return abs(overall - reference) <= SAME_WITHIN
     return direction * (overall - reference) > 0
@@ -134,14 +134,14 @@ def beside_reference(
     known: np.ndarray,
     weights: Mapping[str, float] | None = None,
 ) -> BesideReference:
-    """Return what raters said of models beside the references.
+    """Return the raters' comparison of models with the references.
 
     Args:
         ratings: on the sub-metrics.
-        direction: (k,) −1 worse, 0 same, 1 better; NaN where nothing was said.
+        direction: (k,) −1 worse, 0 same, 1 better; NaN where none was given.
         reference: (k,) the reference's score as the rater left it.
         known: (k,) the score that was shown.
-        weights: by sub-metric; None: all count alike.
+        weights: by sub-metric; None: equal weights.
     """
     overall = overall_scores(ratings, weights)
     asked = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)

@@ -1,11 +1,13 @@
-"""What people thought of each bot, and which bots they can tell apart.
+"""Human ratings of each bot, and the pairs of bots that differ significantly.
 
-`told_apart` is the one place that says so: on the pages of bots, comparisons and the hybrid metric, in the report and
-in a notebook, two bots are told apart where the difference of their means passes a test after Holm's correction for
-all pairs, at `ORDER_ALPHA`. The means compared are those of generalised least squares with raters as a random effect
-(`evaluation.stats.gls`), so who is strict or kind takes no part; they order the bots, too. While a study collects (`Ratings.is_collecting`) the test is the always-valid one of
-`evaluation.stats.sequential`, for people look at it as it grows; once its planned size is reached or it is closed, the
-one of `evaluation.stats.compare`. `Comparisons.test` says which.
+`told_apart` is the only definition of a significant pair: the pages of bots, comparisons and the hybrid metric, the
+report and notebooks all use it. Two bots differ where the difference of their means passes a test after Holm's
+correction for all pairs, at `ORDER_ALPHA`. The means are those of generalised least squares with raters as a random
+effect (`evaluation.stats.gls`), so that strict or kind raters do not distort them; they order the bots, too.
+
+While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
+because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the test of
+`evaluation.stats.compare` applies. `Comparisons.test` names the test.
 """
 
 from __future__ import annotations
@@ -192,7 +194,7 @@ class Comparisons:
 
     @property
     def n_told_apart(self) -> int:
-        """How many pairs people can tell apart, of `n_pairs`."""
+        """Number of significantly different pairs, of `n_pairs`."""
         return len(self.told_apart)
 
     @property
@@ -216,12 +218,12 @@ class Comparisons:
         return next((p for p in self.pairs if (p.a, p.b) == (first, last)), None)
 
     def plan(self, a: str, b: str) -> PairPlan | None:
-        """Return what it would take to tell two bots apart."""
+        """Return the sample size plan of two bots, or None without one."""
         first, last = sorted((a, b))
         return next((p for p in self.plans if (p.a, p.b) == (first, last)), None)
 
     def are_told_apart(self, a: str, b: str) -> bool:
-        """Return whether people can tell two bots apart."""
+        """Return True if two bots are significantly different."""
         return tuple(sorted((a, b))) in self.told_apart
 
     def as_good_as_best(self) -> tuple[str, ...]:
@@ -239,7 +241,7 @@ class Comparisons:
         return [pair for pair in found if pair is not None]
 
     def below(self, control: str) -> int:
-        """Return how many of the bots a control is rated below."""
+        """Return the number of bots that are rated significantly higher than a control."""
         found = [(bot, self.pair(control, bot)) for bot in self.order]
         return sum(
             pair is not None
@@ -249,9 +251,10 @@ class Comparisons:
         )
 
     def need(self, pair: Comparison) -> Need:
-        """Return what would tell two bots apart that are not.
+        """Return a code for the data that two bots need to become significantly different.
 
-        That is `PairPlan.needed` raters, or `more` of them while the study collects, or why no number says.
+        The number is `PairPlan.needed` for "raters" and `more` for "more" (while the study collects). Other codes
+        say why there is no number.
         """
         if pair.ordered:
             return "enough"
@@ -352,7 +355,7 @@ class Comparisons:
 
 
 def verdict(pair: Comparison) -> Verdict:
-    """Return what the ratings say of `pair.a` beside `pair.b`."""
+    """Return the result of `pair.a` against `pair.b`: higher, lower, not told apart or undefined."""
     if pair.p is None or pair.difference is None:
         return "undefined"
     if not pair.ordered:
@@ -441,7 +444,7 @@ def units_of(ratings: Ratings) -> Units:
 def _more(
     pairs: Sequence[Comparison], means: Means, alpha: float
 ) -> dict[tuple[str, str], int | None]:
-    """Return how many further raters the pairs need that are not told apart, each at its share of the level."""
+    """Return the number of further raters that each undecided pair needs, at its share of the level."""
     n_tested = sum(pair.p is not None for pair in pairs)
     return {
         (pair.a, pair.b): more_raters(means, pair.a, pair.b, alpha=alpha / n_tested)

@@ -1,7 +1,7 @@
-"""What moves together: people's answers, metrics of their chats, and what is known of the bots.
+"""Correlations between people's answers, metrics of their chats, and known properties of the bots.
 
 The three correlation matrices of Ghandeharioun et al. (2019, Figures 5, 6 and 8), each corrected by Holm (1979) over
-all its cells. The hybrid metric stands in two of them, number for number as its fit tells.
+all its cells. Two of them contain the hybrid metric, with the very numbers of its fit.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Source = Literal["dimension", "chats", "selfplay", "bot", "hybrid_chats", "hybri
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is correlated with the columns of a matrix.
+    """Variable that is correlated with the columns of a matrix.
 
     Attributes:
         name: a dimension, a metric's column, a column of the table of bots, or `hybrid`.
-        source: where its values come from: rated conversations, self-play, what is known of the bots, or a fit.
+        source: where its values come from: rated conversations, self-play, known properties of the bots, or a fit.
         speaker: whether it is about one speaker's words; in self-play both are the bot.
     """
 
@@ -93,10 +93,10 @@ class CorrelationMatrix:
         return [(self.rows[i], value) for i, value in found[:most]]
 
     def first_rows(self, most: int = 10) -> list[int]:
-        """Return what matters first: the hybrid metric's rows, then those most closely related to the first column.
+        """Return the indices of the hybrid metric's rows, then of those most correlated with the first column.
 
         Args:
-            most: rows beside the hybrid metric's; those without a coefficient are none of them.
+            most: number of rows besides the hybrid metric's; rows without a coefficient are left out.
         """
         hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
         size = {
@@ -288,13 +288,13 @@ def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class HybridCorrelations:
-    """What a fit says of every rating dimension, read from its document, as rows of the matrices."""
+    """Agreement of a fit with every rating dimension, as matrix rows read from its document."""
 
     result: Mapping[str, Any]
 
     @property
     def has_conversations(self) -> bool:
-        """Whether it tells of single conversations; fits of the first versions do not."""
+        """True if the fit has results for single conversations; fits of the first versions have none."""
         return bool(self.result.get("dimensions_conversation_level"))
 
     @property
@@ -329,7 +329,7 @@ class HybridCorrelations:
         return rows
 
     def _is_target(self, key: str) -> bool:
-        """Return whether a headline that is no dimension of its own is what was predicted: the mean of all."""
+        """Return True if `key` is no dimension itself but the predicted mean of all dimensions."""
         targets = set(self.result["target"].split(","))
         return key not in self.result["dimensions"] and targets == set(self.result["dimensions"])
 
@@ -353,7 +353,7 @@ class HybridCorrelations:
 
 
 def selfplay_bots(result: Mapping[str, Any]) -> int:
-    """Return how many rated bots of a fit have self-play."""
+    """Return the number of rated bots of a fit that have self-play."""
     return sum(
         bot["human_mean"] is not None
         and (bot["predicted_selfplay"] is not None or bot.get("rank_selfplay") is not None)

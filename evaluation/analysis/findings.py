@@ -1,4 +1,4 @@
-"""What a result shows, as codes and numbers: pages and reports make sentences of them, programs read them."""
+"""Findings of a result as codes and numbers, which pages and reports put into sentences."""
 
 from __future__ import annotations
 

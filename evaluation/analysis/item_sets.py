@@ -1,6 +1,6 @@
-"""Whether raters agree on the items of each set: those of one upload or data set, or drawn from one place.
+"""Inter-rater agreement on each set of items: of one upload or data set, or drawn from one place.
 
-Items of one source are alike in what they ask of raters, and sets are compared by such figures in the papers; over all
+Items of one source are similarly difficult, and papers compare sets by such figures; over all
 items together, easy and hard sets would mix. The coefficients and their intervals are those of `stats/agreement.py`.
 """
 
@@ -100,11 +100,11 @@ class ItemSets:
 def item_sets(
     ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED
 ) -> ItemSets:
-    """Return how far raters agree on each set of items and each question.
+    """Return the inter-rater agreement on each set of items and each question.
 
     Args:
         ratings: whose conversations are the items.
-        set_of: the name of each item's set; items that it does not name are of the set without a name.
+        set_of: the name of each item's set; other items belong to the set without a name.
         shared: items that two raters must have in common for their kappa, where there are more than two.
 
     Raises:
@@ -153,7 +153,7 @@ def _level(dimension: Dimension, values: np.ndarray) -> Level:
 
 
 def _too_many(values: np.ndarray) -> Agreement | None:
-    """Return why there is no kappa where nearly every answer is a category of its own; None where there is one."""
+    """Return an undefined agreement if there are too many different answers for a kappa, else None."""
     n = len(np.unique(values))
     if n <= MOST_CATEGORIES:
         return None

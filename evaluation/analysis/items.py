@@ -1,6 +1,6 @@
-"""What people thought of each item: its mean, and how far one rater's view predicts another's.
+"""Human ratings of each item: its mean, and the correlation between single raters.
 
-Items are what turn-level metrics are held against (Huang et al. 2020, Lan et al. 2020): a reply in its context, rated by
+Turn-level metrics are compared with items (Huang et al. 2020, Lan et al. 2020): a reply in its context, rated by
 several people. Means of whole models are in `comparisons.py`, agreement of raters in `agreement.py`.
 """
 
@@ -46,7 +46,7 @@ class ItemMean:
 
 @dataclass(frozen=True, slots=True)
 class HumanBound:
-    """How well one rater's answers predict another's: what a metric can be expected to reach.
+    """Correlation between single raters: the level that a metric can be expected to reach.
 
     Attributes:
         average, highest: of Pearson's r of pairs of raters; None where no pair has one. Lan et al. (2020) call them
@@ -193,12 +193,12 @@ def human_bound(
     most_pairs: int = MOST_PAIRS,
     seed: int = 0,
 ) -> HumanBound:
-    """Return how well one rater's answers predict another's.
+    """Return the mean and the highest correlation between the answers of two raters.
 
     Args:
-        key: of the question; None for what models are ranked by.
+        key: of the question; None for the one that models are ranked by.
         least: items that a pair of raters must share.
-        most_pairs: of more pairs so many are drawn by the seed.
+        most_pairs: sample so many pairs by the seed if there are more.
     """
     once = ratings.where(ratings.named).once()
     values = once.values(key)

@@ -1,6 +1,6 @@
-"""Who stands where: every bot with the ranks that the tests leave open, and the bots that cannot be told apart.
+"""Leaderboard: every bot with its range of ranks, and the bots that do not differ significantly from it.
 
-Nothing is tested here: `Comparisons` has been, and says who is told apart; `BotMeans` has the means with intervals.
+Nothing is tested here: `Comparisons` holds the significant pairs, and `BotMeans` the means with intervals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def is_control(self) -> bool:
-        """Whether it was made to be bad, so that it has no rank."""
+        """True if the bot is a deliberately bad control, which has no rank."""
         return self.ranks is None
 
 
@@ -106,7 +106,7 @@ class Leaderboard:
 
 
 def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
-    """Return who stands where by the question that was compared.
+    """Return the leaderboard by the question that was compared.
 
     Args:
         means: of the same ratings.

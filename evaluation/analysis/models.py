@@ -1,8 +1,8 @@
-"""What the ratings depend on, by three models that make different assumptions.
+"""Factors that the ratings depend on, by three models with different assumptions.
 
 An analysis of variance by what the bots are made of (ratings count as independent), a mixed model with raters as a
-random effect, and proportional odds, which do not take the points of the scale for equal steps. Controls are left out
-of all three: that they are bad is no news.
+random effect, and proportional odds, which do not assume equal steps between the points of the scale. Controls are
+left out of all three: they are bad on purpose.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RatingModels:
 
     @property
     def odds_are_proportional(self) -> bool | None:
-        """Whether nothing speaks against proportional odds; None where that cannot be tested."""
+        """True if the data do not contradict proportional odds; None where that cannot be tested."""
         if self.ordinal is None or self.ordinal.deviance_p is None:
             return None
         return self.ordinal.deviance_p >= ALPHA

@@ -50,7 +50,7 @@ class Beside:
 
     @property
     def same_direction(self) -> bool | None:
-        """Whether both lean to the same bot, however little; None where one leans to none."""
+        """True if both differences favour the same bot, however small; None where one favours neither."""
         if not self.one_turn.mean or not self.difference:
             return None
         return (self.one_turn.mean > 0) == (self.difference > 0)
@@ -79,7 +79,10 @@ class ProtocolsCompared:
         return tuple(sorted({name for row in self.rows for name in (row.a, row.b)}))
 
     def count(self, question: str | None = None) -> dict[str, int]:
-        """Return how many pairs are told apart by both (`same` or `contrary`), by one alone, or by neither."""
+        """Return the number of pairs that are significant in both evaluations, in one alone, or in neither.
+
+        Pairs that are significant in both count as `same` or `contrary`, by their directions.
+        """
         found = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
         for row in self.rows:
             if question is not None and row.question != question:

@@ -1,11 +1,11 @@
-"""Which of two was better: wins, ties and losses of each two bots, agreement, strengths; single turns against chats.
+"""Results of pairwise comparisons: wins, ties, losses, agreement and strengths; single turns against chats.
 
 Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins, losses and ties with 90 % intervals,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
 means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
 
-Who is preferred, and the interval of the difference, are what `evaluation.analysis.preferred` says, as everywhere. While a
-study collects (`is_collecting` of what is read), people look at the numbers again and again: then the shares have the
+The preferred bot and the interval of the difference come from `evaluation.analysis.preferred`, as everywhere. While a
+study collects (`is_collecting` of the judgements), researchers look at the numbers repeatedly: then the shares have the
 always-valid intervals of `evaluation.stats.sequential`, too.
 """
 
@@ -39,13 +39,13 @@ _N_BOOTSTRAP = 1000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How two bots, `a` before `b` in the alphabet, did against each other on one question.
+    """Result of two bots against each other on one question, `a` before `b` in the alphabet.
 
     Attributes:
         wins, ties, losses: shares of judgements for a, for neither and for b, with intervals over raters.
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
         ahead: share of wins less that of losses, with its interval, which is not corrected.
-        sign: who is preferred beyond chance: 1 for a, -1 for b, 0 for nobody; by `p_holm`, at 1 − level.
+        sign: the significantly preferred bot: 1 for a, -1 for b, 0 for neither; by `p_holm`, at 1 − level.
         p, p_holm: of the difference being 0, as it is and corrected for all pairs of the question; None where untested.
         n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
     """
@@ -84,14 +84,14 @@ class Kappa:
 
 @dataclass(frozen=True, slots=True)
 class PairResults:
-    """What judgements of pairs say.
+    """Results of pairwise judgements.
 
     Attributes:
         outcomes: of every two bots on every question.
-        strengths: by what bots are ranked by, Bradley and Terry's model with ties.
+        strengths: of Bradley and Terry's model with ties, by the question that bots are ranked by.
         held: the same between bots of equal controls; None where no control differs.
-        is_collecting: whether intervals of outcomes hold at all looks together; those of the rest hold at one.
-        test: which test says who is preferred.
+        is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
+        test: the test that decides which bot is preferred.
     """
 
     n: int

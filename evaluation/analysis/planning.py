@@ -1,8 +1,8 @@
-"""How many raters a next study needs for a difference that would matter, by the spread of the ratings of this one.
+"""Number of raters that a next study needs for a relevant difference, from the spread of this study's ratings.
 
 The spread is that of the test which tells bots apart (`evaluation.stats.gls`), pair by pair: between raters, and of each
 bot's ratings around their raters'. Bots differ in how much their ratings spread, so a plan holds for the pair that needs
-most, and says what the one would take that needs least.
+most, and reports the number for the pair that needs least.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PairSpread:
-    """How much the ratings of two bots spread.
+    """Spread of the ratings of two bots.
 
     Attributes:
         sd: of a rating around its bot's mean, root mean square of the two, in points.
@@ -312,29 +312,29 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
 
 @dataclass(frozen=True, slots=True)
 class PredictionWorth:
-    """What the hybrid metric's prediction of a further bot saves.
+    """Number of ratings that the hybrid metric's prediction of a further bot saves.
 
     Attributes:
         ratings: how many ratings of a bot it is worth: with a prediction whose standard deviation around the bot's true
             mean is t, and ratings that spread by s, n ratings and the prediction are together as good as n + s² / t²
             (`evaluation.hybrid.combined`). The smaller of what its own standard deviation and its errors say.
-        bots: those whose ratings it learned from; of them the plan knows nothing new, it holds for further ones.
+        bots: whose ratings it learned from; the plan adds nothing for them and holds for further bots.
     """
 
     ratings: float
     bots: tuple[str, ...]
 
     def left(self, n: int) -> int:
-        """Return how many ratings a bot still takes of n without a prediction; two where it would be fewer."""
+        """Return the number of ratings that a bot still needs, of n without a prediction; at least two."""
         return max(2, int(np.ceil(n - self.ratings)))
 
 
 def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> PredictionWorth | None:
-    """Return what the prediction of a fit saves; None where it does not know, or its values are no better than chance.
+    """Return the ratings saved by a fit's prediction, or None if unknown or no better than chance.
 
     Args:
         fit: its JSON document.
-        keys: of the questions that bots are ranked by; a fit to others says nothing of them.
+        keys: of the questions that bots are ranked by; a fit to other questions does not apply.
     """
     worth = fit.get("ratings_worth")
     if not worth or set(str(fit.get("target", "")).split(",")) != set(keys):

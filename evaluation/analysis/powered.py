@@ -49,7 +49,7 @@ class PoweredMeans:
 
     @property
     def gains(self) -> bool:
-        """Whether predictions save enough to be worth a table."""
+        """True if predictions save enough for a table of them."""
         return self.saved is not None and self.saved >= NOTHING
 
     @property
@@ -60,7 +60,7 @@ class PoweredMeans:
 
     @property
     def sentence(self) -> str:
-        """What predictions gain, in words."""
+        """Summary of the gain by predictions, in words."""
         if self.saved is None:
             reasons = dict.fromkeys(str(one.reason) for one in self.bots.values() if one.reason)
             return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."

@@ -1,8 +1,9 @@
-"""Which of every two bots people prefer: the one place that says so, for pages, the report, the live room and notebooks.
+"""Preferred bot of every pair: the only definition, for pages, the report, the live room and notebooks.
 
-While a study collects (`Judgements.is_collecting`) it is what the always-valid test of `evaluation.stats.sequential` says, for
-people look at judgements as they come; once the planned size is reached or the study is closed, what the fixed-sample test of
-`evaluation.stats.compare` says. Both are corrected by Holm for all pairs of the question. `Preferred.test` says which.
+While a study collects (`Judgements.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
+because researchers look at judgements as they arrive. Once the planned size is reached or the study is closed, the
+fixed-sample test of `evaluation.stats.compare` applies. Both are corrected by Holm for all pairs of the question.
+`Preferred.test` names the test.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class Preferred:
 
 
 def preferred(judged: Judgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
-    """Return which of every two bots is preferred on a question.
+    """Return the preferred bot of every pair on a question.
 
     Args:
-        alpha: chance allowed of any wrong preference among all pairs; while the study collects, at any look.
+        alpha: error rate of any wrong preference among all pairs; anytime-valid while the study collects.
     """
     values = judged.answers[question]
     given = np.isfinite(values)
@@ -69,5 +70,5 @@ def preferred(judged: Judgements, question: str, *, alpha: float = ORDER_ALPHA) 
 
 
 def sign_of(pair: Comparison) -> int:
-    """Return who is better beyond chance: 1 for a, -1 for b, 0 for nobody."""
+    """Return the significantly better bot: 1 for a, -1 for b, 0 for neither."""
     return int(np.sign(pair.difference or 0)) if pair.ordered else 0

@@ -41,10 +41,10 @@ _WIDTH = 554
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking:
-    """Which bots people prefer.
+    """Ranking of bots by preference.
 
     Attributes:
-        fit: strengths, comparisons of every pair, and how often the place decided.
+        fit: strengths, comparisons of every pair, and the effect of the position.
         level: of all intervals.
     """
 

@@ -64,7 +64,7 @@ class OwnScales:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """What a rule says of how many raters.
+    """Number of raters by the result of a rule.
 
     Attributes:
         n_undecided: raters it cannot judge; reason: why not, of the first of them.
@@ -120,7 +120,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RaterAnalysis:
-    """What is known of the raters of a study."""
+    """Analysis of a study's raters: agreement, their own scales, and screening."""
 
     agreement: RaterAgreement
     own_scales: OwnScales
@@ -157,10 +157,10 @@ def analyse_raters(
     seconds: Mapping[str, float] | None = None,
     turned: Collection[str] = (),
 ) -> RaterAnalysis:
-    """Return whether raters agree, the bots on their own scales, and whom rater filters would flag.
+    """Return the raters' agreement, the bots on each rater's own scale, and the screening by rater filters.
 
     Args:
-        seconds: by conversation how long it took, where that is known.
+        seconds: duration of each conversation, where it is known.
         turned: dimensions that were worded negatively and whose answers came turned round already; reversed ones
             are known.
 
@@ -284,7 +284,7 @@ def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str])
 
 
 def _things(ratings: Ratings, mine: np.ndarray) -> np.ndarray | None:
-    """Return what several people rated alike, of these ratings; None where each was rated once."""
+    """Return the labels of the shared items of these ratings, or None where each was rated once."""
     return None if ratings.shared is None else ratings.shared[mine]
 
 

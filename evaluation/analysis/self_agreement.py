@@ -1,4 +1,4 @@
-"""How far people agree with themselves: items that one person judged twice in one go, apart from each other."""
+"""Self-agreement of raters on items that they judged twice in one session, not in succession."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class OwnAgreement:
-    """How often people gave the same answer again.
+    """Share of answers that raters repeated on the same item.
 
     Attributes:
         same: share of answers that were the same, with the ends of its interval.
         apart: mean distance of the two answers in points of the scale, with its interval.
-        n_people: who answered twice.
+        n_people: raters who answered twice.
     """
 
     same: Interval

@@ -1,7 +1,7 @@
-"""How far the order of a study's bots is settled while it collects, and which bots need more ratings for it.
+"""Sequential ranking: stability of the bots' order while a study collects, and the ratings that each bot needs.
 
-It reads the always-valid comparisons of `evaluation.analysis.comparisons`, so it may be asked after every rating, and
-what is done with the answer (more people for some bots) does not spoil it.
+It reads the always-valid comparisons of `evaluation.analysis.comparisons`, so it may be computed after every rating.
+Decisions based on it (more participants for some bots) keep the tests valid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ not keep everybody from the others."""
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """What is settled now.
+    """State of the sequential ranking.
 
     Attributes:
         compared: every pair, by the always-valid test.
@@ -53,12 +53,12 @@ class Settling:
 
 
 def settling(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Settling:
-    """Return how far the order is settled, by what bots are ranked by and by every other question.
+    """Return the state of the sequential ranking by the headline and by every other question.
 
-    Each question keeps `alpha` by itself: who reads all of them allows for that chance once for each.
+    `alpha` holds for each question alone: readers of all questions accept that error rate once for each.
 
     Args:
-        alpha: chance allowed of any wrong order, at any look.
+        alpha: error rate of any wrong order, anytime-valid.
 
     Raises:
         ValueError: there is no dimension to compare bots by.
@@ -74,7 +74,7 @@ def settling(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Settling:
 
 
 def _settled(ratings: Ratings, alpha: float) -> Settling:
-    """Return how far the order by the leading question is settled."""
+    """Return the state of the sequential ranking by the leading question."""
     compared = compare(ratings, alpha=alpha, plans=False)
     values, scale = ratings.values(), compared.dimension
     means = {
@@ -108,11 +108,11 @@ def _needs(
 
 @dataclass(frozen=True, slots=True)
 class SettlingOfPairs:
-    """What is settled between bots that are set against each other.
+    """State of the sequential ranking of bots that are compared in pairs.
 
     Attributes:
-        told: who is preferred, by the always-valid test.
-        needs: by bot, as `Settling.needs`; of two that nobody has compared it knows nothing.
+        told: the preferred bots, by the always-valid test.
+        needs: by bot, as `Settling.needs`; pairs that were never compared do not count.
         others: the same of each further question.
     """
 
@@ -152,9 +152,9 @@ _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
 
 
 def settling_pairs(judged: Judgements, *, alpha: float = ORDER_ALPHA) -> SettlingOfPairs:
-    """Return which of every two bots is settled to be preferred, by the leading question and by every other.
+    """Return the sequential ranking by paired comparisons, for the leading and every other question.
 
-    A wrong order is one of two bots that were compared: who beats whom need not go in one line.
+    Only an order of two compared bots can be wrong: preferences need not be transitive.
 
     Args:
         alpha: as `settling`.

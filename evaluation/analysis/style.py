@@ -1,4 +1,4 @@
-"""What makes a reply look good besides what it says: its length and its markup, as controls of a comparison.
+"""Style controls of a comparison: a reply's length and markup, apart from its content.
 
 People prefer long and richly marked-up replies. Chiang et al. (2024, Chatbot Arena) hold such features constant by
 putting their differences into the Bradley–Terry model beside the bots; the same is done here, on a scale of doublings:
@@ -26,7 +26,7 @@ _MARKUP = re.compile(
 
 
 def n_markup(text: str) -> int:
-    """Return how many headings, items of lists, bold words, pieces of code, links and rows of tables a text has."""
+    """Return the number of headings, list items, bold words, pieces of code, links and table rows in a text."""
     return len(_MARKUP.findall(text))
 
 

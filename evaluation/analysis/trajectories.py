@@ -1,4 +1,4 @@
-"""How conversations unfold: the best against the worst, or bots that differ in one trait of their making.
+"""Trajectories of conversations: the best against the worst, or bots that differ in one trait.
 
 Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
 (`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One person's
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Which conversations are compared with which.
+    """Groups of conversations that are compared.
 
     Attributes:
         kind: the best with the worst, or the levels of a trait.
@@ -58,8 +58,8 @@ class Grouping:
         trait: the factor whose levels are compared.
         n_drawn: conversations drawn out of more; None where all are taken.
         lowest_best, highest_worst: scores at which the groups end.
-        n_tied: how many conversations with these scores were drawn for, best and worst.
-        reason: why there are fewer conversations than asked for, or no groups.
+        n_tied: conversations with these scores, among which the last places were drawn, best and worst.
+        reason: why there are fewer conversations than requested, or no groups.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """How two groups differ in the mean of a conversation.
+    """Difference of two groups in the mean of a conversation.
 
     Attributes:
         first, second: means over the conversations; None without one.
@@ -338,7 +338,7 @@ def _tested(
     people: Mapping[str, str | None],
     scale: tuple[float, float] | None,
 ) -> Difference | None:
-    """Return how two groups' means differ; None where nothing can be said.
+    """Return the difference of two groups' means, or None where there cannot be a test.
 
     Args:
         means: of each conversation, by group.

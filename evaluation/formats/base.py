@@ -1,6 +1,6 @@
-"""What a reader of a file format gives: good records and the reasons for the others.
+"""Output of a reader of a file format: valid records, and reasons for the others.
 
-A reader streams. Whatever stands in the file, it yields `Record` or `Skipped` and goes on; only a file
+A reader streams. Whatever the file holds, it yields `Record` or `Skipped` and goes on; only a file
 that cannot be opened at all raises.
 """
 
@@ -85,7 +85,7 @@ def skip_mixed_control(record: Record) -> Skipped:
 
 
 class BadRecord(ValueError):
-    """What is wrong with a record: the value found and what would be right."""
+    """Error for an invalid record, which states the value and the expected one."""
 
 
 class FileFormat(Protocol):
@@ -95,7 +95,7 @@ class FileFormat(Protocol):
     title: str
 
     def recognises(self, head: str) -> bool:
-        """Tell whether a file is in this format by `head`, its first lines, decoded."""
+        """Return True if the file has this format, by `head`: its first lines, decoded."""
         ...
 
     def read(self, path: Path) -> Iterator[Record | Skipped]:
@@ -150,7 +150,7 @@ def record_name(record: Record) -> str:
 
 
 def text_problem(text: str) -> str | None:
-    """Say why a database could not store the text, or return None."""
+    """Return the reason why a database could not store the text, or None."""
     if "\x00" in text:
         return "holds the character U+0000"
     if any("\ud800" <= char <= "\udfff" for char in text):

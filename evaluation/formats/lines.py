@@ -117,7 +117,7 @@ def head_of(path: Path, n_bytes: int = _HEAD_BYTES) -> str:
 
 
 def delimiter_of(head: str) -> str:
-    """Return what separates the columns of a table: comma, semicolon or tab, by its first line."""
+    """Return the delimiter of a table's columns (comma, semicolon or tab), by its first line."""
     first = head.splitlines()[:1]
     n_cells = {one: len(next(csv.reader(first, delimiter=one), [])) for one in _DELIMITERS}
     return max(_DELIMITERS, key=lambda one: n_cells[one])
@@ -171,7 +171,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
 
 
 def _goes_over_lines(head: str) -> bool:
-    """Return whether a file's JSON is not one value a line."""
+    """Return True if a file's JSON is not one value a line."""
     first, _, rest = head.lstrip().partition("\n")
     if first[:1] not in ("[", "{"):
         return False

@@ -1,4 +1,4 @@
-"""Which format a file is in, told by how it begins."""
+"""Recognition of a file's format by its first lines."""
 
 from __future__ import annotations
 

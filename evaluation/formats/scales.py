@@ -71,7 +71,7 @@ class Scales:
         return cls.read(found)
 
     def texts(self) -> list[str]:
-        """Return what `parse` reads."""
+        """Return the scales as texts that `parse` reads."""
         default = [] if self.default is None else [_written(self.default)]
         return [*default, *(f"{name}={_written(ends)}" for name, ends in self.of.items())]
 

@@ -105,7 +105,7 @@ class Table:
         return int(found)
 
     def holds_numbers(self, column: str) -> bool:
-        """Return whether most cells are numbers, so that another is a mistake."""
+        """Return True if most cells are numbers, so that any other cell is a mistake."""
         cells = [row.get(column) for row in self.rows]
         given = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in given)
@@ -116,7 +116,7 @@ class Table:
 
 
 def is_missing(cell: Any) -> bool:
-    """Return whether a cell is None, NaN, blank or a word for these."""
+    """Return True if a cell is None, NaN, blank or a word for a missing value."""
     if cell is None:
         return True
     if isinstance(cell, str):

@@ -31,7 +31,7 @@ _MOST_SHARE = 0.999
 
 @dataclass(frozen=True, slots=True)
 class AdjustedMeans:
-    """What the ratings of some bots say of their means.
+    """Means of some bots, less the effects of the raters.
 
     Attributes:
         rows: (n,) each conversation's mean rating, of these bots less the effects of its raters.

@@ -1,4 +1,4 @@
-"""Which bots people can tell apart, and by which test: what a fit's pairs are counted against."""
+"""Pairs of bots that people rate significantly differently, and the test: the reference for a fit's pairs."""
 
 from __future__ import annotations
 

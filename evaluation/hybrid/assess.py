@@ -416,7 +416,7 @@ def _moved(expected: Mixture | None, predicted: float | None) -> tuple[float, fl
 def _expected(
     fit: KeptFit, design: Design | None, bot: str, human: BotMeans | None
 ) -> Interval95 | None:
-    """Return where a bot's mean is expected, by the fold's own intercept; None where the fit does not know."""
+    """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
     mine, values = _scored(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):
         return None

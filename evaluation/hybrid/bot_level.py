@@ -1,4 +1,4 @@
-"""What a correlation over bots is made of: the intercept it is by, the coefficient with its null, pairs in order."""
+"""Parts of a correlation over bots: the intercept, the coefficient with its null, ordered pairs."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class BotLevel:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """How many pairs of bots the predictions put in the order of the human means.
+    """Number of bot pairs that the predictions order as the human means do.
 
-    Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
+    Resolvable pairs are significantly different in people's ratings, by the test that bots are
     compared with, corrected for the number of pairs (`evaluation.hybrid.apart.told_apart`).
 
     Attributes:
-        test: which test that is: the fixed-sample one, or the always-valid one of a study that collects; None where
+        test: the fixed-sample test, or the always-valid one of a study that collects; None where
             nothing was rated.
-        units: whose ratings it does not take as independent.
+        units: within which it does not assume independent ratings.
     """
 
     all: int

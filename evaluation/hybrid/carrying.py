@@ -1,4 +1,4 @@
-"""Which bots and conversations carry a fit by least squares: leverage, Cook's distance and condition, by statsmodels.
+"""Influence diagnostics of a fit by least squares: leverage, Cook's distance and condition, by statsmodels.
 
 Cook (1977), "Detection of influential observation in linear regression", Technometrics 19; of a whole bot Cook and Weisberg
 (1982), section 3.6. With p coefficients and s² the mean squared residual, leaving out the rows I moves the fit by
@@ -51,7 +51,7 @@ class CarryingConversation:
 
 @dataclass(frozen=True, slots=True)
 class Carrying:
-    """What carries the fit on all rated conversations.
+    """Influence diagnostics of the fit on all rated conversations.
 
     Attributes:
         n, coefficients: rows and columns, the intercept's among them.

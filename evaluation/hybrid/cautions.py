@@ -1,4 +1,4 @@
-"""What a reader must know before believing a fit: codes and numbers."""
+"""Cautions for readers of a fit, as codes and numbers."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Combined:
 
     @property
     def conflict(self) -> bool:
-        """Whether ratings and prediction contradict each other: the bot may be unlike the others, which is not covered."""
+        """True if ratings and prediction conflict: the bot may be unlike the others, which is not covered."""
         return abs(self.z) > CONFLICT
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How predictions agree with every rating dimension, over bots and over single conversations."""
+"""Agreement of predictions with every rating dimension, over bots and over single conversations."""
 
 from __future__ import annotations
 

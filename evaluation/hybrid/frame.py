@@ -26,7 +26,7 @@ _NEARLY_1 = 1 - 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """How far the human means agree with themselves.
+    """Reliability of the human means, which limits the correlation of predictions with them.
 
     Attributes:
         reliability: share of the variance of the bot means that is the bots' own, from 0 to 1; None where undefined.
@@ -52,7 +52,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands beside the correlation over bots.
+    """Diagnostics for the correlation over bots.
 
     Attributes:
         intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.

@@ -117,7 +117,7 @@ class Factors:
         return [j for j in range(len(self.bots)) if j != k]
 
     def response(self, k: int, at: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
-        """Return how fold k's prediction at one point depends on the bots' mean ratings.
+        """Return fold k's prediction at one point as a linear function of the bots' mean ratings.
 
         The prediction is linear in the ratings. With ratings written as bot mean + rest it is
         `weights @ bot_means + rest`, so other means (such as those of permuted bots) need no new fit.
@@ -184,7 +184,7 @@ def _triangle(table: np.ndarray) -> np.ndarray:
 
 
 def _varying(factor: np.ndarray) -> np.ndarray:
-    """Tell which features are more than a constant, (p,), from a factor of [1, features, target]."""
+    """Return a mask of the features that are not constant, (p,), from a factor of [1, features, target]."""
     features = factor[:, 1:-1]
     rest = np.linalg.norm(features[1:], axis=0)
     return rest > _CONSTANT * np.maximum(np.linalg.norm(features, axis=0), abs(factor[0, 0]))

@@ -1,4 +1,4 @@
-"""How well predictions agree with people, over bots and over conversations."""
+"""Agreement of predictions with people, over bots and over conversations."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class BotSums:
         return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
 
     def of(self, members: np.ndarray) -> BotMeans:
-        """Return what these bots alone say.
+        """Return the means of these bots, from their ratings alone.
 
         Args:
             members: (K,) which bots take part.

@@ -23,10 +23,10 @@ _TAIL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How far a mean rating is off, by each of G points.
+    """Error of a mean rating, at each of G points.
 
     Attributes:
-        mean: (P, G), variance: (1, G) and covariance: (1, G) with how far the point's own mean is off.
+        mean: (P, G), variance: (1, G) and covariance: (1, G) with the error of the point's own mean.
     """
 
     mean: np.ndarray
@@ -85,7 +85,7 @@ class Mixture:
         return float(np.log(max(float(self.weights[0] @ density), 1e-300)))
 
     def rated(self, noise: Noise) -> Mixture:
-        """Return where a mean rating of what the mixtures are about is expected."""
+        """Return the predictive distribution of a mean rating of what the mixtures describe."""
         spread = self.variances + noise.variance + 2 * noise.covariance
         # Estimated covariances may say that nothing is left; then hardly anything is.
         return Mixture(
@@ -93,7 +93,7 @@ class Mixture:
         )
 
     def given(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
-        """Return what the mixtures become by a mean rating of what they are about.
+        """Return the mixtures updated by a mean rating of what they describe.
 
         Args:
             rating: (P,) or one for all.

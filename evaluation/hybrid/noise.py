@@ -1,4 +1,4 @@
-"""What the ratings themselves say before a fit: whose scale is higher, and how noisy a mean of them is.
+"""Rater effects and the noise of a mean rating, estimated before a fit.
 
 Both are estimated from the bots of a fold alone. Rater effects are random effects beside fixed bot effects
 (Henderson's mixed model equations), their variance by moments (Searle, Casella and McCulloch 1992, ch. 3), so

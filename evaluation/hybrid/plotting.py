@@ -50,7 +50,7 @@ def points_of(result: Mapping[str, Any], source: str) -> list[Point]:
 
 
 def ranks_only(result: Mapping[str, Any]) -> bool:
-    """Tell whether the bots have ranks and no values, for the fit is of another study."""
+    """Return True if the bots have ranks and no values, because the fit is of another study."""
     return any("rank" in found for found in result["bots"].values())
 
 

@@ -1,4 +1,4 @@
-"""Which hybrid metrics there are. A preset names its features and how a set of bots is fitted."""
+"""Presets of the hybrid metric. A preset names its features and the way to fit a set of bots."""
 
 from __future__ import annotations
 

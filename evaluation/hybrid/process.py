@@ -38,7 +38,7 @@ PRIOR_MEDIAN, PRIOR_SIGMA = 0.05, 1.5
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What P vectors of mean ratings say about the grid of A tau and H theta.
+    """Posterior on the grid of A tau and H theta, given P vectors of mean ratings.
 
     Attributes:
         weights: (A, P, H), summing to 1 for each vector.
@@ -194,11 +194,11 @@ class Process:
     def noise_at(
         self, posterior: Posterior, x: np.ndarray, noise: float, shared: np.ndarray
     ) -> Noise:
-        """Return how far another bot's mean rating is off, given the mean ratings of these bots: by each point of the grid.
+        """Return the error of another bot's mean rating at each grid point, given these bots' mean ratings.
 
-        Ratings by people who also rated these bots are off in part as theirs are. With n the shared covariance the noise has
-        the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with how far the prediction of
-        the bot's true mean is off, each with its share of the variance of mu.
+        Ratings by raters who also rated these bots share part of their error. With n the shared covariance the noise
+        has the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with the error in the prediction of
+        the bot's true mean, each with its share of the variance of mu.
 
         Args:
             x: (p,) mean features of that bot.
@@ -241,7 +241,7 @@ class Process:
     def predicted(
         self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """Return what `answers` predict of a bot with these (p,) features, (P,) by each mu, (A, P, H), without the duals."""
+        """Return a bot's predictions from its (p,) features, (P,) by each mu, (A, P, H), without the duals."""
         turned, ones, _ = self._at(x)
         crossed = self._crossed(posterior.turned, turned)
         free = (1 - ones)[:, None]
