@@ -1,4 +1,4 @@
-"""Who may open a page of the participant's way, from where it may be posted, who may frame it.
+"""Access to the participants' pages: who may open them, from where they may be posted, who may frame them.
 
 A participant is known by the session or by a signed token. The token is carried in links (`t`) and
 forms (`_t`) only where it is needed: when the request came with one, or when the entry form came
@@ -54,13 +54,13 @@ _STEPS_OF_PAGES = {"rate": "form"}
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request on the participant's way.
+    """One request to the participants' pages.
 
     Attributes:
-        token: the participant token that links and forms carry on; empty where the session knows.
-        participant: whom the token stands for; None without one.
-        language: that pages speak in place of the study's, in a preview; empty: the study's.
-        left: whose token came, from a device that this participant has left.
+        token: the participant token that links and forms carry; empty if the session identifies the participant.
+        participant: participant whom the token identifies; None without one.
+        language: language of the pages in a preview; empty: the study's.
+        left: participant whose token came from a device that they have left.
         task: the open task whose page is shown.
     """
 
@@ -84,12 +84,12 @@ class Visit:
 
     @property
     def elsewhere(self) -> str:
-        """Where a link to another device is made; empty where there is nothing to go on with."""
+        """Address of the page that makes a link to another device; empty without an open task."""
         return self.link("elsewhere", self.task) if self.task else ""
 
     @property
     def withdrawal(self) -> str:
-        """Where the person withdraws in the middle of a task."""
+        """Address for withdrawing in the middle of a task; empty without an open task."""
         return self.link("withdraw-here", self.task) if self.task else ""
 
 
@@ -109,7 +109,7 @@ def visit_of(request: HttpRequest) -> Visit:
 
 
 def has_cookies(request: HttpRequest) -> bool:
-    """Tell whether cookies of ours arrived: the session's or the form check's."""
+    """Return True if a cookie of ours arrived: the session's or the CSRF check's."""
     names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
     return any(name in request.COOKIES for name in names)
 

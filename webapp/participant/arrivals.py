@@ -41,7 +41,7 @@ _ROBOT = re.compile(
 
 
 def is_robot(request: HttpRequest) -> bool:
-    """Tell whether a program fetched the page: a robot, a link preview, a browser that fetches ahead."""
+    """Return True if a program fetched the page: a robot, a link preview, a browser's prefetch."""
     if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
         return True
     return _ROBOT.search(request.headers.get("User-Agent", "")) is not None
@@ -58,7 +58,7 @@ class Arrival:
 
     @cached_property
     def participant(self) -> Participant | None:
-        """Whoever this visit belongs to; None for somebody new."""
+        """Participant of this visit; None for a new visitor."""
         found = participant_known(
             session=self.request.session,
             study=self.study,
@@ -68,7 +68,7 @@ class Arrival:
         return None if found is not None and self._rehearses_anew(found) else found
 
     def _rehearses_anew(self, known: Participant) -> bool:
-        """Tell whether a researcher who has gone the whole way opens the link of a rehearsal once more."""
+        """Return True if a researcher who completed a rehearsal opens a rehearsal's link again."""
         return (
             known.is_synthetic
             and not self.recruitment.external_id
@@ -79,7 +79,7 @@ class Arrival:
 
     @cached_property
     def is_theirs(self) -> bool:
-        """Whether more than a platform's id in a link speaks for the participant."""
+        """True if more than a platform's id in a link identifies the participant."""
         return self.participant is not None and speaks_for(
             session=self.request.session,
             participant=self.participant,
@@ -88,7 +88,7 @@ class Arrival:
         )
 
     def moved_page(self) -> HttpResponse | None:
-        """Return the page for whoever went on on another device and comes without their platform's id; else None."""
+        """Return the page for a participant who continued on another device and has no platform id here; else None."""
         participant = self.participant
         if (
             participant is None
@@ -100,14 +100,14 @@ class Arrival:
         return moved_page(self.request, self.study, participant)
 
     def refusal(self) -> Refused | None:
-        """Return why this person cannot start a chat; None if they can."""
+        """Return the reason why this visitor cannot start a task; None if they can."""
         return start_refusal(self.study, self.participant, rehearsal=self.recruitment.rehearsal)
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
-        """Return the page that says how this visit has ended already; None if it has not.
+        """Return the page with the outcome of this visit; None if it has not ended.
 
         Args:
-            may_agree: whoever did not agree before may think again, so that is no end.
+            may_agree: True if a visitor who did not agree before may still do so; then that is no end.
         """
         if self.participant is None:
             return None

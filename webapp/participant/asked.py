@@ -60,12 +60,12 @@ class QuestionShown:
 
     @property
     def low_words(self) -> str:
-        """What stands under the lowest point."""
+        """Label of the lowest point."""
         return self.question.labels.get(self.question.low, "")
 
     @property
     def high_words(self) -> str:
-        """What stands under the highest point."""
+        """Label of the highest point."""
         return self.question.labels.get(self.question.high, "")
 
     @property
@@ -81,7 +81,7 @@ class QuestionShown:
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong, as templates read it of every sheet's questions."""
+        """Errors of the answer, in the form that templates read for every sheet's questions."""
         return [self.error] if self.error else []
 
     @property
@@ -91,7 +91,7 @@ class QuestionShown:
 
 
 def asked_before_of(participant: Participant, version: StudyVersion) -> list[Question]:
-    """Return what the version asks before a task, in the order for this person."""
+    """Return the version's questions before a task, in the participant's order."""
     values = version.values
     return questions_ordered(
         values.questions, values.asking.questions_order, participant.pk, "before"
@@ -99,13 +99,13 @@ def asked_before_of(participant: Participant, version: StudyVersion) -> list[Que
 
 
 def asked_after_of(participant: Participant, version: StudyVersion) -> list[Question]:
-    """Return what the version asks about what was looked at, in the order for this person."""
+    """Return the version's questions about what was rated, in the participant's order."""
     order = version.values.asking.after_order
     return questions_ordered(asked_after(version), order, participant.pk, "after")
 
 
 def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:
-    """Return what passes the attention checks among questions, by field, for scripted people; nobody else is told."""
+    """Return the answers that pass the attention checks, by field; empty unless the participant is scripted."""
     if not participant.is_synthetic:
         return []
     checks = [one for one in asked if one.question.is_check]
@@ -121,7 +121,7 @@ def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[t
 
 
 def asked_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:
-    """Return what `_likert.html` reads: the questions, and those with something wrong."""
+    """Return the context of `_likert.html`: the questions, and those with an error."""
     wrong = [one for one in asked if one.error]
     return {
         "questions": asked,
@@ -131,7 +131,7 @@ def asked_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:
 
 
 def given_in(sent: Mapping[str, Any], question: Question, name: str) -> Given:
-    """Return what a form, or stored answers, say to a question whose field has this name."""
+    """Return the answer to a question from a form or stored answers, by the name of its field."""
     if question.kind == "choices":
         found = sent.getlist(name) if isinstance(sent, QueryDict) else sent.get(name) or []
         return [found] if isinstance(found, str) else list(found)

@@ -375,7 +375,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
 
 def _names(text: str | None) -> dict[str, Any]:
-    """Return what a refused frame is about, a message or a vote, so that its page knows."""
+    """Return the `client_id` or `turn` of a refused frame, so that its page can match the error to it."""
     try:
         frame = json.loads(text or "")
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Going on on another device: the page that makes the link, and the one that the link opens there.
+"""Continuing on another device: the page that makes the link, and the one that the link opens there.
 
-Opening a link moves nobody: mail programs and messengers open links to show what they lead to. A button does.
+Opening a link moves nobody, because mail programs and messengers open links for previews. A button does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HOURS = int(LASTS.total_seconds() // 3600)
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def elsewhere(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Make the link that carries somebody over to another device, or take it back."""
+    """Make the link that moves the participant to another device, or revoke it."""
     if task.state != Task.State.OPEN:
         return to_next_step(standing_of(task), visit)
     participant, link, is_taken_back = task.participant, "", False
@@ -68,7 +68,7 @@ def elsewhere(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 @require_http_methods(["GET", "HEAD"])
 @task_page
 def elsewhere_back(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Lead back to the page that somebody has come to."""
+    """Redirect to the participant's current page."""
     return to_next_step(standing_of(task), visit)
 
 
@@ -76,14 +76,14 @@ def elsewhere_back(request: HttpRequest, task: Task, visit: Visit) -> HttpRespon
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def go_on(request: HttpRequest, token: str) -> HttpResponse:
-    """Ask whether to go on here; when the button is pressed, move the person to this device."""
-    with translation.override(locale_for(request)):  # nobody knows yet of which study it is
+    """Ask whether to continue here; when the button is pressed, move the participant to this device."""
+    with translation.override(locale_for(request)):  # the study is not known yet
         try:
             participant, _move = move_read(token)
         except Refused as refused:
             return _refused(request, refused)
     with speaking(request, Visit().locale(participant.study.version)):
-        # Without cookies of ours there is nothing to borrow, and the link itself is signed.
+        # Without cookies of ours a forged request has none to use, and the link itself is signed.
         return checked(_go_on, request, not has_cookies(request))(request, participant, token)
 
 
@@ -111,7 +111,7 @@ def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpRe
 
 
 def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
-    """Say why a link moves nobody, and what to do instead."""
+    """Render the reason why a link moves nobody, and the participant's next step."""
     what_now = {
         "move_unknown": _("Check that the whole link was copied, or make a new one."),
         "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.")

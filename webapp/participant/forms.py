@@ -67,7 +67,7 @@ class RatingForm(forms.Form):
 
     @property
     def typed(self) -> dict[str, Given]:
-        """What was sent of the form's own fields, right or wrong."""
+        """Values sent for the form's own fields, valid or not."""
         sent: dict[str, Given] = {**self._given, "comments": str(self.data.get("comments", ""))}
         return {name: given for name, given in sent.items() if given}
 

@@ -1,4 +1,4 @@
-"""What a page of the step `judge` shows of a slot. No name of a bot, model or item stands in it."""
+"""Content of a page of the step `judge`. It contains no name of a bot, model or item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.studies.training import TrainingPair
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One utterance and who said it."""
+    """One utterance and its speaker."""
 
     speaker: str
     text: str
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlace:
-    """What stands at one place of a page: a reply of an item, by its number there, or the slot's conversation."""
+    """Content of one place on a page: a reply of an item, by its number, or the slot's conversation."""
 
     slot: Slot
     item: Item | None = None
@@ -37,7 +37,7 @@ class Shown:
 
     Attributes:
         side: its letter where several stand side by side; empty for one alone.
-        before: what was said before, where that is not the same for all.
+        before: earlier utterances, if they are not the same for all texts.
         lines: of a conversation; text: of a reply.
         place: its number on the page, from 0.
     """
@@ -52,7 +52,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What is known of the talk beside its words: lines about a speaker, a feeling, a topic."""
+    """Context of the conversation next to its text: lines about a speaker, a feeling, a topic."""
 
     persona: tuple[str, ...] = ()
     emotion: str = ""
@@ -61,13 +61,13 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class MarkedTurn:
-    """One turn of a conversation whose replies are marked.
+    """One turn of a conversation whose replies are labelled.
 
     Attributes:
-        kind: who said it: "person" or "bot"; who: the same in words.
-        reply: its number among those that are marked, from 1; 0 for a turn that is not.
-        is_current: whether this page marks it.
-        is_done: whether it is marked already; marks: the words that were ticked then.
+        kind: the speaker, "person" or "bot"; who: the speaker's label.
+        reply: its number among the labelled replies, from 1; 0 for a turn that is not labelled.
+        is_current: True if this page labels it.
+        is_done: True if it is labelled already; marks: the labels that were ticked.
     """
 
     kind: str
@@ -81,12 +81,12 @@ class MarkedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one page shows.
+    """Content of one page.
 
     Attributes:
-        before: what was said before all of the texts.
-        panel: what is shown above that; None where nothing is.
-        reference: a reply that a person wrote; empty where none is shown.
+        before: earlier utterances, shared by all of the texts.
+        panel: panel above them; None if there is none.
+        reference: a reply that a person wrote; empty if none is shown.
     """
 
     texts: list[Shown]
@@ -97,10 +97,10 @@ class Judged:
 
 
 def judged_shown(task: Task, judgement: Judgement, judgements: Sequence[Judgement] = ()) -> Judged:
-    """Return what is shown of one judgement, in its stored order; a query for each conversation.
+    """Return the content of one judgement's page, in its stored order; one query for each conversation.
 
     Args:
-        judgements: all of the task, where single turns are judged.
+        judgements: all judgements of the task, if single turns are judged.
     """
     if judgement.turn is not None:
         return Judged([], turns=_marked(task, judgement, judgements))
@@ -126,7 +126,7 @@ def judged_shown(task: Task, judgement: Judgement, judgements: Sequence[Judgemen
 
 
 def places_shown(judgement: Judgement) -> list[ShownPlace]:
-    """Return what stands where on the page of a judgement, in the order in which its texts are shown."""
+    """Return the places on a judgement's page, in the order in which its texts are shown."""
     places: list[ShownPlace] = []
     for slot in judgement.slots:
         if slot.item is None:
@@ -139,7 +139,7 @@ def places_shown(judgement: Judgement) -> list[ShownPlace]:
 
 
 def _has_text(item: Item) -> bool:
-    """Tell whether the item shows anything: a question that stands by itself does not."""
+    """Return True if the item shows any text: a question without context does not."""
     return bool(item.context or item.responses[0]["text"])
 
 
@@ -177,7 +177,7 @@ def _panel(item: Item) -> Panel:
 
 
 def practice_shown(pair: TrainingPair) -> Judged:
-    """Return what is shown of a practice pair: the same as of one that counts."""
+    """Return the content of a practice pair's page, laid out as for a pair that counts."""
     texts = [
         Shown(side=side, title=_("Reply %(side)s") % {"side": side}, text=text)
         for side, text in (("A", pair.first), ("B", pair.second))
@@ -225,6 +225,6 @@ def _conversation(slot: Slot) -> Shown:
 
 
 def _other_speaker(chat: Conversation | None) -> str:
-    """Return what the one who is not the chatbot is called: in self-play that is no person."""
+    """Return the label of the speaker who is not the chatbot: in self-play that is no person."""
     is_played = chat is not None and chat.source == Conversation.Source.SELFPLAY
     return _("Other speaker") if is_played else _("Person")

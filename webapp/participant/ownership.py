@@ -1,8 +1,8 @@
-"""Who asks: the participants of this browser's session, or the one of a signed token.
+"""Identity of a request: the participants of this browser's session, or the one of a signed token.
 
-A session keeps every participant it became (one a study), and how often that person had moved to another device
-then. Recruitment frames have no cookies; their links carry a signed token with the same instead. Whoever has moved
-since is elsewhere: an earlier device's session and token stand for nobody (`webapp/studies/moving.py`).
+A session stores each of its participants (one a study) with their number of moves to another device at that time.
+Recruitment frames have no cookies; their links carry the same in a signed token. After a later move, the session
+and token of the earlier device are no longer valid (`webapp/studies/moving.py`).
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ def sessions_forget(people: Collection[UUID]) -> None:
 
 
 def is_here(known: Known, participant: Participant) -> bool:
-    """Tell whether the participant has not gone on on another device since."""
+    """Return True if the participant has not continued on another device since."""
     return known.get(participant.pk) == participant.n_moves

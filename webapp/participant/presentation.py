@@ -38,7 +38,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class RefusalText:
-    """What a person reads who cannot start a chat."""
+    """Text for a participant who cannot start a task."""
 
     title: str | Promise
     body: str | Promise
@@ -49,14 +49,14 @@ class RefusalText:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The places of a protocol's steps in the header, and the one that is shown now."""
+    """Places of a protocol's steps in the header, and the current one."""
 
     places: list[Place]
     now: Place
 
     @property
     def n_places(self) -> int:
-        """How many there are."""
+        """Number of places."""
         return len(self.places)
 
 
@@ -135,7 +135,7 @@ REFUSAL_TEXTS = {
 
 
 def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
-    """Return what a person from this platform reads who cannot start, for a reason's code."""
+    """Return the text for a reason's code, shown to a participant from this platform who cannot start."""
     if code == "all_rated" and not _has_chat(study):
         code = "all_judged"
     if code != "no_ids":
@@ -169,7 +169,7 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
 
 
 def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
-    """Return what a version of a study says about itself, as every page shows it."""
+    """Return the template context that every page has of a study's version."""
     return {
         "study": study,
         "values": version.values,
@@ -181,7 +181,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
 
 
 def consent_texts(version: StudyVersion) -> dict[str, Any]:
-    """Return what somebody reads before they agree."""
+    """Return the template context of the consent page."""
     values = version.values
     return {
         "pay_said": pay_said(values),
@@ -197,7 +197,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
 
 
 def rights_said(values: StudyValues) -> list[str]:
-    """Return what a study promises about withdrawing after the end and about keeping, a sentence each."""
+    """Return a sentence for each promise of a study about withdrawing after the end and about data retention."""
     rights = values.rights
     found = []
     if days := rights.withdrawal_days:

@@ -1,7 +1,7 @@
-"""How people were sent here: parameters of Mechanical Turk, Prolific, a panel or a one-time link, and the way back.
+"""Recruitment links: parameters of Mechanical Turk, Prolific, a panel or a one-time link, and the way back.
 
-The entry page creates nothing, so what stood in its address travels on in a signed hidden field of
-its form. The platforms' parameter names are theirs; see the MTurk ExternalQuestion and Prolific
+The entry page creates nothing, so the parameters of its address are passed on in a signed hidden field
+of its form. The platforms' parameter names are theirs; see the MTurk ExternalQuestion and Prolific
 integration documentation. A panel's are settings of the study.
 """
 
@@ -89,12 +89,12 @@ class Recruitment:
 
     @property
     def is_preview(self) -> bool:
-        """Whether a worker only looks at the task and has not accepted it."""
+        """True if an MTurk worker only previews the task and has not accepted it."""
         return self.fields.get("assignmentId") == _PREVIEW
 
     @property
     def is_unfilled(self) -> bool:
-        """Whether the platform left a placeholder where an id should stand: this is nobody's link."""
+        """True if the platform left a placeholder in place of an id, so that the link identifies nobody."""
         return any(_PLACEHOLDER.search(value) for value in self.fields.values())
 
     def problem_for(self, participant: Participant | None) -> str:
@@ -154,7 +154,7 @@ def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitme
 
 
 def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
-    """Return what `recruitment_sign` signed; None if it was changed or belongs to another study."""
+    """Return the recruitment that `recruitment_sign` signed; None if changed, or of another study."""
     try:
         value = signing.loads(text, salt=_SALT)
     except signing.BadSignature:
@@ -171,7 +171,7 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
 
 
 def mturk_submit_url(participant: Participant) -> str:
-    """Return where a task's form goes when it is done; empty for an unknown host and other platforms."""
+    """Return the address for submitting a finished task; empty for an unknown host or another platform."""
     if participant.platform != "mturk":
         return ""
     try:
@@ -184,7 +184,7 @@ def mturk_submit_url(participant: Participant) -> str:
 
 
 def platform_name(participant: Participant, study: Study) -> str:
-    """Return what to call the place that sent the person; empty if they came by themselves."""
+    """Return the name of the participant's recruitment platform; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
     return "" if participant.platform else PLATFORM_NAMES.get(study.values.recruitment.platform, "")

@@ -39,12 +39,12 @@ class Reply:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return what a report says of it."""
+        """Values that a report stores of the reply."""
         return {"turn": self.turn, "item": self.item, "response": self.response}
 
 
 def report_shown(version: StudyVersion, address: str) -> dict[str, Any]:
-    """Return what a page with replies shows for reporting them; nothing where the study does not let people.
+    """Return the template context for reporting replies; empty if the study does not allow reports.
 
     Args:
         address: where reports of this page go.

@@ -1,4 +1,4 @@
-"""Which chatbots somebody compared, told after the last comparison where the study says so."""
+"""Names of the chatbots that a participant compared, shown after the last comparison if the study allows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webapp.studies.pairs import slots_grouped, slots_kept
 
 
 def bots_revealed(task: Task) -> list[tuple[str, str]]:
-    """Return the names of A and B of each comparison; an empty list while they are not to be told."""
+    """Return the names of A and B of each comparison; an empty list while they must not be shown."""
     if task.outcome != Outcome.RATED or not task.version.values.arena.reveals_bots:
         return []
     groups = slots_grouped(slots_kept(task.slots.order_by("order")))

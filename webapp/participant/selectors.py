@@ -48,7 +48,9 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
 def start_refusal(
     study: Study, participant: Participant | None, *, rehearsal: str
 ) -> Refused | None:
-    """Return why this person cannot start a chat; scripted participants take nobody's place.
+    """Return the reason why this visitor cannot start a task; None if they can.
+
+    Scripted participants do not count towards quotas.
 
     Args:
         rehearsal: the token of a scripted participant, if one came with the link.
@@ -66,7 +68,7 @@ def speaks_for(
     recruitment: Recruitment,
     token_of: Participant | None,
 ) -> bool:
-    """Tell whether session, token or form stand for the participant; a platform id in a link does not."""
+    """Return True if the session, token or form identifies the participant; a platform id in a link does not."""
     if token_of is not None and token_of.pk == participant.pk:
         return True
     if recruitment.nonce and recruitment.nonce == participant.entry_nonce:
@@ -76,7 +78,7 @@ def speaks_for(
 
 
 def has_left(session: Any, participant: Participant) -> bool:
-    """Tell whether the person went on on another device than that of this session, which was theirs."""
+    """Return True if this session's participant has continued on another device since."""
     known = known_in_study(session, participant.study.key)
     return known is not None and known[0] == participant.pk and known[1] != participant.n_moves
 
@@ -96,10 +98,10 @@ def codes_shown(
 def visit_ending(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
 ) -> Ending | None:
-    """Return how the chat of this visit ended; None while it goes on, and for those whose chat it is not.
+    """Return the outcome of this visit's task; None while it is open, or if the task is somebody else's.
 
-    A platform's id of a visit is known to the platform and to this person alone, so it opens what came of
-    that visit, in any browser. Without one, session or token must speak for the person.
+    Only the platform and the participant know the platform's id of a visit, so it opens that visit's outcome in
+    any browser. Without one, the session or token must identify the participant.
     """
     tasks = tasks_with_endings(participant.tasks.order_by("-created_at", "-pk"))
     if recruitment.submission:

@@ -1,4 +1,4 @@
-"""What the participant's pages write: somebody who agrees begins a task."""
+"""Writes of the participants' pages: a participant who consents begins a task."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def task_begin(
 
 
 def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:
-    """Tell whether the participant's open task was given in this visit."""
+    """Return True if the participant's open task was given in this visit."""
     going_on = participant.tasks.filter(state=Task.State.OPEN, submission=recruitment.submission)
     return bool(recruitment.submission) and going_on.exists()
 

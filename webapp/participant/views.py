@@ -49,7 +49,7 @@ _CHANGED_ON_WAY = gettext_lazy(
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Say what this server is. It lists nothing: studies are known by their links."""
+    """Render the start page. It lists no studies: participants reach them by their links."""
     with translation.override(locale_for(request)):
         return render(request, "participant/index.html")
 

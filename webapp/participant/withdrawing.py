@@ -49,14 +49,14 @@ def withdraw_here(request: HttpRequest, task: Task, visit: Visit) -> HttpRespons
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
-    """Say what would be deleted and what stays, and delete it when that is confirmed."""
+    """Show the data that would be deleted and the data that stays; delete it after confirmation."""
     participant = withdrawal_of(token)
     if participant is None:
         with translation.override(locale_for(request)):
             return render(request, "participant/withdraw_unknown.html", status=410)
     visit = visit_of(request)
     with speaking(request, visit.locale(participant.study.version)):
-        # Without cookies of ours there is nothing to borrow, and the link itself is signed.
+        # Without cookies of ours a forged request has none to use, and the link itself is signed.
         view = checked(_withdraw_all, request, not has_cookies(request))
         response = view(request, participant, token, visit)
     return framed(request, participant.study, participant.platform, response)
@@ -78,7 +78,7 @@ def _withdraw_all(
 
 
 def _ending_url(request: HttpRequest, participant: Participant, visit: Visit) -> str:
-    """Return where the person's last task tells how it ended and leads back to be paid; empty where this is not they."""
+    """Return the address of the last task's outcome and way back; empty for another visitor."""
     newest = participant.tasks.exclude(outcome="").order_by("-created_at", "-pk").first()
     known = known_of(request.session, visit.token)
     if newest is None or not is_here(known, participant):

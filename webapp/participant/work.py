@@ -1,4 +1,4 @@
-"""What a study's first page says of the work: what people do, and how much of it."""
+"""Description of the work on a study's first page: the task, and its amount."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webapp.studies.rubrics import asked_after
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What people do.
+    """Description of a participant's work.
 
     Attributes:
         lead: a sentence or two.
-        amount: how much of it, with its unit; unit: what that is, in small print.
-        field: name of the value that says how much.
+        amount: amount of work, with its unit; unit: explanation of the unit, in small print.
+        field: name of the setting for the amount.
     """
 
     lead: str
@@ -30,7 +30,7 @@ class Work:
 
 
 def work_of(study: Study, version: StudyVersion) -> Work:
-    """Return what people do in a study of this protocol, by the settings that it reads."""
+    """Return the description of the work in a study, from its protocol's settings."""
     settings = protocols.get(study.protocol).settings
     values = version.values
     if "arena" in settings:
@@ -97,7 +97,7 @@ def _judging_lead(study: Study, version: StudyVersion) -> str:
 
 
 def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
-    """Return how many questions a text of the study is asked about at least, and at most."""
+    """Return the least and the greatest number of questions about one text of the study."""
     protocol = protocols.get(study.protocol)
     questions = asked_after(version)
     always = {one.key for one in questions if not one.is_check}

@@ -252,7 +252,7 @@ def parts_of(paths: Iterable[str]) -> set[str]:
 
 
 def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
-    """Return what does not fit together within sections that can be read, where something else cannot."""
+    """Return the errors within the sections that can be read, where others cannot."""
     broken = parts_of(mistake.path for mistake in found)
     if not isinstance(plain, Mapping):
         return []

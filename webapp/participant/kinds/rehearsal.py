@@ -26,7 +26,7 @@ Outcome = Played | Exception
 
 
 class RehearsalAsked(Values):
-    """How many people, and where the server is as the researcher's browser sees it."""
+    """Parameters of a rehearsal: number of participants, and the server's address in the researcher's browser."""
 
     people: int = Field(default=12, ge=1, le=200)
     url: str = Field(default="", max_length=500)
@@ -85,7 +85,7 @@ class _Crowd:
         self.task: asyncio.Task[list[Outcome]] | None = None
 
     def play(self, work: Work[Job, RehearsalAsked]) -> list[Outcome]:
-        """Return what became of everybody; ends them when the job is stopped."""
+        """Return the outcome of every scripted participant; cancel them when the job is stopped."""
         thread = threading.Thread(target=self._run, name="rehearsal")
         thread.start()
         n_done = 0

@@ -30,13 +30,13 @@ BEFORE_TASKS = ("consent", "instructions")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a preview is to look: what its address asks for besides the step.
+    """Appearance of a preview: the parameters of its address, the step excepted.
 
     Attributes:
         theme: `light`, `dark` or nothing.
-        language: that pages speak; empty: the study's.
+        language: language of the pages; empty: the study's.
         focus: name of the value or key of the question that is being edited; it is outlined.
-        still: nothing begins to move by itself, as after every change in the builder.
+        still: True to start no animation, as after every change in the builder.
     """
 
     theme: str = ""

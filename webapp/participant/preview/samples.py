@@ -1,4 +1,4 @@
-"""What people chat about and judge in a preview, where the study has nothing of its own yet."""
+"""Sample conversations and items for a preview of a study that has none of its own yet."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpRes
 
 
 def _look(request: HttpRequest) -> Look:
-    """Return what the address asks for; what is not known there is left out."""
+    """Return the appearance requested in the address, without unknown values."""
     given = request.GET
     theme, language = given.get("theme", ""), given.get("lang", "")
     return Look(

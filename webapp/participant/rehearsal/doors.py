@@ -108,7 +108,7 @@ class PageForm(HTMLParser):
 
     @property
     def points(self) -> dict[str, list[str]]:
-        """What may be written in each number box, in order."""
+        """Valid values of each number field, in order."""
         return {
             name: [str(point) for point in range(round(low), round(high) + 1)]
             for name, (low, high) in self.numbers.items()

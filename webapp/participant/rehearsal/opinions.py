@@ -1,4 +1,4 @@
-"""What scripted participants think of what they read. Simple counts, which say nothing about a bot."""
+"""Opinions of scripted participants, from simple counts that say nothing about a bot."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _WORDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Impression:
-    """What a scripted participant makes of a chat, each from 0 (bad) to 1 (good).
+    """A scripted participant's impression of a chat, each value from 0 (bad) to 1 (good).
 
-    Simple counts, so that poor control bots are rated low and others higher: they try a study out and
-    say nothing about a bot.
+    Simple counts that rate poor control bots lower than others: they test a study and say nothing about a bot.
     """
 
     new: float
@@ -43,7 +42,7 @@ class Impression:
         return 0.5 * self.new * self.listening + 0.5 * self.length
 
     def about(self, question: str) -> float:
-        """Return what people think on average, from 0 to 1 of the scale and never at its ends.
+        """Return the average opinion, from 0 to 1 of the scale and never at its ends.
 
         Args:
             question: key of a question of the usual rubric; any other asks for the whole.

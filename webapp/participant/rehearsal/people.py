@@ -19,7 +19,7 @@ _MOST_PAGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a scripted participant did: messages that were answered, and pages of other steps."""
+    """Work of a scripted participant: messages that were answered, and pages of other steps."""
 
     n_exchanges: int
     n_pages: int

@@ -1,4 +1,4 @@
-"""Who goes through the doors in a rehearsal."""
+"""Scripted participant of a rehearsal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ALIKE = 0.1
 
 
 class Person:
-    """Somebody with a browser, lines to say and opinions, all choices drawn from `seed`.
+    """Scripted participant with an HTTP client, messages and opinions; all choices are drawn from `seed`.
 
     Args:
-        lines: talks to take messages from, each a list of what one person says.
-        comment: what is written in boxes for text.
+        lines: conversations to take messages from, each a list of one speaker's messages.
+        comment: text for text boxes.
 
     Attributes:
-        n_more: the most messages that are written beyond what is needed.
+        n_more: greatest number of messages beyond the required ones.
         said, heard: messages and their replies in the chat, so far.
         n_exchanges: messages that were answered, in all chats; one that two chatbots answered counts once.
     """

@@ -1,4 +1,4 @@
-"""What scripted participants write, in the language of the study."""
+"""Texts that scripted participants write, in the language of the study."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COMMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What may be written.
+    """Texts that a scripted participant may write.
 
     Attributes:
         lines: one person's messages, talk by talk.
-        comment: for boxes for text; three words at least, as some ask for a reason.
+        comment: text for text boxes; at least three words, as some boxes require a reason.
     """
 
     lines: tuple[tuple[str, ...], ...]

@@ -1,4 +1,4 @@
-"""How scripted participants go through each step: one way a step, which ends on the page after it."""
+"""Actions of scripted participants: one function for each step, which ends on the page after it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _by_chance(asked: PageForm, person: Person) -> dict[str, str | list[str]]:
 
 
 def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
-    """Return what passes the attention checks of the page, as it tells scripted people; some do not look."""
+    """Return the page's hidden answers that pass its attention checks; some participants ignore them."""
     right: dict[str, str | list[str]] = {}
     for name, value in asked.hidden.items():
         if name.startswith("_right_") and rng.random() < _ATTENTIVE:

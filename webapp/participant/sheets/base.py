@@ -14,13 +14,13 @@ from webapp.studies.questions import Question
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a sheet asks about.
+    """Context of the questions on a sheet.
 
     Attributes:
         rubric: the scales, as rows.
-        questions: the same as the study asks them, in this person's order. What it asks beside scales stands below
-            every sheet and is no part of it.
-        judgement: what is judged, with the rating that is stored already, if one is.
+        questions: the same scales as the study's questions, in the participant's order. Other questions of the study
+            stand below every sheet and are no part of it.
+        judgement: the thing judged, with its stored rating, if there is one.
         version: of the study.
     """
 
@@ -45,7 +45,7 @@ class SheetQuestion(Protocol):
 
     @property
     def errors(self) -> Sequence[str]:
-        """What is wrong with its answer."""
+        """Errors of its answer."""
         ...
 
 
@@ -53,7 +53,7 @@ class SheetForm(Protocol):
     """A sheet with what was sent or stored. A Django form with the properties below is one."""
 
     def is_valid(self) -> bool:
-        """Return whether the answers could be read; whether they are right is the rating service's to say."""
+        """Return True if the answers could be read; the rating service checks whether they are right."""
         ...
 
     @property

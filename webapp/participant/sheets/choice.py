@@ -45,7 +45,7 @@ class ChoiceForm(PairForm):
         )
 
     def clean(self) -> None:
-        """Say what is wrong with the reason, beside what is wrong with the choices."""
+        """Add errors of the reason to errors of the choices."""
         if "comments" not in self.errors:
             self.refuse(reason_wrong(self.comment))
 
@@ -73,7 +73,7 @@ class ChoiceForm(PairForm):
         return ReasonShown(len(self.asked) + 1, given, errors)
 
     def questions(self) -> list[SheetQuestion]:  # type: ignore[override]
-        """Return what is asked, in order."""
+        """Return the questions in order."""
         return [*self.choices, self.reason]
 
 

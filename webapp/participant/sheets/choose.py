@@ -25,7 +25,7 @@ class ChoiceShown:
 
     @property
     def n_chosen(self) -> int:
-        """How many are ticked."""
+        """Number of ticked options."""
         return sum(is_chosen for _option, is_chosen in self.options)
 
 

@@ -27,7 +27,7 @@ class MarksShown:
 
     @property
     def has_meanings(self) -> bool:
-        """Tell whether the study says of any label what it means."""
+        """True if the study explains the meaning of any label."""
         return any(label.help for label, _is_true in self.labels)
 
 
@@ -47,7 +47,7 @@ class MarksForm(forms.Form):
         self.wrong = ""
 
     def clean(self) -> None:
-        """Say what is wrong: nothing is ticked, or “None of these” beside others."""
+        """Add an error if nothing is ticked, or “None of these” together with other labels."""
         known = self.marks & {question.key for question in self.asked}
         if NONE in self.marks and known:
             self.refuse({"marks": _("“None of these” stands alone: take it away, or the others.")})

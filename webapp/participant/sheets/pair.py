@@ -61,7 +61,7 @@ class PairForm(forms.Form):
             )
 
     def shown(self, number: float) -> str:
-        """Return what stands for a stored answer on this page."""
+        """Return the page's value for a stored answer."""
         if not number:
             return _SAME
         return _A if (number > 0) != self.is_flipped else _B
@@ -73,7 +73,7 @@ class PairForm(forms.Form):
 
     @property
     def answers(self) -> dict[str, float]:
-        """What is stored, by the questions' keys."""
+        """Answers to store, by the questions' keys."""
         given = {one.key: self.cleaned_data.get(one.key) for one in self.asked}
         return {key: self._stored(side) for key, side in given.items() if side}
 

@@ -23,7 +23,7 @@ _DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}
 
 @dataclass(frozen=True, slots=True)
 class DirectionShown:
-    """The question which of the two is better, the first of the page; `given` is empty or one of the three."""
+    """First question of the page, about the better of the two; `given` is empty or one of three directions."""
 
     given: str
     errors: list[str]
@@ -32,7 +32,7 @@ class DirectionShown:
 
 
 class ReferenceForm(RatingForm):
-    """Fields `direction`, `reference_score`, which is sent only once somebody changes it, and one for each question."""
+    """Fields `direction`, `reference_score` (sent only after a change), and one for each question."""
 
     def __init__(self, asked: Asked, data: Mapping[str, Any] | None = None) -> None:
         item = asked.judgement.slots[0].item
@@ -42,7 +42,7 @@ class ReferenceForm(RatingForm):
         if data is None and rating is not None:
             names = {number: name for name, number in _DIRECTIONS.items()}
             stored = {**rating.answers, "direction": names.get(rating.answers.get("direction"), "")}
-            # What was kept once is not asked about again.
+            # A contradiction that the participant confirmed once is not asked about again.
             data = {**stored, "_asked": "1" if rating.answers.get("kept_both") else ""}
         protocol = protocols.get(asked.judgement.slots[0].task.participant.study.protocol)
         without = protocol.not_asked(asked.version, item)
@@ -56,7 +56,7 @@ class ReferenceForm(RatingForm):
         self.contradiction = ""
 
     def clean(self) -> None:
-        """Read the answers; ask once where what was said and what was scored stand on two sides."""
+        """Read the answers; ask once more if the direction contradicts the scores."""
         super().clean()
         direction = _DIRECTIONS.get(self._sent("direction"))
         if direction is None:
@@ -89,7 +89,7 @@ class ReferenceForm(RatingForm):
 
     @property
     def known_score(self) -> float:
-        """How the known reply was rated before."""
+        """Earlier rating of the known reply."""
         assert self.item.reference_score is not None, f"item {self.item.pk} has no scored reference"
         return self.item.reference_score
 
@@ -102,7 +102,7 @@ class ReferenceForm(RatingForm):
 
     @property
     def set_to(self) -> int | None:
-        """What the known reply's score was changed to; None where it was not."""
+        """Changed score of the known reply; None if it was not changed."""
         return self._score()
 
     @property
@@ -117,7 +117,7 @@ class ReferenceForm(RatingForm):
         return super().questions()
 
     def questions(self) -> list[SheetQuestion]:  # type: ignore[override]
-        """Return what is asked, in order."""
+        """Return the questions in order."""
         shown = super().questions()  # reads the answers, so that the direction's error is known
         return [self.direction, *shown]
 

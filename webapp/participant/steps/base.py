@@ -18,7 +18,7 @@ from webapp.studies.protocols.base import protocols
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far somebody is in one task of a study; whoever has just come has none of the last three."""
+    """A participant's progress in one task of a study; a new visitor has none of the last three values."""
 
     study: Study
     participant: Participant | None = None
@@ -27,26 +27,26 @@ class Standing:
 
     @property
     def chat_is_over(self) -> bool:
-        """Whether there is nothing more to do in the chat: a rating closes it, and so do the ways out."""
+        """True if nothing is left to do in the chat: it was rated or left, or there is none."""
         return self.conversation is None or self.conversation.state != Conversation.State.OPEN
 
     @property
     def version(self) -> StudyVersion:
-        """The study's version that the task follows; the newest for whoever has just come."""
+        """The study's version that the task follows; the newest for a new visitor."""
         return self.task.version if self.task else self.study.version
 
 
 class StepView(Protocol):
-    """One step. `name` is what protocols call it."""
+    """One step. `name` is its name in protocols."""
 
     name: str
 
     def is_applicable(self, standing: Standing) -> bool:
-        """Return whether this person goes through the step at all."""
+        """Return True if the participant goes through the step at all."""
         ...
 
     def is_completed(self, standing: Standing) -> bool:
-        """Return whether they have gone through it."""
+        """Return True if the participant has gone through the step."""
         ...
 
     def address(self, standing: Standing, visit: Visit) -> str:
@@ -64,7 +64,7 @@ def register_step(cls: C) -> C:
 
 
 def is_on_way(standing: Standing, name: str) -> bool:
-    """Tell whether the study's protocol has the step of this name."""
+    """Return True if the study's protocol has the step of this name."""
     return any(step.name == name for step in protocols.get(standing.study.protocol).steps)
 
 
@@ -94,21 +94,21 @@ def step_before(name: str, standing: Standing) -> StepView | None:
 
 
 def standing_in(conversation: Conversation) -> Standing:
-    """Return how far the participant is in the task that this chat belongs to."""
+    """Return the participant's progress in the task that this chat belongs to."""
     assert conversation.study is not None, f"chat {conversation.pk} without a study"
     return Standing(conversation.study, conversation.participant, conversation.task, conversation)
 
 
 def standing_of(task: Task) -> Standing:
-    """Return how far the participant is in the task: at its open chat, if one is made in it, else at the last."""
+    """Return the participant's progress in the task: at its open chat, if it has one, else at the last."""
     conversation = task_chat_now(task)
     return Standing(task.participant.study, task.participant, task, conversation)
 
 
 def standing_open(participant: Participant) -> Standing | None:
-    """Return how far somebody is in the chat or task that is open for them; None if neither is.
+    """Return the participant's progress in their open chat or task; None if neither is open.
 
-    A chat outlives its task where the task's place was lost to another visit.
+    A chat can stay open after its task if another visit took the task's place.
     """
     chat = conversation_open(participant)
     if chat is not None:

@@ -155,7 +155,7 @@ def _withdrawal(request: HttpRequest, visit: Visit, ending: Ending) -> dict[str,
 
 
 def _consent_link(visit: Visit, study: Study, recruitment: Recruitment | None) -> str:
-    """Return where somebody who did not agree reads the consent again, known as they are here."""
+    """Return the link by which a visitor who did not agree reads the consent again, with the same identity."""
     query = {**(recruitment.fields if recruitment else {}), "again": "1"}
     address = visit.link("entry", study.key)
     return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"

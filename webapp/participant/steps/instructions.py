@@ -1,4 +1,4 @@
-"""How it works. The points are the second half of the page that asks for consent."""
+"""Instructions: the points are the second half of the page that asks for consent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webapp.participant.steps.base import Standing, register_step
 
 @register_step
 class Instructions:
-    """What to know before the first task."""
+    """Instructions before the first task."""
 
     name = "instructions"
 

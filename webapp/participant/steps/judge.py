@@ -121,7 +121,7 @@ def _forms(
 def _passing(
     task: Task, judgement: Judgement, form: SheetForm, others: Sequence[QuestionShown]
 ) -> list[tuple[str, str]]:
-    """Return what passes the checks of the page, by field, for scripted people; nobody else is told."""
+    """Return the answers that pass the page's checks, by field; empty unless the participant is scripted."""
     item = judgement.slots[0].item
     if item is None or not item.expected or not task.participant.is_synthetic:
         return right_of(task.participant, others)

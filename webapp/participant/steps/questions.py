@@ -1,4 +1,4 @@
-"""What the study asks about the person before the task, on one page."""
+"""Questions about the participant before the task, on one page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Questions:
 
 
 def questions_due(standing: Standing) -> bool:
-    """Tell whether there are questions to answer before anything else of the task."""
+    """Return True if the participant must answer questions before anything else of the task."""
     step = Questions()
     if not step.is_applicable(standing) or not asks_questions(standing.study.protocol):
         return False

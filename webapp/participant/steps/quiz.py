@@ -127,7 +127,7 @@ def _page(
 
 
 def _hint(one: QuizQuestion, n_points: int) -> str:
-    """Return what is told beside a question that was missed."""
+    """Return the hint next to a question with a wrong answer."""
     if one.why and 0 < one.point <= n_points:
         return _("Not quite. %(why)s Look at point %(point)d above and choose again.") % {
             "why": one.why,
