@@ -62,7 +62,10 @@ def conversation_set_remove(*, study: Study, name: str) -> tuple[int, int]:
 
 
 def _in_sets(study: Study) -> Any:
-    """Return what was brought in, with the name of its set and whether something hangs on it."""
+    """Annotate imported conversations with the name of their set and with `is_given`.
+
+    `is_given` is true where ratings, tasks or items depend on them.
+    """
     found = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT)
     people = Slot.objects.filter(task__participant__is_synthetic=False)
     rated = Conversation.objects.filter(pk=OuterRef("pk"), ratings__isnull=False).exclude(

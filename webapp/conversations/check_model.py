@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ChatCheckAnswer(models.Model):
-    """What somebody answered to a short question that researchers asked in the middle of a chat; it never changes."""
+    """Answer of a participant to an attention check in the middle of a chat; it never changes."""
 
     conversation = models.ForeignKey(
         "conversations.Conversation", on_delete=models.CASCADE, related_name="check_answers"

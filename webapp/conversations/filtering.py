@@ -38,7 +38,7 @@ class NotChecked(BotError):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a filter found in a reply, as `ReplyMark` stores it."""
+    """Result of a filter in a reply, as `ReplyMark` stores it."""
 
     filter: str
     identity: dict[str, Any]
@@ -48,18 +48,18 @@ class Mark:
 
 
 def withholds(values: StudyValues) -> bool:
-    """Tell whether a filter of the study may withhold replies, so that they are looked at before they are shown."""
+    """Return True if a filter of the study may withhold replies, so that they are checked before they are shown."""
     return "withhold" in values.filtering.reply_filters.values()
 
 
 def names_of(bot: BotVersion) -> tuple[str, ...]:
-    """Return what a bot is called: its id, its title, and the model that it is made of."""
+    """Return the names of a bot: its id, its title, and the model that it is made of."""
     model = bot.params.get("model")
     return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
 
 
 async def reply_check(text: str, asked: Asked, *, only_marks: bool = False) -> list[Mark]:
-    """Return what the study's filters find in a reply, without keeping the event loop.
+    """Return the results of the study's filters in a reply, without blocking the event loop.
 
     Raises:
         NotChecked: as `reply_marks`.
@@ -76,7 +76,7 @@ async def filters_load(values: StudyValues) -> None:
 
 
 def reply_marks(text: str, asked: Asked, only_marks: bool = False) -> list[Mark]:
-    """Return what the study's filters find in a reply.
+    """Return the results of the study's filters in a reply.
 
     A filter that only marks and cannot look leaves a mark that says so.
 
@@ -110,7 +110,7 @@ def _cut(reason: str) -> str:
 
 
 def withheld_notice(values: StudyValues) -> str:
-    """Return what people read in place of a reply that was withheld, in the study's language."""
+    """Return the text shown in place of a withheld reply, in the study's language."""
     with translation.override(locale_of(values.texts.language)):
         return _("This reply was withheld.")
 

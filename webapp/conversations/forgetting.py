@@ -1,4 +1,4 @@
-"""What encoders made of texts goes when the last turn that says them is deleted, whoever deletes it.
+"""Deletion of encoded texts with the last turn that holds the text, however it is deleted.
 
 Studies, participants and conversations take their turns with them, in the admin, by a command or in a shell;
 Django announces every one of those turns (`pre_delete`), so this is the one place that has to know.
@@ -60,7 +60,7 @@ def texts_forget(texts: set[str], *, using: str = "default") -> int:
 
 
 def turns_texts() -> TextsKind:
-    """Return where a study's chats keep texts: emptying them forgets what encoders made of them, too."""
+    """Return the texts of a study's chats; emptying them also forgets their encodings."""
 
     def rows(study: Study) -> QuerySet[Any]:
         return Turn.objects.filter(conversation__study=study).exclude(text="")

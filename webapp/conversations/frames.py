@@ -28,7 +28,7 @@ _Counted = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
 class Typed(Frame):
-    """How a message was typed: how often, never what; `ms` from the first key, or paste, to sending."""
+    """Typing of a message: counts, never its keys; `ms` from the first key, or paste, to sending."""
 
     keystrokes: _Counted
     pastes: _Counted

@@ -130,7 +130,7 @@ class Conversation(TimeStamped):
 
     @property
     def version(self) -> StudyVersion | None:
-        """What its study said when it was begun; of an imported one, what the study says now."""
+        """Version of the study at the chat's beginning; of an imported chat, the version of today."""
         if self.task is not None:
             return self.task.version
         return self.study.version if self.study is not None else None
@@ -237,7 +237,7 @@ class Turn(models.Model):
         return f"{self.conversation_id}/{self.index}"
 
     def cost_set(self, cost: ReplyCost | None) -> None:
-        """Note what the reply took and who gave it; None: a bot that costs nothing."""
+        """Store the reply's tokens and cost, and who gave it; None: a bot that costs nothing."""
         if cost is not None:
             # Endpoints count as they like; a number that no column holds must not cost the reply.
             self.tokens_in, self.tokens_out = (
@@ -248,7 +248,7 @@ class Turn(models.Model):
 
 
 class Typing(models.Model):
-    """How a message was typed, counted in the browser where the study and its consent say so; never which keys."""
+    """Typing of a message, counted in the browser where the study and its consent say so; never which keys."""
 
     turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="typing")
     keystrokes = models.PositiveIntegerField(help_text=_("Insertions: keys, words of a keyboard."))

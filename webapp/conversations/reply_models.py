@@ -1,4 +1,4 @@
-"""What is said of replies besides their votes: reports by people, and marks by filters."""
+"""Reports of replies by participants, and labels by filters."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ReplyReport(models.Model):
 
 
 class ReplyMark(models.Model):
-    """What a filter found in a reply; once for each filter and reply."""
+    """Label of a filter on a reply; one for each filter and reply."""
 
     turn = models.ForeignKey("conversations.Turn", on_delete=models.CASCADE, related_name="marks")
     filter = models.CharField(max_length=50)

@@ -33,7 +33,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a page shows after it connects."""
+    """State of a chat that a page shows after it connects."""
 
     turns: list[dict[str, Any]]
     can_rate: bool
@@ -77,13 +77,16 @@ def conversation_for(
 
 
 def moves_of(conversation_id: UUID) -> int | None:
-    """Return how often the chat's person has moved to another device; None where there is nobody any more."""
+    """Return the number of moves of the chat's participant to another device.
+
+    None where the chat has no participant any more.
+    """
     rows = Conversation.objects.filter(pk=conversation_id)
     return rows.values_list("participant__n_moves", flat=True).first()
 
 
 def synthetic_count(study: Study) -> int:
-    """Return how many chats of the study, or tasks where nobody chats, belong to scripted participants."""
+    """Return the number of chats of scripted participants, or of their tasks where no one chats."""
     if not talks_to_bots(study):
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
@@ -107,19 +110,22 @@ def task_chat(task: Task) -> Conversation | None:
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """Which of several chats one after another this is, from 1."""
+    """Position of a chat among several chats of a task, from 1."""
 
     number: int
     of: int
 
     @property
     def is_last(self) -> bool:
-        """Whether none comes after it."""
+        """True if no chat comes after it."""
         return self.number >= self.of
 
 
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
-    """Return which of its task's chats this is, those whose bot failed left out; None where it is the only one."""
+    """Return the chat's position among its task's chats; None where it is the only one.
+
+    Chats whose bot failed are left out.
+    """
     version = conversation.version
     if conversation.slot is None or conversation.slot.side or version is None:
         return None
@@ -134,7 +140,7 @@ def chat_turn(conversation: Conversation) -> ChatTurn | None:
 
 
 def can_rate(conversation: Conversation) -> bool:
-    """Tell whether the rating form is open: enough exchanges, no reply under way, not closed."""
+    """Return True if the rating form is open: enough exchanges, no reply under way, not closed."""
     return _has_enough(conversation) and not reply_is_coming(conversation)
 
 
@@ -148,12 +154,12 @@ def _has_enough(conversation: Conversation) -> bool:
 
 
 def reply_is_coming(conversation: Conversation) -> bool:
-    """Tell whether a reply is under way that has neither failed nor is long overdue."""
+    """Return True if a reply is under way that has neither failed nor is long overdue."""
     return conversation.due_turn is not None and failure_of(conversation) is None
 
 
 def failure_of(conversation: Conversation) -> Failure | None:
-    """Return how the due reply failed, or that it is long overdue; None if neither."""
+    """Return the failure of the due reply, or that it is long overdue; None if neither."""
     if conversation.state != Conversation.State.OPEN or conversation.due_turn is None:
         return None
     if conversation.due_error:
@@ -167,7 +173,10 @@ def failure_of(conversation: Conversation) -> Failure | None:
 
 
 def _is_overdue(conversation: Conversation) -> bool:
-    """Tell whether a host would have answered or failed by now; one that is at it may be loading the bot first."""
+    """Return True if a host would have replied or failed by now.
+
+    A host that holds the reply may have to load the bot first.
+    """
     now, until = timezone.now(), conversation.due_lease_until
     if conversation.due_since is None:
         return False
@@ -178,7 +187,7 @@ def _is_overdue(conversation: Conversation) -> bool:
 
 
 def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:
-    """Return what was said, in order, as pages show it."""
+    """Return the chat's turns, in order, as pages show them."""
     rows = Turn.objects.filter(conversation_id=conversation_id).order_by("index")
     return [
         {"turn": index, "speaker": speaker, "text": text, "vote": vote}
@@ -202,7 +211,7 @@ def history(conversation_id: UUID) -> History:
 
 
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
-    """Return how the reply with this number stands."""
+    """Return the state of the reply with this number."""
     conversation = Conversation.objects.select_related("slot__task__version", "bot").get(
         pk=conversation_id
     )
@@ -224,7 +233,7 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
 
 
 def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
-    """Tell whether a chat's reply with this number can still come and could not be shown yet."""
+    """Return True if the reply with this number can still come and could not be shown yet."""
     chats = Conversation.objects.filter(
         pk=conversation_id,
         state=Conversation.State.OPEN,
@@ -300,7 +309,7 @@ def heartbeat_ages_s() -> dict[str, float]:
 
 
 def heartbeat_bots() -> dict[str, dict[str, Any]]:
-    """Return what the living bot hosts report of each bot; the newest report wins."""
+    """Return the state of each bot that the living bot hosts report; the newest report wins."""
     reports: dict[str, dict[str, Any]] = {}
     since = timezone.now() - timedelta(seconds=30)
     for beat in BotHostHeartbeat.objects.filter(beat_at__gte=since).order_by("beat_at"):

@@ -1,4 +1,4 @@
-"""How a paced reply comes onto the page: its words fall due one after another, whichever bot gives them.
+"""Display of a paced reply: its words fall due one after another, whichever bot gives them.
 
 The bot's own pieces are gathered as they come, and the words shown run behind them: the first when its drawn time has
 come, and where two chatbots answer side by side when both have something to show; then so many a second. Nothing here

@@ -1,1 +1,1 @@
-"""What every app uses: base model, errors, health check, page skeleton."""
+"""Shared code of all apps: base model, errors, health check, page skeleton."""

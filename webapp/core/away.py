@@ -23,7 +23,7 @@ def redis_away() -> tuple[type[Exception], ...]:
 
 
 def redis_answers() -> bool | None:
-    """Tell whether Redis answers; None where none is used."""
+    """Return True if Redis answers; None where none is used."""
     if not settings.REDIS_URL:
         return None
     from redis import Redis

@@ -44,7 +44,7 @@ _DATABASE_FILES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 
 @dataclass(frozen=True)
 class Backup:
-    """What an archive holds, as its manifest says.
+    """Content of a backup, as its manifest says.
 
     Attributes:
         made_by: version and commit of the Confab that made it.
@@ -68,7 +68,7 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restoration did.
+    """Result of a restoration.
 
     Attributes:
         backup: what it read.
@@ -141,7 +141,7 @@ def _backups_folder() -> Path:
 
 
 def backup_read(file: Path) -> Backup:
-    """Return what an archive holds, after looking whether it is whole.
+    """Return the manifest of an archive, after a check that it is whole.
 
     Raises:
         Refused: if it is no backup of Confab's, or a part of it is not what was written.
@@ -233,7 +233,10 @@ def table_counts() -> dict[str, int]:
 
 
 def database_has_rows() -> bool:
-    """Return whether a table of Confab's own apps holds anything; what Django or the database fills does not count."""
+    """Return True if a table of Confab's own apps has rows.
+
+    Rows that Django or the database fills do not count.
+    """
     own = {
         model._meta.db_table
         for model in apps.get_models(include_auto_created=True)
@@ -345,7 +348,10 @@ def _kept_files() -> dict[str, Path]:
 
 
 def key_is_kept() -> bool:
-    """Return whether the key that signs is in the data folder, and so in backups; one of the environment is not."""
+    """Return True if the signing key is in the data folder, and so in backups.
+
+    A key of the environment is not.
+    """
     return _key_file_says() == settings.SECRET_KEY
 
 
@@ -356,7 +362,7 @@ def _key_file_says() -> str:
 
 
 def _key_mark(key: str) -> str:
-    """Return what tells keys apart and tells no key."""
+    """Return a digest that differs between keys and reveals none."""
     return salted_hmac("confab.backup", "key", secret=key, algorithm="sha256").hexdigest()[:16]
 
 

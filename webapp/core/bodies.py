@@ -116,7 +116,7 @@ def _declared(scope: dict[str, Any]) -> int:
 
 
 def _may(scope: dict[str, Any], *rights: Right) -> bool:
-    """Tell whether the token or the session that the request names is that of staff with these rights."""
+    """Return True if the request's token or session belongs to staff with these rights."""
     headers = dict(scope["headers"])
     kind, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":

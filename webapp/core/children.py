@@ -74,7 +74,7 @@ class Children:
 
 
 def _how(code: int) -> str:
-    """Return how a process ended, by its exit code: that of Python, negative after a signal."""
+    """Describe the end of a process by its exit code: that of Python, negative after a signal."""
     if code >= 0:
         return f"exit code {code}"
     with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""What every page's skeleton needs."""
+"""Template context of every page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    """Return what every page needs.
+    """Return the template context of every page.
 
     `theme`, of the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab lies.
     `program`: what commands are called by.

@@ -59,7 +59,7 @@ class Crew:
 
     @property
     def has_idle(self) -> bool:
-        """Whether a thread can be borrowed without waiting."""
+        """True if a thread can be borrowed without waiting."""
         return not self._places.locked()
 
     def stands_s(self) -> float:

@@ -80,7 +80,7 @@ def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
 
 
 def database_is_damaged(error: BaseException) -> bool:
-    """Tell whether SQLite, or Django for it, says that the database's file is none or has broken pages."""
+    """Return True if SQLite, or Django for it, reports that the file is no database or has broken pages."""
     cause = error if isinstance(error, sqlite3.Error) else error.__cause__
     code = getattr(cause, "sqlite_errorcode", 0) or 0
     # The low byte is the kind of error, whatever stands above it.

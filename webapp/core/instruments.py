@@ -1,4 +1,4 @@
-"""What each process counts, by the Prometheus client's own instruments; `/metrics` shows that of all processes.
+"""Prometheus instruments of each process; `/metrics` shows those of all processes.
 
 Labels are names of bots, of parts of Confab and of kinds of failure: never a person, a conversation or an address.
 """
@@ -55,7 +55,7 @@ Stored = dict[str, list[tuple[str, dict[str, str], float]]]
 
 
 def samples_now() -> Stored:
-    """Return what this process has counted so far, as JSON values; families without a sample are left out."""
+    """Return this process's counts so far, as JSON values; families without a sample are left out."""
     return {
         family.name: [(one.name, dict(one.labels), one.value) for one in family.samples]
         for family in registry.collect()

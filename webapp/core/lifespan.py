@@ -1,4 +1,4 @@
-"""What a web process does when it starts and when it ends, by ASGI's lifespan."""
+"""Start and end of a web process, by ASGI's lifespan."""
 
 from __future__ import annotations
 

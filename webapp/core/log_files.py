@@ -37,7 +37,7 @@ class SharedRotatingFile(RotatingFileHandler):
             super().emit(record)
 
     def _has_name(self, stream: TextIOWrapper) -> bool:
-        """Return whether the open file is still the one that has the name."""
+        """Return True if the open file is still the one that has the name."""
         try:
             return os.path.samestat(os.fstat(stream.fileno()), os.stat(self.baseFilename))
         except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""How a line of the log looks, readable or as JSON, and by which ids lines that belong together are found.
+"""Layout of log lines, readable or as JSON, and the ids by which related lines are found.
 
-Whoever begins a request, a socket, a reply or a slice of a job binds its id to the context (`structlog.contextvars`); every
-line that is written inside carries it, in other threads too. Fields come from a fixed list, so that nothing of a person
-gets into a line by being handed to a logger.
+The code that begins a request, a socket, a reply or a slice of a job binds its id to the context
+(`structlog.contextvars`); every line that is written inside carries it, in other threads too. Fields come from a
+fixed list, so that no personal data gets into a line when it is passed to a logger.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class LoginHandler(AxesDatabaseHandler):
     """axes, with the limit of the account."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Tell whether passwords are not even looked at now."""
+        """Return True if the login is locked: passwords are not even checked."""
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials)
@@ -47,7 +47,7 @@ def n_wrong(username: str | None) -> int:
 
 
 def is_known(request: HttpRequest, username: str | None) -> bool:
-    """Tell whether this browser has signed in to the account before."""
+    """Return True if this browser has signed in to the account before."""
     try:
         signed = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_REMEMBERED_S)
     except signing.BadSignature:
@@ -92,9 +92,9 @@ def _with_cookie(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """Return who sent a request: the peer, or what as many proxies as are declared say of it.
+    """Return the client's address: the peer's, or the one that the declared proxies report.
 
-    Each proxy adds the address it heard from to the right of X-Forwarded-For; anybody can write what stands
+    Each proxy adds the address it heard from to the right of X-Forwarded-For; any client can forge what stands
     further left.
     """
     peer: str | None = request.META.get("REMOTE_ADDR") or None

@@ -31,7 +31,7 @@ _BATCH = 2000
 
 @dataclass(frozen=True)
 class Moved:
-    """What a move did: the rows of every table in the new database, which the old one has too."""
+    """Result of a move: row counts of every table in the new database, equal to those of the old one."""
 
     target: str
     tables: dict[str, int]

@@ -1,4 +1,4 @@
-"""Which pages may open a socket here: those of this server, and of trusted origins."""
+"""Origins of pages that may open a socket here: this server's, and trusted ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from django.conf import settings
 
 
 def origin_allowed(origin: str | None, host: str) -> bool:
-    """Tell whether a page of `origin` may open a socket on `host`.
+    """Return True if a page of `origin` may open a socket on `host`.
 
-    A browser always names the origin. A program that names none carries nobody's cookies by accident, so it
+    A browser always names the origin. An API client that names none sends no user's cookies by accident, so it
     may pass.
     """
     if origin is None:

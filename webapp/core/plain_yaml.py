@@ -24,7 +24,7 @@ _OTHER_LINE_ENDS = set("\r\x85\u2028\u2029")
 
 
 class NotPlain(ValueError):
-    """What was given cannot be read; the message says where and why."""
+    """Error in a text that cannot be read; the message says where and why."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -102,7 +102,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _int)
 
 
 def plain_read(text: str | bytes) -> Any:
-    """Return what YAML or JSON says; None for an empty text.
+    """Return the content of YAML or JSON; None for an empty text.
 
     Raises:
         NotPlain: it is neither, or too long, or not plain.

@@ -42,7 +42,7 @@ WEB, BOT_HOST, WORKER = "web", "bot_host", "worker"
 
 
 class Signs:
-    """What this process tells of itself."""
+    """Heartbeat of this process: its id, roles and load."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4()
@@ -127,7 +127,7 @@ class Signs:
         self._thread = None
 
     def _hangs(self) -> dict[str, float]:
-        """Return what hangs, and for how many seconds."""
+        """Return the parts that hang, and for how many seconds."""
         stands = {name: look() for name, look in self.stands_s.items()}
         return {name: round(s, 1) for name, s in stands.items() if s >= HANGS_AFTER_S}
 
@@ -157,12 +157,12 @@ signs = Signs()
 
 
 def is_silent(process: Process) -> bool:
-    """Tell whether a process has given no sign for too long."""
+    """Return True if a process has sent no heartbeat for too long."""
     return timezone.now() - process.heard_at > SILENT_AFTER
 
 
 def hangs_since(process: Process) -> dict[str, datetime]:
-    """Return what of a process hung at its last sign, and since when."""
+    """Return the parts of a process that hung at its last heartbeat, and since when."""
     hangs = process.load.get("hangs", {})
     return {name: process.heard_at - timedelta(seconds=s) for name, s in hangs.items()}
 
@@ -179,7 +179,7 @@ def processes_known() -> list[Process]:
 
 
 def _replaces(other: Process, gone: Process) -> bool:
-    """Tell whether a process began after another fell silent and does all that it did."""
+    """Return True if a process began after another fell silent and has all its roles and details."""
     does_all = set(gone.roles) <= set(other.roles)
     same = all(other.details.get(key) == value for key, value in gone.details.items())
     return other.began_at > gone.heard_at and does_all and same

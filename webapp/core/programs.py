@@ -1,4 +1,4 @@
-"""What programs get where a call fails: one shape, `{"error": {"code", "message", "mistakes"}}`, wherever on its way."""
+"""Error responses of the API: one shape, `{"error": {"code", "message", "mistakes"}}`, wherever a call fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CALLS = "/api"
 
 
 def is_call(path: str) -> bool:
-    """Tell whether an address, without the prefix of all, is that of a call rather than of a page."""
+    """Return True if a path, without the prefix of all, is that of an API call rather than of a page."""
     return path == CALLS or path.startswith(f"{CALLS}/")
 
 

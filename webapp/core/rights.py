@@ -1,6 +1,6 @@
-"""What staff may do: five rights as Django permissions, and ready groups that hold them.
+"""Rights of staff: five rights as Django permissions, and ready groups that hold them.
 
-Reading is the ground of the others: no page of the dashboard opens without it. Superusers have all five.
+The right to read underlies the others: no page of the dashboard opens without it. Superusers have all five.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ READY_GROUPS = {
 
 
 def may(user: Any, *rights: Right) -> bool:
-    """Tell whether this user is staff and has all of the rights."""
+    """Return True if this user is staff and has all of the rights."""
     return bool(user.is_active and user.is_staff) and all(
         user.has_perm(f"core.{right.value}") for right in rights
     )
 
 
 def may_see_codes(user: Any) -> bool:
-    """Tell whether this user may read completion codes: whoever pays, and whoever sets them."""
+    """Return True if this user may read completion codes: staff who pay and staff who set them."""
     return may(user, Right.PAY) or may(user, Right.ADMINISTER)
 
 

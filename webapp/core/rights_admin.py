@@ -18,23 +18,23 @@ class ByRights:
     right_to_delete = Right.ADMINISTER
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the app is listed at all."""
+        """Return True if the app is listed at all."""
         return may(request.user, self.right_to_view)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether rows are shown."""
+        """Return True if rows are shown."""
         return may(request.user, self.right_to_view)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether rows can be added."""
+        """Return True if rows can be added."""
         return may(request.user, self.right_to_view, self.right_to_change)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether rows can be changed."""
+        """Return True if rows can be changed."""
         return may(request.user, self.right_to_view, self.right_to_change)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether rows can be deleted."""
+        """Return True if rows can be deleted."""
         return may(request.user, self.right_to_view, self.right_to_delete)
 
 

@@ -1,4 +1,4 @@
-"""Who is let in to pages that are for staff alone."""
+"""Access control of pages that are for staff alone."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from webapp.core.database import database_write_check
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What an upgrade did.
+    """Result of an upgrade.
 
     Attributes:
         backup: the archive made before; None where there was nothing to migrate or nothing in the database.

@@ -1,6 +1,6 @@
-"""What a line asks for: every field known, every value read, what is wrong said in words.
+"""Query of a search line: every field known, every value read, errors explained in words.
 
-`Asked` is what a page, an export and a saved filter have in common; `apply` makes the conversations of it.
+A page, an export and a saved filter share `Asked`; `apply` selects its conversations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _noted(**what: str) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a line asks for.
+    """Parsed query of a search line.
 
     Attributes:
         condition: on conversations.
@@ -374,7 +374,7 @@ def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
 
 
 def _is_like(name: str, other: str) -> bool:
-    """Tell whether two names are of one length, roughly: a short one stands within many long ones by chance."""
+    """Return True if two names have roughly one length: a short one stands within many long ones by chance."""
     own = other.rpartition(".")[2]
     return len(own) <= 2 * len(name) + 2 or name.lower() in own.lower()
 

@@ -1,4 +1,4 @@
-"""What a comparison, a range or a value of a line compares numbers and times with."""
+"""Bounds of a query's comparison, range or value, for numbers and times."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _duration() -> Any:
 
 
 def _raters() -> Any:
-    """Return how many people are named as raters of the whole conversation."""
+    """Return an expression that counts the raters of the whole conversation."""
     name = Coalesce(NullIf("rater", Value("")), Cast("participant", CharField()))
     given = Rating.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
     found = given.annotate(n=Count(name, distinct=True)).values("n")
@@ -56,7 +56,10 @@ def _raters() -> Any:
 
 
 def _flags() -> Any:
-    """Return how many kinds of flags the work of its participant has.
+    """Return an expression that counts the kinds of flags on the participant's work.
+
+    The participants of each kind are looked up at once for all conversations: to count them one by one would take
+    much longer.
 
     The people of each kind are looked up at once for all conversations: counted one by one it would take much longer.
     """
@@ -69,7 +72,7 @@ def _flags() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """How a number is computed.
+    """Definition of a number that is computed on request.
 
     Attributes:
         title: for people.

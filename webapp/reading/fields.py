@@ -52,12 +52,12 @@ class Number:
 
     @property
     def computed(self) -> Computed | None:
-        """How it is computed when it is asked for; None for a number that is stored."""
+        """Definition of the number if it is computed on request; None for a number that is stored."""
         return COMPUTED.get(self.name) if self.kind == Series.Kind.COUNT else None
 
     @property
     def is_time(self) -> bool:
-        """Whether its values are times."""
+        """True if its values are times."""
         return self.computed is not None and self.computed.is_time
 
 

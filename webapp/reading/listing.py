@@ -73,7 +73,7 @@ def people_kept(
 
 
 def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
-    """Return how many conversations there are, and how many of them are scripted participants'."""
+    """Return the number of conversations, and the number of those of scripted participants."""
     found = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
     return found["n"], found["scripted"]
 
@@ -143,7 +143,7 @@ class Listing:
         return self._fitting.order_by()
 
     def count(self) -> int:
-        """Return how many there are; asked of the database once."""
+        """Return the number of fitting conversations; the database is queried once."""
         if self._n is None:
             self._n = self._fitting.count()
         return self._n
@@ -352,7 +352,7 @@ def _excerpts(ids: Sequence[UUID], words: Sequence[Words]) -> dict[UUID, list[Pi
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a conversation stands in a listing: from 1, with the ids of those beside it."""
+    """Position of a conversation in a listing, from 1, with the ids of its neighbours."""
 
     number: int
     before: UUID | None
@@ -362,7 +362,7 @@ class Place:
 def place_of(
     listing: Listing, conversation: Conversation, page: Page | None = None
 ) -> Place | None:
-    """Return where a conversation stands; None for one that does not fit.
+    """Return the position of a conversation; None for one that does not fit.
 
     Args:
         page: the first page of the listing: what is on it needs no query.

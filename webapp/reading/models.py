@@ -1,7 +1,7 @@
-"""What readers note and keep, and the index they search: numbers and words of every conversation.
+"""Notes and searches of readers, and the search index: numbers and words of every conversation.
 
-`Series`, `Figure` and `ConversationWords` hold nothing of their own. Triggers of the database keep them
-(`webapp.reading.index`), so they are right whoever writes, and can be made anew at any time.
+`Series`, `Figure` and `ConversationWords` hold nothing of their own. Triggers of the database maintain them
+(`webapp.reading.index`), so they are right whichever code writes, and can be rebuilt at any time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ConversationWords(models.Model):
 
 
 class Note(models.Model):
-    """What a reader left at a conversation, for all who read the study: a star, a tag or a note."""
+    """Star, tag or note of a reader at a conversation, for all who read the study."""
 
     class Kind(models.TextChoices):
         STAR = "star"

@@ -42,7 +42,7 @@ Group = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class AskedRuns:
-    """Which runs, bots and columns are asked for, as they were written; empty: the usual ones."""
+    """Requested runs, bots and columns, as they were written; empty: the usual ones."""
 
     runs: Sequence[str] = ()
     bots: Sequence[str] = ()
@@ -170,7 +170,7 @@ def runs_compared(asked: AskedRuns) -> RunsCompared:
 
 
 def settings_of(run: SelfPlayRun) -> dict[str, Any]:
-    """Return how a run was asked for, by the names that starting one has."""
+    """Return the run's parameters, by the names that starting a run has."""
     plan = run.plan
     return {
         "seed": plan.get("seed", 0),
@@ -333,7 +333,7 @@ def _versions(runs: Iterable[SelfPlayRun], bot: str) -> set[str]:
 
 
 def _is_repeated(runs: Iterable[SelfPlayRun], bot: str) -> bool:
-    """Tell whether two runs have the same conversations of a bot with itself, as far as the shorter one goes."""
+    """Return True if two runs have equal self-conversations of a bot, as far as the shorter one goes."""
     seen: set[tuple[Any, ...]] = set()
     for run in runs:
         if bot not in run.plan.get("bots", []) or not run.plan.get("deterministic", {}).get(bot):

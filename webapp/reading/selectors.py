@@ -21,7 +21,7 @@ from webapp.studies.models import Study
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What readers left at a conversation."""
+    """Star, tags and notes of readers at a conversation."""
 
     is_starred: bool
     tags: list[Note]
@@ -29,7 +29,7 @@ class Notes:
 
 
 def notes_of(conversation: Conversation) -> Notes:
-    """Return what readers left at a conversation, the oldest first."""
+    """Return the readers' star, tags and notes at a conversation, the oldest first."""
     rows = list(Note.objects.filter(conversation=conversation).select_related("author"))
     by_kind = {kind: [row for row in rows if row.kind == kind] for kind in Note.Kind}
     return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
@@ -68,7 +68,7 @@ def tags_of(rows: QuerySet[Conversation], *, after: str = "", most: int = MOST_T
 
 
 def stars_of(rows: QuerySet[Conversation]) -> int:
-    """Return how many of the conversations are starred."""
+    """Return the number of conversations that are starred."""
     return _left_at(rows, Note.Kind.STAR).count()
 
 
@@ -101,7 +101,7 @@ def notes_in(rows: QuerySet[Conversation], *, before: int = 0, size: int = NOTES
 
 
 def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
-    """Return what readers left of one kind at the conversations."""
+    """Return the readers' notes of one kind at the conversations."""
     return Note.objects.filter(kind=kind, conversation__in=rows.order_by().values("pk"))
 
 
@@ -114,14 +114,14 @@ class Saved:
 
 
 def kept_for(source: Source) -> dict[str, Any]:
-    """Return what the rows of searches say that are kept for a study or run."""
+    """Return the field values of searches saved for a study or run."""
     return {"study" if isinstance(source, Study) else "run": source}
 
 
 def saved_searches(
     source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()
 ) -> list[Saved]:
-    """Return what somebody saved for a study or run, each with what is wrong with it now."""
+    """Return a user's saved searches of a study or run, each with its present error."""
     study = source if isinstance(source, Study) else None
     found = []
     for search in SavedSearch.objects.filter(**kept_for(source), owner=user):

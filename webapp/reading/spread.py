@@ -1,4 +1,4 @@
-"""How the values of one number spread over conversations: what a reader sees before choosing a range of it."""
+"""Distribution of one number over conversations, which a reader sees before choosing a range of it."""
 
 from __future__ import annotations
 

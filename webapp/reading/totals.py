@@ -1,4 +1,4 @@
-"""How much a study's conversations have together, from the index: of a million ratings none is looked at."""
+"""Totals of a study's conversations, from the index: of a million ratings none is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTS = ("ratings", "turns", "results")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much conversations have together.
+    """Totals of conversations.
 
     Attributes:
         n_rated: conversations with a rating of the whole.
@@ -49,12 +49,12 @@ def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
 
 
 def totals(study: Study, among: Q, *names: str) -> Totals:
-    """Return how much the conversations of a study that meet a condition have together, in three queries at most.
+    """Return totals of a study's conversations that meet a condition, in three queries at most.
 
     Each is read from the index alone: a number's sum from its part, the newest time from its end.
 
     Args:
-        names: of what is asked for: `ratings`, `rated_at`, `turns` or `results`; the rest stays 0.
+        names: requested totals: `ratings`, `rated_at`, `turns` or `results`; the rest stays 0.
 
     Raises:
         ValueError: for another name.
@@ -114,10 +114,10 @@ def rated_totals(
     include_failed: bool = False,
     without: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return how many ratings count for the study's numbers (`ratings_counted`), and what changes when one of them does.
+    """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
 
-    Ratings of whole conversations are told by the index. Others are counted: of turns and items, and where raters are
-    left out, who may be others than those who chatted.
+    Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
+    items, and those of studies where raters are left out, who may be others than those who chatted.
     """
     counted: dict[str, Any] = {
         "include_synthetic": include_synthetic,

@@ -1,4 +1,4 @@
-"""How many replies each bot gave and how people voted on them, read off the index of counts."""
+"""Replies of each bot and the votes on them, read from the index of counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BotVotes:
 
     @property
     def n(self) -> int:
-        """How many votes there are."""
+        """Number of votes."""
         return self.up + self.down
 
     @property
@@ -47,7 +47,7 @@ class BotVotes:
 
 
 def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
-    """Tell whether anybody voted on a reply in these conversations of a study, without looking at all of them."""
+    """Return True if these conversations of a study have a vote on a reply, without reading all of them."""
     voted = Figure.objects.filter(study=study, value__gt=0, conversation__in=rows)
     # The end of the index is read, and no more of it than is needed.
     return any(

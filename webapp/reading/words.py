@@ -49,13 +49,13 @@ class Words:
 
     @property
     def by_beginning(self) -> bool:
-        """Whether the last of the words may go on."""
+        """True if the last of the words may be the beginning of a longer word."""
         parts = self.parts
         return not self.exact and bool(parts) and len(parts[-1]) >= _FEWEST_TO_BEGIN
 
     @property
     def is_spaceless(self) -> bool:
-        """Whether they are of a language whose words cannot be told by spaces."""
+        """True if they are of a language whose words are not separated by spaces."""
         return _SPACELESS.search(self.text) is not None
 
     @property

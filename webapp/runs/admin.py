@@ -14,7 +14,7 @@ from webapp.runs.services.jobs import jobs_settle
 
 
 class JobAdmin(ReadOnly, admin.ModelAdmin):
-    """Who may run jobs may delete them."""
+    """Admin of jobs: users who may run jobs may delete them."""
 
     right_to_delete = Right.RUN
 

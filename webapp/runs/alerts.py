@@ -84,7 +84,7 @@ def _made(rows: list[Alert]) -> list[Alert]:
 
 
 def alerts_waiting() -> QuerySet[Alert]:
-    """Return what is to be sent and is not being sent, the oldest first."""
+    """Return the alerts that are to be sent and are not being sent, the oldest first."""
     is_free = Q(tried_at=None) | Q(tried_at__lt=timezone.now() - CLAIM_HELD_FOR) | ~Q(error="")
     return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by(
         "created_at", "pk"
@@ -127,7 +127,7 @@ def alert_send(*, alert: Alert) -> bool:
 
 
 def _content(alert: Alert) -> dict[str, Any]:
-    """Return what is told of the installation, as JSON values."""
+    """Return the content of an alert about the installation, as JSON values."""
     said = dict(alert.said)
     link = _link(said.pop("link", ""))
     named = {"id": str(alert.pk), "event": alert.event, "at": alert.created_at.isoformat()}
@@ -139,7 +139,7 @@ def _link(path: str) -> str | None:
 
 
 def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
-    """Return what is told of a bot, as JSON values. Nobody who takes part stands in it."""
+    """Return the content of an alert about a bot, as JSON values, without data of participants."""
     at = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
     collecting = Study.objects.filter(state=Study.State.COLLECTING)
     studies = [study for study in collecting if aside.bot_id in study.bots]
@@ -174,7 +174,10 @@ def _n_inside(study: Study, aside: BotAside) -> int:
 
 
 def signature(body: bytes, sent_at: str, secret: str) -> str:
-    """Return what the header `X-Confab-Signature` says: HMAC-SHA256 of the time, a dot and the body, in hex."""
+    """Return the value of the header `X-Confab-Signature`.
+
+    It is the HMAC-SHA256 of the time, a dot and the body, in hex.
+    """
     signed = sent_at.encode() + b"." + body
     return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 

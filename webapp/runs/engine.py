@@ -71,7 +71,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sliced:
-    """What a slice came to.
+    """Result of a slice.
 
     Attributes:
         worked: it did something.
@@ -231,7 +231,7 @@ class _Beat:
         note: str | None = None,
         now: bool = False,
     ) -> None:
-        """Tell how much is done, of how much where that was not known before, and what else there is to say.
+        """Report the work done, its total where it was not known before, and a note to show.
 
         Raises:
             Stopped

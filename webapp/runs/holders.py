@@ -1,4 +1,4 @@
-"""Who holds a job or a shard, and whether that process is still alive."""
+"""Holders of jobs and shards, and checks that their process is still alive."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def free_rows(current: str | None) -> Q:
 
 
 def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
-    """Return whether somebody holds a row and has not died or long been silent."""
+    """Return True if a process holds the row and has not died or long been silent."""
     if not holder or heartbeat_at is None or timezone.now() - heartbeat_at > STALE_AFTER:
         return False
     return not holder_is_dead(holder)
 
 
 def holder_is_dead(holder: str) -> bool:
-    """Return whether the holder was a process of this machine that no longer exists, or this one, long done with it."""
+    """Return True if the holder was a process of this machine that no longer exists, or this one, long done with it."""
     host, _, rest = holder.partition(":")
     pid = rest.partition(":")[0]
     if host != socket.gethostname()[:80] or not pid.isdigit():
@@ -65,7 +65,7 @@ def holder_is_dead(holder: str) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Return whether a process has ended and only its parent has not noticed, as in containers without an init."""
+    """Return True if a process has ended and only its parent has not noticed, as in containers without an init."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # gone meanwhile, or not Linux

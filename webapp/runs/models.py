@@ -15,7 +15,7 @@ from webapp.studies.models import Study
 
 
 class State(models.TextChoices):
-    """Where a job or a shard of it stands."""
+    """State of a job or of a shard of it."""
 
     QUEUED = "queued", _("Waiting")
     RUNNING = "running", _("Running")
@@ -29,7 +29,7 @@ UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
 class Held(models.Model):
-    """What a process can be at work on: who holds it, how far it is, and the last sign of life."""
+    """Work that a process can hold: its holder, its progress, and the last heartbeat."""
 
     state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
     holder = models.CharField(
@@ -88,12 +88,12 @@ class JobBase(Held, TimeStamped):
 
     @property
     def can_go_on(self) -> bool:
-        """Whether `job_restart` takes it up where it stands."""
+        """True if `job_restart` resumes it where it stands."""
         return self.state in (State.FAILED, State.CANCELLED, State.INTERRUPTED)
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked, as the kind's payload reads it."""
+        """Request as the kind's payload reads it."""
         raise NotImplementedError
 
 
@@ -231,7 +231,7 @@ class MetricVersion(TimeStamped):
 
 
 class MetricResult(TimeStamped):
-    """What one metric found in one conversation; null where undefined, with the reason."""
+    """Result of one metric for one conversation; null where undefined, with the reason."""
 
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="metric_results"

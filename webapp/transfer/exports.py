@@ -57,7 +57,7 @@ def export_size(what: str, study: Study, options: ExportOptions) -> int:
 
 
 def export_title(what: str) -> str:
-    """Return what an export is called for people."""
+    """Return an export's title on pages."""
     return _("Data package") if what == PACKAGE else exporter_get(what).title
 
 
@@ -100,7 +100,7 @@ def export_folder() -> Path:
 
 
 def export_path(job: Job) -> Path:
-    """Return where the file of a job lies once it is made."""
+    """Return the path of a job's file once it is made."""
     return export_folder() / f"export-{job.pk}.{job.payload['format']}"
 
 

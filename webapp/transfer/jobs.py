@@ -33,7 +33,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the first pass found.
+    """Result of the first pass over a file.
 
     Attributes:
         bots: of all conversations; controls: those of degraded conversations.

@@ -1,4 +1,4 @@
-"""What was handed out by a link: reports that people without an account may read."""
+"""Reports shared by a link, which readers without an account may open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SharedReport(TimeStamped):
     """A report as it was when it was shared; of the link's token only a digest is kept."""
 
     class Ended(models.TextChoices):
-        """Why a link opens nothing any more."""
+        """Reasons why a link opens nothing any more."""
 
         WITHDRAWN = "withdrawn", _("Withdrawn")
         ERASED = "erased", _("Ended when somebody’s data were removed")

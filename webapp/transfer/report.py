@@ -1,4 +1,4 @@
-"""What an import tells of itself: how much is new, what was left out, how far it is."""
+"""Report of an import: the number of new rows, those left out, and the progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass
 class ImportReport:
-    """What an import did: new conversations and ratings, and what was left out."""
+    """Result of an import: new conversations and ratings, and those left out."""
 
     conversations: int = 0
     ratings: int = 0

@@ -39,7 +39,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How much of a batch was new, and what could not be stored."""
+    """Number of new rows of a batch, and the records that could not be stored."""
 
     conversations: int
     ratings: int

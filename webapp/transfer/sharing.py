@@ -78,7 +78,10 @@ def shares_forget(studies: Collection[int]) -> None:
 
 
 def share_find(token: str) -> SharedReport | None:
-    """Return what the token of a link opens or opened, without the document; None where there never was such a link."""
+    """Return the shared report of a link's token, without the document, even if it has ended.
+
+    None where there never was such a link.
+    """
     return SharedReport.objects.defer("document").filter(digest=_digest(token)).first()
 
 
@@ -88,7 +91,7 @@ def share_document(digest: str) -> bytes:
 
 
 def share_is_over(share: SharedReport) -> str:
-    """Return why a link opens nothing any more, in words; "" while it does."""
+    """Explain why a link opens nothing any more; "" while it does."""
     if share.ended_at is not None:
         reasons = {
             SharedReport.Ended.WITHDRAWN: _("It was withdrawn on {day}."),

@@ -1,4 +1,4 @@
-"""What a worker does of itself: remove files of exports that have had their time."""
+"""Periodic task of a worker: remove expired files of exports."""
 
 from __future__ import annotations
 

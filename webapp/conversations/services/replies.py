@@ -203,7 +203,7 @@ def _locked(conversation_id: UUID) -> Conversation | None:
 
 
 def _is_held(conversation: Conversation, lease: UUID) -> bool:
-    """Tell whether a reply made under this lease still has its place."""
+    """Return True if a reply made under this lease still has its place."""
     return conversation.state == Conversation.State.OPEN and conversation.due_lease == lease
 
 

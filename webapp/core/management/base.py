@@ -30,7 +30,7 @@ class ConfabCommand(BaseCommand):
     requires_system_checks: list[str] = []
 
     def get_version(self) -> str:
-        """Return what `--version` prints."""
+        """Return the text that `--version` prints."""
         return f"Confab {release()}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -38,16 +38,15 @@ class ShardPlan:
 
 @dataclass(slots=True)
 class Work(Generic[J, P]):
-    """What `slice` and `finish` are given.
+    """Arguments of `slice` and `finish`.
 
     Attributes:
         job: its row.
         asked: its payload.
         shard: the part to do, as planned; empty in `finish`.
-        beat: tells how much of the shard is done, of how much where that was not known before, and by `note=` what
-            else pages show beside the job's progress. Call it often:
-            it writes every other second at most, and raises `Stopped` when somebody stopped the job or took
-            the shard over.
+        beat: reports how much of the shard is done, of how much where that was not known before, and by `note=` what
+            else pages show next to the job's progress. Call it often: it writes every other second at most, and raises
+            `Stopped` when a user stopped the job or another process took the shard over.
     """
 
     job: J
@@ -73,7 +72,7 @@ class Kind(Generic[J, P]):
     model: ClassVar[type[JobBase]] = Job
 
     def job_title(self, job: J) -> str:
-        """Return what pages call this job."""
+        """Return the job's title on pages."""
         study = getattr(job, "study", None)
         return f"{self.title}: {study.name}" if study is not None else str(self.title)
 

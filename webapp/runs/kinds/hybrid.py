@@ -18,7 +18,7 @@ from webapp.runs.services.fits import fit_store
 
 
 class FitAsked(Values):
-    """What `fit_create` stores, when names have been looked up."""
+    """Payload that `fit_create` stores, when names have been looked up."""
 
     targets: list[str]
     targets_given: bool = True

@@ -41,13 +41,13 @@ SHARD = 20
 
 
 class ItemsAsked(Values):
-    """What items are to be made of.
+    """Payload of a job that makes items.
 
     Attributes:
         study: key of the study whose items they become.
         of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
-        n_contexts: how many places are drawn.
-        bots: who reply to the contexts; none: the reply that was given there is judged.
+        n_contexts: number of contexts to draw.
+        bots: the bots that reply to the contexts; none: the reply that was given there is rated.
         n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.contexts.Filters`.
         fewest_turns: of the conversation.
     """
@@ -72,7 +72,7 @@ class ItemsAsked(Values):
 
     @property
     def filters(self) -> Filters:
-        """Which contexts are taken."""
+        """Filters of the contexts to draw."""
         return Filters(
             self.n_utterances, self.more_than_tokens, self.unknown, float(self.most_mean_words)
         )

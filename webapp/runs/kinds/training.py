@@ -78,7 +78,7 @@ class Training(Kind[Job, TrainingAsked]):
 
 
 def _watch(work: Work[Job, TrainingAsked], config: TrainingConfig) -> Callable[[Progress], None]:
-    """Return what tells the job how far a training is, and stops it with the job."""
+    """Return a callback that reports a training's progress to the job, and stops it with the job."""
 
     def watch(progress: Progress) -> None:
         loss = f"{config.name}: {progress.loss:.3f} nats per token"

@@ -1,4 +1,4 @@
-"""What the commands that score judged replies ask for and show alike."""
+"""Shared options and output of the commands that score rated replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> N
 
 
 def reply_bar(metric: str) -> Callable[[int, int], None]:
-    """Return what shows how many replies a metric has scored; nothing is shown where no terminal is."""
+    """Return a callback that shows the number of replies scored; silent without a terminal."""
     from tqdm import tqdm
 
     bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())

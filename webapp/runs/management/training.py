@@ -1,4 +1,4 @@
-"""What the commands that train something ask for alike."""
+"""Shared options of the commands that train."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is known of a study's bots beside their ratings: how they were made, and figures measured on them.
+"""Facts about a study's bots besides their ratings: how they were made, and figures measured on them.
 
-It comes from the researcher's table (`webapp/studies/bot_columns.py`), else from the bots' identities.
+They come from the researcher's table (`webapp/studies/bot_columns.py`), else from the bots' identities.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def measured_of(versions: Iterable[BotVersion], own: BotColumns) -> dict[str, di
 
 
 def bot_groups(study: Study) -> dict[str, str]:
-    """Return which family each bot belongs to, where families rather than bots might explain the ratings.
+    """Return the family of each bot, where families rather than bots might explain the ratings.
 
     Families come from the column `group` of the researcher's table, else from the corpora, else from the
     architectures: the first of them that gives at least two families and puts two bots into one. Empty where

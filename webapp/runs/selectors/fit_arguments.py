@@ -1,4 +1,4 @@
-"""Whether what is asked of a hybrid fit exists, before anything is stored."""
+"""Validation of a hybrid fit's request: everything it names must exist before anything is stored."""
 
 from __future__ import annotations
 

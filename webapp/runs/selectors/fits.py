@@ -13,7 +13,7 @@ from webapp.studies.places import is_collecting
 
 
 def fit_encodes_texts(fit: HybridFit) -> bool:
-    """Tell whether the fit reads sentence embeddings, which are made when it runs, beside the stored metrics.
+    """Return True if the fit reads sentence embeddings, made when it runs, besides the stored metrics.
 
     A request that the fit itself will refuse reads none.
     """
@@ -49,7 +49,7 @@ def fit_by_id(pk: int) -> HybridFit | None:
 
 
 def fit_rule_has_changed(fit: HybridFit) -> bool:
-    """Tell whether bots are told apart by another test than when the fit counted its pairs, as its study has moved on.
+    """Return True if the study now compares bots by another test than when the fit counted its pairs.
 
     Fits of versions that did not store the test are not known to be behind.
     """
@@ -58,7 +58,7 @@ def fit_rule_has_changed(fit: HybridFit) -> bool:
 
 
 def fit_is_behind(fit: HybridFit) -> bool:
-    """Tell whether ratings have come or changed since, so that pages made of ratings tell other numbers."""
+    """Return True if ratings have come or changed since the fit, so that pages made of ratings show other numbers."""
     changed = Rating.objects.filter(
         conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at
     )

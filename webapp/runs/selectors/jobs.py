@@ -1,4 +1,4 @@
-"""How far long work is, for pages and commands that poll."""
+"""Progress of long work, for pages and commands that poll."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def job_progress(job: JobBase) -> JobProgress:
 
 
 def worker_lives(job: JobBase) -> bool:
-    """Tell whether a worker of the job's queue is heard of; it may be busy with other jobs."""
+    """Return True if a worker of the job's queue sends heartbeats; it may be busy with other jobs."""
     try:
         queue = kind_of(job).queue_of(job)
     except UnknownName:  # of a plug-in that is not installed here
@@ -78,7 +78,7 @@ def worker_lives(job: JobBase) -> bool:
 
 
 def job_is_held(job: JobBase) -> bool:
-    """Return whether a process that is alive is at work on the job or on one of its shards."""
+    """Return True if a process that is alive is at work on the job or on one of its shards."""
     if is_alive(job.holder, job.heartbeat_at):
         return True
     held = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
@@ -86,9 +86,9 @@ def job_is_held(job: JobBase) -> bool:
 
 
 def job_is_abandoned(job: JobBase) -> bool:
-    """Return whether a job counts as running though nobody is at work on it.
+    """Return True if a job counts as running though no process is at work on it.
 
-    Whoever was, was killed or has long been silent. A command that was to do it may have died before it began.
+    Its process was killed or has long been silent. A command that was to do it may have died before it began.
     """
     now = timezone.now()
     if job.state == State.QUEUED:
@@ -119,7 +119,7 @@ def jobs_abandoned() -> list[JobBase]:
 
 
 def job_title(job: JobBase) -> str:
-    """Return what pages call the job."""
+    """Return the job's title on pages."""
     try:
         return kind_of(job).job_title(job)
     except UnknownName:  # of a plug-in that is not installed here
@@ -170,7 +170,7 @@ def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
 
 
 def shard_counts(job: JobBase) -> tuple[int, int, int]:
-    """Return how much of the job is done, how much it is, and how many shards are not done."""
+    """Return the amount done, the total amount, and the number of shards that are not done."""
     found = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
         n_done=Sum("n_done", default=0),
         n_total=Sum("n_total", default=0),

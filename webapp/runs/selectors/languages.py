@@ -74,14 +74,14 @@ class LeftOut:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was left out of all."""
+        """True if the metric was left out of all its conversations."""
         return sum(self.n.values()) == self.n_results
 
 
 def results_counted(
     *, study: Study | None = None, run: SelfPlayRun | None = None
 ) -> dict[str, Counter[str]]:
-    """Return how many finished conversations of a study or of a run have a result of each version of a metric.
+    """Return the number of finished conversations of a study or run with a result, by version of a metric.
 
     Returns:
         By the version's key, by language: "" where it was computed, else that for which it does not hold.

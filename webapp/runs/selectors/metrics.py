@@ -1,4 +1,4 @@
-"""Which metrics there are, and which conversations have no result of them yet."""
+"""Metrics, and the conversations that have no result of them yet."""
 
 from __future__ import annotations
 
@@ -135,9 +135,10 @@ def metrics_lacked(
 def results_by_version(
     *, study: Study | None, run: SelfPlayRun | None
 ) -> list[tuple[int, str, int]]:
-    """Return how many finished conversations of a study or of a run have a result: key of the metric's version, language, number.
+    """Return the number of finished conversations with a result, by metric version and language.
 
-    Of a study it is read off the tally, for it may have millions of results.
+    Each row is the key of the metric's version, the language and the number, of a study or of a run. Those of a study
+    are read from the tally, for it may have millions of results.
     """
     if study is not None:
         rows: QuerySet[Any] = ResultTally.objects.filter(study=study)

@@ -1,4 +1,4 @@
-"""What a self-play run has and what its plan still lacks."""
+"""Conversations of a self-play run, and those that its plan still lacks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NOT_TRIED = "not tried:"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Who converses: the bot whose side is the bot's, and who begins; "" for the bot itself."""
+    """Pair of bots: the one whose side is the bot's, and the one that begins; "" for the bot itself."""
 
     bot_id: str
     partner_id: str = ""
 
     @property
     def first(self) -> str:
-        """Who speaks turn 0."""
+        """Id of the bot that speaks turn 0."""
         return self.partner_id or self.bot_id
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How many conversations of a pair failed for one reason."""
+    """Number of a pair's conversations that failed for one reason."""
 
     pair: Pair
     n: int
@@ -93,7 +93,10 @@ def selfplay_there(
 
 
 def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
-    """Say why a pair is not worth further tries, which may cost money: its first conversations all failed."""
+    """Explain why a pair is not worth further tries, which may cost money, or return None.
+
+    Its first conversations all failed.
+    """
     links = SelfPlayConversation.objects.filter(
         run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
     )
@@ -108,7 +111,7 @@ def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
 
 
 def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
-    """Return why conversations of a run failed, the commonest reason first."""
+    """Return the reasons why conversations of a run failed, the commonest first."""
     reasons = (
         SelfPlayConversation.objects.filter(run=run)
         .exclude(error="")
@@ -141,7 +144,7 @@ def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
 
 
 def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:
-    """Return what there is of each pair of the plan."""
+    """Return the conversations and turns of each pair of the plan."""
     completed = Q(conversation__state=Conversation.State.COMPLETED)
     links = SelfPlayConversation.objects.filter(run=run)
     counts = {
@@ -181,7 +184,7 @@ def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:
 
 
 def selfplay_summary(run: SelfPlayRun) -> dict[str, Played]:
-    """Return what there is of each bot of the plan, with whomever it conversed, on the bot's side."""
+    """Return the conversations and turns of each bot of the plan, on the bot's side, with any partner."""
     summary = dict.fromkeys(run.plan["bots"], Played(0, 0, 0, ""))
     for pair, found in selfplay_by_pair(run).items():
         before = summary[pair.bot_id]

@@ -124,7 +124,7 @@ def job_key(asked: Values, state: str) -> str:
 
 
 def payload_read(kind: Kind[Any, Any], payload: Mapping[str, Any]) -> Values:
-    """Return what is asked as the kind's model.
+    """Return the payload as the kind's model.
 
     Raises:
         Refused: `bad_payload`, with every mistake and where it is.

@@ -1,4 +1,4 @@
-"""What a study itself answers of the datasheet."""
+"""Answers of the datasheet that the study itself gives."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What the researchers' answer is kept under."""
+        """Key under which the researchers' answer is stored."""
         return key_of(self.question.number, self.criterion)
 
     @property
     def is_open(self) -> bool:
-        """Whether people still have to answer it."""
+        """True if researchers still have to answer it."""
         return not self.from_people and (self.question.by_people or not self.from_study)
 
 
@@ -185,7 +185,7 @@ def _training(study: Study) -> str:
 
 
 def _known(study: Study, people: Any) -> str:
-    """Return how many people gave each answer that could be chosen before the task."""
+    """Describe the answers before the task: the number of participants by option."""
     asked = {one.key: one for one in questions_of_study(study) if one.kind == "choice"}
     if not asked:
         return "Nothing was asked about them."
@@ -202,7 +202,7 @@ def _known(study: Study, people: Any) -> str:
 
 
 def _shown(study: Study) -> str:
-    """Return what stands on the page beside the questions."""
+    """Describe the parts of the page next to the questions."""
     what = "The conversation that they have just had"
     if judges_items(study):
         what = "The item: what was said before, and the replies"

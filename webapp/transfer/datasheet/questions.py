@@ -119,7 +119,7 @@ QUESTIONS = (
 
 
 def key_of(number: str, criterion: str = "") -> str:
-    """Return what an answer is kept under: the question's number, with the criterion's key where it is asked of each."""
+    """Return the key of an answer: the question's number, with the criterion's key where there is one for each."""
     return f"{number}/{criterion}" if criterion else number
 
 
@@ -136,6 +136,6 @@ _OF_TWO = {
 
 
 def key_now(key: str) -> str:
-    """Return what an answer is kept under now that was kept by a number of version 2.0."""
+    """Return the present key of an answer that was stored by a number of version 2.0."""
     number, slash, criterion = key.partition("/")
     return f"{_OF_TWO.get(number, number)}{slash}{criterion}"

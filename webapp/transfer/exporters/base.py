@@ -75,14 +75,14 @@ class ExportColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What to include beyond the usual.
+    """Options of an export beyond the usual content.
 
     Attributes:
         include_synthetic: chats of scripted participants.
-        include_failed: chats that ended because the bot failed, and work of people who missed an attention check.
-        include_private: ids that recruitment platforms gave to people, and completion codes.
-        without: names of flags; what people with one of them did is left out.
-        search: a line as the workbench reads it, which narrows tables of conversations; empty: none.
+        include_failed: chats that ended because the bot failed, and work of participants who missed an attention check.
+        include_private: ids that recruitment platforms gave to participants, and completion codes.
+        without: names of flags; the work of participants with one of them is left out.
+        search: a query of the conversation browser, which filters tables of conversations; empty: none.
     """
 
     include_synthetic: bool = False

@@ -131,7 +131,7 @@ def vote_of(turns: Sequence[Turn]) -> int:
 
 
 def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
-    """Return who had the conversation, as far as it is known."""
+    """Return the id of the conversation's participant or rater, as far as it is known."""
     if conversation.participant_id:
         return str(conversation.participant_id)
     last = ratings[-1] if ratings else None

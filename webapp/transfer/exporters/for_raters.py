@@ -1,6 +1,6 @@
-"""What raters elsewhere may read: the words alone, in an order that tells nothing, under names that tell nothing.
+"""Export for external raters: the words alone, in an order and under names that reveal nothing.
 
-The table `conversations` has the same ids, and `items` the same codes: ratings that come back are joined there.
+The table `conversations` has the same ids, and `items` the same codes: imported ratings are joined there.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _OF_ITEMS = (
 
 
 def item_code(study: Study, item: str) -> str:
-    """Return what stands for an item's name, which may tell whose reply it holds."""
+    """Return a code for an item's name, which may reveal whose reply it holds."""
     return f"i{pseudonym(study, f'item {item}')[1:]}"
 
 
 def reply_codes(study: Study, item: str, n_replies: int) -> list[str]:
-    """Return what stands for each reply of an item, in the item's own order."""
+    """Return a code for each reply of an item, in the item's own order."""
     return [f"r{pseudonym(study, f'reply {k} of {item}')[1:]}" for k in range(n_replies)]
 
 

@@ -328,7 +328,7 @@ def _chat_of(slot: Slot) -> Conversation | None:
 
 
 def _models(item: Item | None) -> str | None:
-    """Return what gave the item's reply, or its replies in their order."""
+    """Return the models of the item's reply, or of its replies in their order."""
     if item is None:
         return None
     return " ".join(response.get("model") or "" for response in item.responses).strip()

@@ -32,7 +32,7 @@ class ExportAsked(Values):
     search: str = ""
 
     def options(self) -> ExportOptions:
-        """Return what to include."""
+        """Return the export's options."""
         return ExportOptions(**self.model_dump(exclude={"what", "format"}))
 
 

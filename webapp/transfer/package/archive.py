@@ -33,7 +33,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was packed of a file: its SHA-256 digest and its size."""
+    """SHA-256 digest and size of a packed file."""
 
     sha256: str
     n_bytes: int
@@ -51,7 +51,7 @@ class Ledger:
 
 
 class _Pipe:
-    """What a zip is written to: keeps the bytes until they are taken."""
+    """File object that a zip is written to: keeps the bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -1,6 +1,6 @@
-"""What a data package tells beside ratings, read back: checks that people answered, reports of replies, marks of filters.
+"""Parts of a data package other than ratings, read back: attention checks, reports of replies, labels of filters.
 
-Everything may be done twice: constraints and names tell what is there already.
+Everything may be done twice: constraints and names show what is there already.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ CSV_HEADER = (
 
 
 def codebook_of(study: Study, tables: Iterable[WrittenTable]) -> Codebook:
-    """Return what every column of the tables holds."""
+    """Return the codebook: one entry for every column of the tables."""
     asking = _versions_asking(study)
     compares = compares_pairs(study)
     return [
@@ -82,7 +82,7 @@ def _entry(
 
 
 def _direction(asked: Asked | None, *, compares: bool) -> str:
-    """Say which answers to a scale are good ones; empty where that is no question."""
+    """Describe which answers to a scale are good ones; empty where that has no meaning."""
     if asked is None or asked.low is None:
         return ""
     if compares and (asked.low, asked.high) == (-1, 1):

@@ -75,5 +75,5 @@ def _files(
 
 
 def _after(n_rows: int, told: Told) -> Told:
-    """Return what tells of the rows of a table beside those of the tables before it."""
+    """Return a callback that reports a table's rows on top of those of the tables before it."""
     return lambda n: told(n_rows + n)

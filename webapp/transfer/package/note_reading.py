@@ -63,7 +63,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> Stored:
 
 
 def _note(number: int, row: Row) -> Note:
-    """Return what a row of the table says, at no conversation yet."""
+    """Return the note of a row of the table, at no conversation yet."""
     where = f"data/{TABLE}.csv, row {number}"
     missing = {"conversation", "kind", "text", "created_at"} - row.keys()
     if missing:
@@ -85,6 +85,6 @@ def _note(number: int, row: Row) -> Note:
 
 
 def _name(note: Note) -> tuple[Any, ...]:
-    """Return what tells a star, tag or note apart from the others."""
+    """Return the fields that identify a star, tag or note."""
     own = note.created_at if note.kind == Note.Kind.NOTE else note.text
     return note.conversation_id, note.kind, own

@@ -141,7 +141,10 @@ class _Reading:
             self.report.skip(Skipped(self.report.n_read, f"{table}, {name}: {why}"))
 
     def _set_apart(self) -> frozenset[str]:
-        """Return who missed an attention check: few, for a package has their work only where it was asked for."""
+        """Return the participants who missed an attention check.
+
+        They are few: a package has their work only where that was requested.
+        """
         return frozenset(
             row["participant"]
             for row in self.package.rows("participants")
@@ -149,7 +152,7 @@ class _Reading:
         )
 
     def _is_rated(self, column: str) -> bool:
-        """Tell whether a column has ratings: a scale, unless it checks attention."""
+        """Return True if a column has ratings: a scale, unless it checks attention."""
         question = self.asked_after.get(self.codebook.after[column])
         return column in self.codebook.scales and (question is None or question.is_rated)
 

@@ -25,7 +25,7 @@ def readme_text(
     versions: dict[str, Any],
     tables_left_out: Mapping[str, str],
 ) -> str:
-    """Return what the package is, how much it holds, and how to load it.
+    """Return the package's README: its purpose, its size, and how to load it.
 
     Args:
         tables_left_out: each with the right that it asks for.

@@ -100,7 +100,7 @@ class ReadRating:
 
 @dataclass(slots=True)
 class Stored:
-    """How many rows of a batch were new, and which ratings could not be placed, with the reason."""
+    """Number of rows of a batch that were new, and the ratings that could not be placed, with the reason."""
 
     n_new: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -328,7 +328,7 @@ class _Placing:
         return self.versions[newest if asked is None else asked]
 
     def _why_not(self, one: ReadRating) -> str:
-        """Say why a rating cannot be placed; empty if it can."""
+        """Explain why a rating cannot be placed; empty if it can."""
         for name in one.about:
             where = self.items if one.target == "item" else {**self.items, **self.chats}
             if one.target in ("conversation", "turn"):

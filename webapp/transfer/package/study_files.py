@@ -29,7 +29,7 @@ BOT_COLUMNS = "study/bot_columns.json"
 
 
 def version_path(number: int) -> str:
-    """Return where a version of the study lies in the zip."""
+    """Return the path of a version of the study in the zip."""
     return f"study/version-{number}.yaml"
 
 

@@ -34,7 +34,7 @@ _VERSION = re.compile(r"study/version-(\d{1,9})\.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Codebook:
-    """What reading a package back needs of its codebook.
+    """Parts of a package's codebook that reading it back needs.
 
     Attributes:
         before, after: by the name of a column the key of the question asked before or after the task.
@@ -158,7 +158,7 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
 
 
 def _datasheet(package: Package) -> dict[str, str]:
-    """Return what the researchers answered in the datasheet, by what it answers."""
+    """Return the researchers' answers in the datasheet, by the key of the question."""
     if "heds.json" not in package.paths:
         return {}
     try:

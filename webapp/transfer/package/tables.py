@@ -54,14 +54,14 @@ class PackagedTable:
 
     @property
     def description(self) -> str:
-        """What the table holds here."""
+        """Description of the table in this package."""
         if self.name in _NESTED:
             return f"One row per {self.name.removesuffix('s')}."
         return self.exporter.description
 
     @property
     def path(self) -> str:
-        """Where the table lies in the zip."""
+        """Path of the table in the zip."""
         return f"data/{self.name}.csv"
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Row]:

@@ -95,7 +95,7 @@ def _database_version() -> str:
 
 
 def versions_differ(found: Any) -> list[dict[str, str]]:
-    """Return what a package was made with that is not the same here: `what`, in the `package` and `here`."""
+    """Return the software versions that differ from the package's: `what`, in the `package` and `here`."""
     if not isinstance(found, dict):
         return []
     made: dict[str, Any] = {"Python": found.get("python")}

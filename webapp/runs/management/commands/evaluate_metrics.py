@@ -123,7 +123,7 @@ class Command(ConfabCommand):
         return {name: one.to_json() for name, one in found.items()}
 
     def _languages_told(self, judgements: Judgements, wanted: Sequence[str]) -> None:
-        """Say which metrics do not hold for the language that a data set is in."""
+        """List the metrics that do not hold for the language of a data set."""
         from evaluation.languages import holds_for, languages_of_sets
         from evaluation.metrics.registry import metric_and_columns
 
