@@ -126,7 +126,7 @@ class Item(Values, extra="ignore"):
 
     @property
     def panel(self) -> dict[str, Any]:
-        """What is known of what is shown beside it, as JSON has it."""
+        """Persona, emotion and topic shown next to the conversation, as JSON values; empty ones are left out."""
         known = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
         return {name: value for name, value in known.items() if value}
 
@@ -150,10 +150,10 @@ class ChatPair:
 
 
 class ReplyInContext(NamedTuple):
-    """What a turn-level metric reads: a reply, what was said before it, and maybe what a person replied there.
+    """Input of a turn-level metric: a reply, its context, and optionally a person's reply there.
 
     Attributes:
-        context: utterances before the reply, oldest first; those without a word are not among them.
+        context: utterances before the reply, oldest first; utterances without a word are left out.
         response: the reply.
         reference: a person's reply; None where there is none.
     """
@@ -199,7 +199,7 @@ class JudgedItem(Item):
 
     @property
     def reply(self) -> ReplyInContext:
-        """What metrics read. An utterance without a word is absent, not empty; so is such a reference."""
+        """Input for metrics. Utterances without a word are left out, and so is such a reference."""
         reference = self.reference if self.reference and self.reference.strip() else None
         said = tuple(text for text in self.context if text.strip())
         return ReplyInContext(said, self.response, reference)
@@ -215,7 +215,7 @@ class JudgedItem(Item):
 
     @property
     def dimensions(self) -> list[str]:
-        """What it was judged on, in the order of the file."""
+        """Dimensions that it was rated on, in the order of the file."""
         names = dict.fromkeys(name for rating in self.ratings for name in rating)
         return [name for name in names if name not in _NOT_SCORES]
 

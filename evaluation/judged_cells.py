@@ -1,4 +1,4 @@
-"""How a metric's scores of single replies agree with people's: over everything, and over each data set and dialogue model."""
+"""Agreement of a metric's scores of single replies with people's: in all, and by data set and dialogue model."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NO_VALUE = "the metric is undefined here"
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a column of scores and people agree over some replies.
+    """Agreement of a column of scores with people over some replies.
 
     Attributes:
         correlations: by method.
         n: replies with both scores.
         n_contexts: different contexts among them, which the jackknife leaves out.
         n_responses: different replies among them; few of them make a coefficient rest on a few texts.
-        skipped: why other replies were left out, and how many.
-        ceiling: what a perfect metric could reach, by the raters' reliability.
+        skipped: number of other replies, by the reason for leaving them out.
+        ceiling: correlation that a perfect metric could reach, by the raters' reliability.
     """
 
     correlations: dict[str, Correlation]

@@ -1,6 +1,6 @@
-"""Which metric agrees with people: turn-level metrics against human scores of single replies.
+"""Agreement of turn-level metrics with human scores of single replies.
 
-`judgements_read` reads a file of judged items and says what it left out; `judge` scores them by metrics and
+`judgements_read` reads a file of judged items and reports the ones left out; `judge` scores them by metrics and
 correlates, for each data set, each dialogue model in it, and all together. Replies to one context share it, so
 intervals are by the jackknife over contexts, not replies.
 """
@@ -172,7 +172,7 @@ class MetricJudged:
 
 
 class Judged(Protocol):
-    """What holds judgements, such as a study in a notebook."""
+    """Source of judgements, such as a study in a notebook."""
 
     @property
     def judged(self) -> Judgements:

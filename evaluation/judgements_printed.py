@@ -127,12 +127,11 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _why(reason: Mapping[str, Any]) -> str:
-    """Say why a correlation is undefined."""
     return _UNDEFINED[reason["code"]].format(**reason)
 
 
 def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Say where published rows are from and what to mind of them."""
+    """Yield the sources of the published rows and their caveats."""
     rows = [
         row
         for found in result.values()

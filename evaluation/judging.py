@@ -32,14 +32,14 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class PairJudged:
-    """What a judge says of one pair.
+    """Judgement of one pair by a judge.
 
     Attributes:
-        item: its name; context: a name for what was said before, by which pairs belong together; a pair of chats has its own.
+        item: its name; context: a name for the turns before, which groups pairs; a pair of chats has its own.
         first, second: the dialogue models.
-        preference: how likely the first reply or chat is the better one, mean of both orders.
-        first_place: how likely whatever stood first was preferred, mean of both orders.
-        words_first, words_second: how long the replies are, of chats all those of the bot.
+        preference: probability that the first reply or chat is better, mean of both orders.
+        first_place: probability that the one shown first is preferred, mean of both orders.
+        words_first, words_second: length of the replies, of chats all replies of the bot.
     """
 
     item: str
@@ -62,7 +62,7 @@ class PairJudged:
 
     @property
     def changed(self) -> bool:
-        """Whether the better reply is another one in the other order."""
+        """True if the preferred reply changes with the order."""
         forward = self.preference + self.first_place - 0.5
         swapped = self.preference - self.first_place + 0.5
         return (forward - 0.5) * (swapped - 0.5) < 0
@@ -92,13 +92,13 @@ class PairsJudged:
 
     @property
     def position_bias(self) -> Interval:
-        """How much likelier a reply is preferred because it stands first, from −.5 to .5, over contexts."""
+        """Mean increase in the preference for a reply that stands first, from −.5 to .5, over contexts."""
         values = [one.first_place - 0.5 for one in self.pairs]
         return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
     def changed(self) -> Interval:
-        """How often the better reply is another one in the other order, over contexts."""
+        """Share of pairs whose preferred reply changes with the order, over contexts."""
         values = [float(one.changed) for one in self.pairs]
         return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=SHARE)
 
@@ -109,7 +109,7 @@ class PairsJudged:
 
     @property
     def length_bias(self) -> Correlation:
-        """How preference goes with being longer (Spearman): a bias as far as people's does not."""
+        """Spearman correlation of preference with greater length: a bias as far as it exceeds people's."""
         longer = [one.words_first - one.words_second for one in self.pairs]
         preference = [one.preference for one in self.pairs]
         units = [one.context for one in self.pairs]
@@ -280,7 +280,7 @@ def context_name(item: Item | ChatPair) -> str:
 
 
 def _both_orders(item: Item | ChatPair, window: int) -> list[str]:
-    """Return what the judge is asked of a pair, in the order as it is and swapped."""
+    """Return the judge's prompts for a pair, in its own order and swapped."""
     if isinstance(item, ChatPair):
         chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
         return [

@@ -1,4 +1,4 @@
-"""What a judge said of pairs as a file that grows: CSV as `confab.rank` reads it, one line a pair."""
+"""Growing file of a judge's preferences: CSV as `confab.rank` reads it, one line a pair."""
 
 from __future__ import annotations
 

@@ -43,21 +43,21 @@ def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str,
 
 
 def holds_for(languages: Sequence[str] | None, language: str) -> bool:
-    """Tell whether a metric holds for a language.
+    """Return True if a metric is valid for a language.
 
     Args:
-        languages: as the metric says them (`MetricDefaults.languages`): none of them, or None, stands for any.
+        languages: of the metric (`MetricDefaults.languages`): empty or None stands for any.
         language: a code of ISO 639-1, or of BCP 47 with more behind it.
     """
     return not languages or language.partition("-")[0] in languages
 
 
 def other_language(language: str, languages: Sequence[str]) -> Reason:
-    """Return why a metric was left out of a conversation.
+    """Return the reason why a metric was not computed for a conversation in another language.
 
     Args:
         language: of the conversation.
-        languages: that the metric holds for.
+        languages: that the metric is valid for.
     """
     holds = list(languages)
     text = f"the conversation is in {language}; the metric holds for {', '.join(holds)} only"

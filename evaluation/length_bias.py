@@ -1,4 +1,4 @@
-"""How far scores of replies go with their length: of a metric, and of people."""
+"""Correlation of replies' scores with their length: of a metric, and of people."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ correction for all pairs, at `ORDER_ALPHA`. The means are those of generalised l
 effect (`evaluation.stats.gls`), so that strict or kind raters do not distort them; they order the bots, too.
 
 While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
-because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the test of
-`evaluation.stats.compare` applies. `Comparisons.test` names the test.
+because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the
+test of `evaluation.stats.compare` applies. `Comparisons.test` names the test.
 """
 
 from __future__ import annotations

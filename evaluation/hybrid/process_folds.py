@@ -28,12 +28,12 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Means:
-    """What intervals of a kept fit are made of: the means of each fold and of all bots.
+    """Means of each fold and of all bots, from which a kept fit makes its intervals.
 
     Attributes:
         blocks: name to the numbers of its columns.
-        whole: all rated bots.
-        folds: by bot left out, the others.
+        whole: of all rated bots.
+        folds: of the other bots, by bot left out.
     """
 
     blocks: Mapping[str, tuple[int, ...]]
@@ -41,11 +41,11 @@ class Means:
     folds: Mapping[str, BotMeans]
 
     def expected(self, bot: str, x: np.ndarray) -> Mixture:
-        """Return where a bot's true mean is, by the intercept of the fold.
+        """Return the distribution of a bot's true mean, by the intercept of the fold.
 
         Args:
             bot: by the fold without it, where there is one.
-            x: (n, p) its conversations. They could have been others: the variance of their mean prediction is that
+            x: (n, p) its conversations. They are a sample: the variance of their mean prediction is that
                 of the bootstrap, in closed form, for the prediction is linear.
         """
         process, posterior, answers = self._fitted(bot)
@@ -54,7 +54,7 @@ class Means:
         return process.expected(posterior, x.mean(axis=0)).widened(again)
 
     def noise(self, bot: str, x: np.ndarray) -> Noise:
-        """Return how far a rated bot's mean rating is off, given those of the others: by the points of the fold without it.
+        """Return the error of a rated bot's mean rating, given the others', at the points of the fold without it.
 
         Args:
             x: (n, p) its conversations.
@@ -206,10 +206,10 @@ class ProcessFolds:
     def _posterior(
         self, k: int, ratings: np.ndarray, left_out: np.ndarray
     ) -> tuple[Posterior, np.ndarray]:
-        """Return what (P, K − 1) mean ratings say about fold k, and mu of all bots, (A, P, H).
+        """Return the posterior of fold k for (P, K − 1) mean ratings, and mu of all bots, (A, P, H).
 
         Args:
-            left_out: (P,) mean ratings of bot k, of which only that mu knows.
+            left_out: (P,) mean ratings of bot k, which enter that mu alone.
         """
         process, whole = self._folds[k], self.means.whole
         posterior = process.posterior(ratings)
@@ -232,7 +232,7 @@ class ProcessFolds:
         return predicted, shuffled[:, at]
 
     def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
-        """Return what fold k predicts of (p,) features by its own mu and by that of all bots, (P,) each."""
+        """Return fold k's predictions from (p,) features by its own mu and by that of all bots, (P,) each."""
         key = (k, seed, x.tobytes())
         if key not in self._known:
             parts = []
@@ -244,5 +244,5 @@ class ProcessFolds:
 
     @cached_property
     def _known(self) -> dict[tuple[int, int, bytes], list[np.ndarray]]:
-        """Return what was predicted by permutations: the levels of a fit ask for the same more than once."""
+        """Return the cache of predictions by permutations: the levels of a fit request the same more than once."""
         return {}

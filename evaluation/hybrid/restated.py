@@ -1,4 +1,4 @@
-"""What of a bot is told where a fit cannot tell all: intervals by the errors of other bots, and ranks in place of values."""
+"""Fallback results for bots: intervals by the errors of other bots, and ranks in place of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hybrid fit found: `HybridResult`, and `KeptFit`, which predicts without the data it came from."""
+"""Results of a hybrid fit: `HybridResult`, and `KeptFit`, which predicts without the data it came from."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class BotResult:
 
     @property
     def target(self) -> float | None:
-        """What a prediction of this bot is compared with."""
+        """Human mean that a prediction of this bot is compared with: the adjusted one, if known."""
         return self.human_mean if self.adjusted_mean is None else self.adjusted_mean
 
     def to_json(self) -> dict[str, Any]:
@@ -168,14 +168,14 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class SelfPlay:
-    """How well the bots' conversations with themselves predict their ratings, by the same fits.
+    """Prediction of the bots' ratings from self-play, by the same fits.
 
     Attributes:
         n_bots: bots with both.
         influence: by bot, r over the other bots minus r over all.
         baselines: trivial predictors, fitted on conversations with people and applied to self-play.
-        shifts: by block of a Gaussian process, how far self-play lies from conversations with people.
-        values: how well values are predicted, by the fold's own intercept; where the fit has intervals.
+        shifts: by block of a Gaussian process, the distance of self-play from conversations with people.
+        values: accuracy of the predicted values, by the fold's own intercept; where the fit has intervals.
         added: variance that errors on self-play add to what a Gaussian process states; None where too few were seen.
     """
 

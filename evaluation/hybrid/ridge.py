@@ -247,7 +247,7 @@ class RidgeFolds:
     def predictions(
         self, means: np.ndarray, points: Mapping[int, np.ndarray], *, common: bool
     ) -> np.ndarray:
-        """Return what the whole procedure, choices included, predicts from these mean ratings.
+        """Return the predictions of the whole procedure, choices included, from these mean ratings.
 
         Args:
             means: (P, K) bots' mean ratings, e.g. permuted.

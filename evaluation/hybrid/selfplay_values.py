@@ -1,12 +1,15 @@
-"""Where a bot's mean is expected from its conversations with itself, or why that is not told.
+"""Expected mean of a bot from its self-play, or the reason why there is none.
 
 In self-play there is no participant: metrics of the participant describe every turn that answers another, so those of both
-sides are averaged. The process was fitted to conversations with people. How far it errs on self-play is seen where bots
-have ratings and self-play, each predicted by the fold without it. An unknown variance a is added to what the process states, which moves in
-self-play would add; its values, none and a grid of multiples of what is stated, are as good as each other beforehand and are
-weighed by the errors of the *other* such bots. A bot is expected by the mixture over them, whose tails are longer the fewer errors
-are known. With fewer than four others nothing is known of it, and nothing but the order is told: where self-play lies one or two standard
-deviations within bots from conversations with people, what the process states held in 80 to 94 % of 95.
+sides are averaged. The process was fitted to conversations with people. Its error on self-play is estimated from bots with
+ratings and self-play, each predicted by the fold without it.
+
+An unknown variance a, for the shift to self-play, is added to the variance that the process states. Its values (none, and a
+grid of multiples of the stated variance) are equally likely a priori and are weighted by the errors of the *other* such bots.
+A bot's expected mean is the mixture over these values, whose tails are longer the fewer errors are known.
+
+With fewer than four other bots a cannot be estimated, and only the order is reported: where self-play lies one or two standard
+deviations within bots from conversations with people, the stated 95 % intervals held in 80 to 94 % of cases.
 """
 
 from __future__ import annotations
@@ -31,12 +34,12 @@ _MULTIPLES = np.array([0.0, *np.geomspace(0.125, 256, 12)])
 
 @dataclass(frozen=True, slots=True)
 class FromSelfPlay:
-    """What self-play says of the bots' means, by the intercept of each fold.
+    """Expected means of the bots from self-play, by the intercept of each fold.
 
     Attributes:
-        expected: by bot, where its mean is.
-        refused: by bot, why that is not told.
-        added: mean of the variance that errors on self-play add to what the process states; None where too few bots were checked.
+        expected: distribution of the mean, by bot.
+        refused: reason for no such distribution, by bot.
+        added: mean variance that errors on self-play add to the process's own; None where too few bots were checked.
     """
 
     expected: Mapping[str, Mixture]

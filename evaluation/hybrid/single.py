@@ -1,4 +1,4 @@
-"""What a fit predicts of single conversations, rated or not, each by the fold that has not seen its bot."""
+"""Predictions of single conversations, rated or not, each by the fold that was fitted without its bot."""
 
 from __future__ import annotations
 

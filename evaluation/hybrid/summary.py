@@ -163,7 +163,7 @@ def _predicted(found: Mapping[str, Any], source: str) -> str:
 
 
 def _selfplay(result: Mapping[str, Any]) -> list[str]:
-    """Return how well self-play predicts values, and how far it lies from conversations with people."""
+    """Return lines on the accuracy of self-play predictions and the distance of self-play from people's chats."""
     values, lines = result.get("values_selfplay"), []
     if values is not None and values["q2"]["value"] is not None:
         told = f"  from self-play: Q² {share(values['q2']['value'])}, mean absolute error {figure(values['mae'])}"
@@ -182,7 +182,7 @@ def _selfplay(result: Mapping[str, Any]) -> list[str]:
 
 
 def _carrying(found: Mapping[str, Any] | None) -> list[str]:
-    """Return which bots and which conversation carry a fit by least squares."""
+    """Return lines on the influence of each bot and of one conversation on a fit by least squares."""
     if not found:
         return []
     bots = sorted(found["bots"].items(), key=lambda one: -(one[1]["cooks_distance"] or 0.0))
@@ -203,7 +203,7 @@ def _combined(found: Mapping[str, Any]) -> str:
 
 
 def _combined_note(bots: Mapping[str, Any]) -> list[str]:
-    """Say what means by ratings and prediction together may not be used for, where there are some."""
+    """Return a warning about means by ratings and prediction together, if there are any."""
     if not any(found.get("combined") for found in bots.values()):
         return []
     return [

@@ -1,4 +1,4 @@
-"""How well values are predicted, not only their order: what every fit prints beside its correlation.
+"""Accuracy of predicted values, not only of their order, which every fit reports next to its correlation.
 
 All of it is by the fold's own intercept. The common one contains the left-out bot's level, and a fit without any
 feature would reach Q² = 1 − ((K − 1) / K)² by it.
@@ -32,11 +32,11 @@ NO_GAIN = Reason(
 
 @dataclass(frozen=True, slots=True)
 class Interval95:
-    """Where a bot's mean is expected, with 95 % probability.
+    """Expected mean of a bot, with its 95 % interval.
 
     Attributes:
         predicted: by the fold's own intercept; what the intervals are about.
-        true_mean: of the bot's true mean; None for a fit that knows only how far it is off from human means.
+        true_mean: of the bot's true mean; None for a fit that only knows its distance from human means.
         new: of the mean of `n_new` further ratings.
     """
 
@@ -198,7 +198,7 @@ def calibration(
 def intervals_by_errors(
     predicted: Mapping[str, float], human: Mapping[str, float], n_ratings: Mapping[str, int]
 ) -> dict[str, Interval95]:
-    """Return where each bot's human mean is expected by how far the predictions of the other bots are off.
+    """Return an interval of each bot's human mean, by the prediction errors of the other bots.
 
     The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1 bots;
     each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots such intervals

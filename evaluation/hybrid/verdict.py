@@ -1,4 +1,4 @@
-"""What the numbers of a fit support: a standing for each kind of conversation, and the findings it rests on."""
+"""Verdict on a fit: a standing for each kind of conversation, and the findings it rests on."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Standing = Literal["undefined", "few_bots", "chance", "baseline", "ranking"]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one way to predict the bots' ratings came to.
+    """Results of one way to predict the bots' ratings.
 
     Attributes:
         level: Pearson's r over bots.
         baselines: trivial predictors by name and method, fitted and applied alike.
         influence: by bot, r over the other bots minus r over all.
-        values: how well values are predicted, by the fold's own intercept; None where that is not known.
+        values: accuracy of the predicted values, by the fold's own intercept; None where that is not known.
     """
 
     level: BotLevel
@@ -53,7 +53,7 @@ class Evidence:
 
     @property
     def beats_chance(self) -> bool:
-        """Whether r, and Q² where it is known, is above 0 and above what chance passes once in twenty."""
+        """True if r, and Q² where known, exceeds 0 and the value that chance exceeds once in twenty."""
         null95 = self.level.null95
         passed = self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
         return passed and (
@@ -73,7 +73,7 @@ class Evidence:
 
     @property
     def beats_rivals(self) -> bool:
-        """Whether r is above that of every trivial predictor, and some is left of it given the lengths where that is known."""
+        """True if r exceeds every trivial predictor's, and is above 0 given the lengths, where that is known."""
         above = self.rival is None or (self.r is not None and self.r > self.rival[1])
         partial = (
             None if self.values is None or self.values.partial is None else self.values.partial.r
@@ -81,7 +81,7 @@ class Evidence:
         return above and (partial is None or partial > 0)
 
     def standing(self, n_bots: int) -> Standing:
-        """Return what r over so many bots is good for."""
+        """Return the standing that r over so many bots supports."""
         if self.r is None:
             return "undefined"
         if n_bots < FEW_BOTS:
@@ -93,14 +93,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the numbers of a fit support.
+    """Verdict that the numbers of a fit support.
 
     Attributes:
-        intercept: by which all numbers are that name no other one.
+        intercept: of all numbers that name no other one.
         standing: of the prediction from conversations with people.
-        findings: what that rests on; a standing that tells nothing has one with the reason.
-        selfplay: standing of the prediction from self-play; None without any, or where `standing` tells nothing.
-        findings_selfplay: what that rests on.
+        findings: reasons for the standing; an inconclusive standing has one with the cause.
+        selfplay: standing of the prediction from self-play; None without any, or where `standing` is inconclusive.
+        findings_selfplay: reasons for `selfplay`.
     """
 
     intercept: Intercept
@@ -232,7 +232,7 @@ def _values(values: Values | None) -> list[Finding]:
 
 
 def values_count(values: Values) -> bool:
-    """Tell whether values are predicted, and not only their order: Q² is above 0 and above what chance passes."""
+    """Return True if values are predicted, and not only their order: Q² exceeds 0 and the level of chance."""
     return values.q2 is not None and values.q2 > max(0.0, values.q2_null95 or 0.0)
 
 

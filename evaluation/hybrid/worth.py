@@ -1,4 +1,4 @@
-"""How many human ratings of a bot its prediction is worth."""
+"""Number of human ratings of a bot that its prediction is worth."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ OTHER_TURNS = "the turn is not one this column describes"
 
 @dataclass(frozen=True, slots=True)
 class MetricTable:
-    """What a metric found.
+    """Values of a metric.
 
     Attributes:
         turns: one row per conversation and turn, indexed by (conversation id, turn index), with exactly
             the declared turn-level columns.
         conversations: one row per conversation, indexed by conversation id, with exactly the declared
             conversation-level columns.
-        reasons: for every column name that has a NaN, why values can be missing (short clauses for
+        reasons: for every column name that has a NaN, reasons for missing values (short clauses for
             people, joined by "; "). Undefined is NaN, never 0, and never infinite.
     """
 
@@ -60,7 +60,7 @@ class Metric(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be computed here, or return None. Cheap: loads nothing."""
+        """Return the reason why it cannot be computed here, or None. Cheap: loads nothing."""
         ...
 
     def compute(
@@ -84,12 +84,12 @@ class Metric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What `measure` found, over the flat turns of a `Layout`.
+    """Output of `measure`, over the flat turns of a `Layout`.
 
     Attributes:
         turns: (N,) per turn-level column, NaN where undefined.
         conversations: (C,) per conversation-level column that is not the mean of its turns.
-        reasons: per column name, why values of turns it describes are missing.
+        reasons: per column name, the reasons for missing values of turns it describes.
     """
 
     turns: Mapping[str, np.ndarray]
@@ -101,7 +101,7 @@ CHOSEN_LICENCE = "that of the model that is chosen"
 
 
 class MetricDefaults:
-    """What most metrics share; derive from it, set the class attributes and write `measure`."""
+    """Base class of most metrics: derive from it, set the class attributes and write `measure`."""
 
     name: str = ""
     title: str = ""
@@ -123,7 +123,7 @@ class MetricDefaults:
 
     @property
     def device(self) -> str:
-        """Where it computes; empty: where the run does (`CONFAB_DEVICE`)."""
+        """Device that it computes on; empty: the device of the run (`CONFAB_DEVICE`)."""
         own = str(getattr(getattr(self, "options", None), "device", ""))
         return own or ("" if self.has_network else "cpu")
 

@@ -43,7 +43,7 @@ class TokenVectors(LocalModel):
 
     @property
     def identity_params(self) -> dict[str, Any]:
-        """What decides the vectors; known without loading."""
+        """Parameters that determine the vectors; known without loading."""
         if self.model == MINILM:
             return {"encoder": sentence_encoder().identity.as_dict(), "layer": self.layer}
         return {**self.known_by, "layer": self.layer}
@@ -123,7 +123,7 @@ def bert_score(
 
 
 class BertScoreOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
         min_length=1,

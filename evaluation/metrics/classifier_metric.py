@@ -1,4 +1,4 @@
-"""What metrics share that put turns, or pairs of turns, before a classifier that a researcher chooses."""
+"""Base of metrics that classify turns, or pairs of turns, by a classifier that a researcher chooses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evaluation.metrics.shared import Shared
 
 
 class ClassifierOptions(Values):
-    """What an entry of `metrics.yaml` may say of such a metric."""
+    """Options of an entry of `metrics.yaml` for such a metric."""
 
     model: str = Field(
         min_length=1,
@@ -76,7 +76,7 @@ class ClassifierMetric(ConfiguredMetric):
         return self._classifier.unavailable_reason()
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]], shared: Shared) -> np.ndarray:
-        """Return what the classifier says of texts or pairs, (N,); each goes through it once."""
+        """Return the classifier's probabilities of texts or pairs, (N,); each goes through it once."""
         if not texts:
             return np.zeros(0)
         assert self._classifier is not None, "asked although it is unavailable"

@@ -1,4 +1,4 @@
-"""Which words of an utterance carry content: what the repetition measures count.
+"""Words of an utterance that carry content, which the repetition measures count.
 
 Fact sheet section 1.6: tokens at white space without stopwords (question words stay), punctuation and the
 endings of contractions. The list of stopwords is our own: the words of English grammar.

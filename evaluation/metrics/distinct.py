@@ -1,4 +1,4 @@
-"""How varied a speaker's words are: distinct-1 and distinct-2.
+"""Diversity of a speaker's words: distinct-1 and distinct-2.
 
 Li et al. (2016), "A Diversity-Promoting Objective Function for Neural Conversation Models", NAACL: the
 share of different words, or pairs of neighbouring words, among all of them, here over one conversation.

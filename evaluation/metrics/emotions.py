@@ -1,4 +1,4 @@
-"""Which emotions the participant's answers show: the mean share of each of the 28, as a logarithm.
+"""Emotions in the participant's answers: the mean share of each of the 28, as a logarithm.
 
 Shares lie near 0 and differ by factors, so their logarithms are compared; `FLOOR` keeps that of 0 finite.
 """

@@ -28,7 +28,7 @@ ROWS = 64
 
 
 class EntailmentMetricOptions(TrainedOptions):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     utterance: int = Field(
         0,

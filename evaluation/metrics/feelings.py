@@ -1,6 +1,6 @@
-"""Where the sentiment family takes its numbers from: a score per text and a distribution over emotions.
+"""Sources of the sentiment family: a score per text and a distribution over emotions.
 
-Any emotion encoder of `chatbots/encoders` does (`EncoderFeelings`): S(x) = Σ_k w_k p_k(x), fact sheet section
+Any emotion encoder of `chatbots/encoders` can be used (`EncoderFeelings`): S(x) = Σ_k w_k p_k(x), fact sheet section
 1.2. VADER (Hutto and Gilbert 2014) has a score of its own and, for a distribution, its shares of negative,
 neutral and positive words.
 """
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class Feelings(Protocol):
-    """What the sentiment family asks of whatever reads feelings from texts."""
+    """Interface of the models that read feelings from texts for the sentiment family."""
 
     @property
     def identity(self) -> Identity:
-        """What makes the numbers; known without loading it."""
+        """Identity of the model; known without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be used here, or return None."""
+        """Return the reason why it cannot be used here, or None."""
         ...
 
     def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:

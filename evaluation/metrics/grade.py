@@ -29,7 +29,7 @@ UNKNOWN = "scored with keywords that the graph does not know, taken as far from 
 
 
 class _Grade(TrainedMetric):
-    """What both metrics share: scores of the checkpoint's network, and how many keywords the replies have."""
+    """Base of both metrics: scores of the checkpoint's network, and the number of keywords in the replies."""
 
     trained = "grade"
     needs_context = True

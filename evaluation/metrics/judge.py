@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
 
 
 class JudgeOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     bot: str = Field(
         "",
@@ -237,7 +237,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             self._capped, self._unread, self._kinds = set(), {}, {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return how many different replies have a score of which kind: weighted, or the number as it was written."""
+        """Return the number of different replies by kind of score: weighted, or the number as it was written."""
         return dict(Counter(self._kinds.values()))
 
     def _prompt(self, reply: ReplyInContext, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Which turns and pairs of turns the suffixes -U, -B and -U/B mean, over a batch laid out flat.
+"""Turns and pairs of turns that the suffixes -U, -B and -U/B mean, over a batch laid out flat.
 
 Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
 

@@ -27,7 +27,7 @@ _ROWS = 16
 
 
 class LearnedOptions(Values):
-    """What an entry of `metrics.yaml` may say of either."""
+    """Options of an entry of `metrics.yaml` for either metric."""
 
     model: str = Field(
         min_length=1, description="a transformers folder, or a hub id that was downloaded before"
@@ -61,7 +61,7 @@ class _Learned(ReplyMetric, ConfiguredMetric):
         return self._model.unavailable_reason() or self._unfit(self._model.config())
 
     def _unfit(self, config: dict[str, Any]) -> str | None:
-        """Say why a model of this configuration is of another kind, or return None."""
+        """Return the reason why a model of this configuration is of another kind, or None."""
         raise NotImplementedError
 
     def _batches(

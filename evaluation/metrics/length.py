@@ -1,4 +1,4 @@
-"""How long the conversation is: a trivial measure that every other one should beat.
+"""Length of the conversation: a trivial measure that every other one should beat.
 
 Conversation length is a quantity of the released code (fact sheet section 1.6), here plain counts.
 """

@@ -48,11 +48,11 @@ class Classifier(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What makes the numbers; known without loading it."""
+        """Identity of the model; known without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
+        """Return the reason why it cannot be used here, or None. Cheap: loads nothing."""
         ...
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
@@ -65,11 +65,11 @@ class ReplyModel(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What makes the numbers; known without loading it."""
+        """Identity of the model; known without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
+        """Return the reason why it cannot be used here, or None. Cheap: loads nothing."""
         ...
 
     def surprise(
@@ -88,7 +88,7 @@ class ReplyModel(Protocol):
 
 
 class LocalModel:
-    """What all kinds share: which files, whether they are here, and loading them once."""
+    """Base of all kinds of local models: their files, whether these are here, and loading them once."""
 
     def __init__(self, model: str, device: str, dtype: str = "auto") -> None:
         if not isinstance(model, str) or not model.strip():
@@ -113,12 +113,12 @@ class LocalModel:
 
     @property
     def _source(self) -> str:
-        """What the model is loaded from: of a bot, its model; otherwise what was named."""
+        """Source that the model is loaded from: for a bot its model, otherwise the name given."""
         return _model_of_bot(self.model) or self.model
 
     @property
     def known_by(self) -> dict[str, Any]:
-        """What an identity says of the model; known without loading it."""
+        """Parameters that identify the model; known without loading it."""
         source = self._source
         if is_gguf(source):
             file = gguf_locate(source)

@@ -1,6 +1,6 @@
-"""How many words a reply shares with what a person replied: BLEU and ROUGE.
+"""Number of words that a reply shares with a person's reply: BLEU and ROUGE.
 
-BLEU-1 … BLEU-4 and ROUGE-L are the sentence formulas of COCO-caption (nlg-eval too), which stand behind the tables of
+BLEU-1 … BLEU-4 and ROUGE-L are the sentence formulas of COCO-caption (nlg-eval too), used in the tables of
 GRADE, RADE and the survey of Yeh et al. 2021: tokens by white space, case kept. ROUGE-1 and ROUGE-2 are those of
 Google's rouge-score: lower case, letters and digits, balanced F. Other implementations give correlations that differ by
 .05 on average, so their numbers must not stand in one table.

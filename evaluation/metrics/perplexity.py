@@ -1,4 +1,4 @@
-"""How expected the bot's turns are under a language model that a researcher chooses.
+"""Perplexity of the bot's turns under a language model that a researcher chooses.
 
 exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A low
 value means fluent or commonplace, which of the two it does not say; values of models with different
@@ -23,7 +23,7 @@ from evaluation.metrics.shared import BLANK, Shared
 
 
 class PerplexityOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
         min_length=1,

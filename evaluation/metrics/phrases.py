@@ -119,7 +119,7 @@ _FOUND = {
 
 
 def has_phrase(kind: str, text: str) -> bool:
-    """Tell whether the text has a phrase of that kind, a key of `PHRASES` or `you`."""
+    """Return True if the text has a phrase of that kind, a key of `PHRASES` or `you`."""
     return _FOUND[kind].search(straightened(text)) is not None
 
 

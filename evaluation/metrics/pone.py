@@ -28,7 +28,7 @@ ROWS = 256
 
 
 class PoneScores(TrainedMetric):
-    """What all metrics of PONE's network share: the scores of a checkpoint."""
+    """Base of all metrics of PONE's network: the scores of a checkpoint."""
 
     needs_context = True
     languages = ("en",)

@@ -28,7 +28,7 @@ _ROWS = 64
 
 
 class RadeMetricOptions(TrainedOptions):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     references: Literal["people", "retrieved", "generated"] = Field(
         "people",
@@ -165,7 +165,7 @@ class Rade(TrainedMetric):
         return RetrievedReferences(corpus.dialogues, chosen.index)
 
     def _corpus_digest(self) -> str | None:
-        """Return what the corpus of retrieved references is known by; None where it cannot be read."""
+        """Return the digest of the corpus of retrieved references, or None where it cannot be read."""
         assert self.options is not None, "asked although it is unavailable"
         place = EVERYDAY if self.options.corpus == "everyday" else Path(self.options.corpus)
         try:

@@ -1,4 +1,4 @@
-"""How participants react: what they write back, -U, in a few numbers that tell bots apart.
+"""Reactions of participants: their answers to the bot, -U, in a few numbers that differ between bots.
 
 Counts enter as logarithms or shares, so that one very long message does not decide a mean. Sentiment is that of
 `sentiment.py`; words of content those of `content_words.py`. The lists of phrases are our own, in English.
@@ -190,7 +190,7 @@ def _share(kind: str) -> tuple[Column, Column]:
 
 @register_metric
 class Reactions(MetricDefaults):
-    """What participants write back."""
+    """Reactions of participants to the bot, in their next turn."""
 
     name = "reactions"
     has_network = True

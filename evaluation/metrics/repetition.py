@@ -1,4 +1,4 @@
-"""How much a bot repeats itself, by words and by meaning, and how much a participant takes up its words.
+"""Repetition of the bot's own words and meanings, and of its words by the participant.
 
 Conversation repetition, utterance repetition and word similarity are the released code's (fact sheet section
 1.6); utterance repetition raises an error there and is here as it was meant. Self-repetition, the share of a

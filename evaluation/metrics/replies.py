@@ -72,7 +72,7 @@ class ReplyMetric(MetricDefaults):
         return {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return what to know of some of the scored replies, and of how many: they are scored, but on less than others."""
+        """Return the number of scored replies by remark: replies that were scored on less input than others."""
         return {}
 
     @property
@@ -89,7 +89,7 @@ class ReplyMetric(MetricDefaults):
         return ReplyInContext(context, response, reference if keeps else None)
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
-        """Say why a reply cannot be scored, or has no value in this column; or return None."""
+        """Return the reason why a reply cannot be scored, or has no value in this column; otherwise None."""
         if blank(reply.response):
             return BLANK
         if reply.reference is None and (self.needs_reference or column in self.reference_columns):
@@ -180,9 +180,9 @@ def lacking_in(
     asked: np.ndarray,
     shared: Shared,
 ) -> list[str | None]:
-    """Return why each reply has no value in a column; None where it has one, or nothing is known.
+    """Return the reason why each reply has no value in a column; None where it has one, or none is known.
 
-    A metric of conversations is asked again about each reply that lacks a value, alone.
+    A metric of conversations is computed again for each reply that lacks a value, alone.
 
     Args:
         values: (N,) of the column.

@@ -1,9 +1,9 @@
-"""How much more likely a reply becomes by its context: mean pointwise mutual information under a language model.
+"""Gain in a reply's likelihood by its context: mean pointwise mutual information under a language model.
 
 (log P(reply | context) − log P(reply)) / tokens of the reply, in nats, by a causal language model without any training
 on dialogue: above 0 where the context makes the reply likelier. Unlike the likelihood itself it does not reward
-commonplaces, which are likely anywhere. A model made for chats reads the turns as its template writes them, without a
-system prompt; another reads them as lines of one text. On its own the reply stands where a first turn would.
+commonplaces, which are likely anywhere. A chat model reads the turns as its template writes them, without a
+system prompt; another reads them as lines of one text. Without context the reply takes the position of a first turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WINDOW = 5
 
 
 class ReplyPmiOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
         SMOLLM2,

@@ -31,7 +31,7 @@ from evaluation.training.checkpoint import Checkpoint, MetricManifest
 
 
 class RuberOptions(TrainedOptions):
-    """What an entry of `metrics.yaml` may say of either."""
+    """Options of an entry of `metrics.yaml` for either metric."""
 
     blend: Literal["min", "max", "arithmetic", "geometric"] = Field(
         "min", description="of both parts: the lower one as published, the higher one, or a mean"

@@ -1,4 +1,4 @@
-"""How far a reply is in meaning from what was said before, farther where it is dull: SS of DialogEntailment.
+"""Semantic distance of a reply from the turns before, larger where it is dull: SS of DialogEntailment.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL, section 5.2:
 
@@ -55,7 +55,7 @@ def dull_replies(path: Path | None = None) -> tuple[str, ...]:
 
 
 class SemanticDistanceOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     dull_replies: Many[str] = Field(
         (),
@@ -170,7 +170,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
 
 
 def _references(one: ReplyInContext) -> tuple[str, str, str, str]:
-    """Return what a reply is compared with, in the order of the columns; empty where there is none."""
+    """Return the texts that a reply is compared with, in the order of the columns; empty where there is none."""
     said = one.context
     return said[-1], " ".join(said[-2:]), said[-2] if len(said) > 1 else "", " ".join(said)
 

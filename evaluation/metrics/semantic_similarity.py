@@ -112,7 +112,7 @@ class SemanticSimilarity(SimilarityFamily):
 
 
 class InferSentOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     weights: str = Field(min_length=1, description="`infersent1.pkl` or `infersent2.pkl`")
     vectors: str = Field(

@@ -14,7 +14,7 @@ from evaluation.metrics.sentiment import SentimentFamily, sentiment_columns
 
 
 class DeepMojiOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     weights: str = Field(min_length=1, description="the file of torchMoji's weights")
     vocabulary: str = Field(min_length=1, description="torchMoji's `vocabulary.json`")

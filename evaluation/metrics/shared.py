@@ -1,4 +1,4 @@
-"""What the metrics of one run share, so that nothing is computed twice of the same text."""
+"""Cache that the metrics of one run share, so that nothing is computed twice for the same text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_TEXTS = 200_000
 
 
 def blank(text: str) -> bool:
-    """Tell whether a text is nothing but white space, which no metric could describe."""
+    """Return True if a text is only white space, which no metric could describe."""
     return not text.strip()
 
 

@@ -1,4 +1,4 @@
-"""How probably the bot's turns are toxic, by a classifier that a researcher chooses.
+"""Probability that the bot's turns are toxic, by a classifier that a researcher chooses.
 
 None is shipped: those that are good are hundreds of megabytes and learned from comments that not everybody
 may store. The released code's own, a regression on Jigsaw's comments, is not public either; its treatment of

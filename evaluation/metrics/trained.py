@@ -50,7 +50,7 @@ def shipped_names() -> list[str]:
 
 
 class TrainedOptions(Values):
-    """What an entry of `metrics.yaml` may say of a trained metric."""
+    """Options of an entry of `metrics.yaml` for a trained metric."""
 
     checkpoint: str = Field(
         min_length=1,
@@ -83,7 +83,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 
     @classmethod
     def is_of(cls, manifest: MetricManifest) -> bool:
-        """Return whether a checkpoint of the metric `trained` is a special case that has this name."""
+        """Return True if a checkpoint of the metric `trained` is a special case that has this name."""
         return False
 
     @property
@@ -123,7 +123,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         return checkpoint_missing(found.folder) or backbone_missing(backbone)
 
     def where(self, device: str) -> str:
-        """Return where it computes: as its options say, else where the run does."""
+        """Return the device to compute on: the one of its options, else that of the run."""
         return (self.options.device if self.options else "") or device
 
     def restored(self, device: str) -> Any:

@@ -1,4 +1,4 @@
-"""What participants voted while they chatted: up, down or nothing, per bot turn (fact sheet section 1.6)."""
+"""Votes of participants while they chatted: up, down or nothing, per bot turn (fact sheet section 1.6)."""
 
 from __future__ import annotations
 

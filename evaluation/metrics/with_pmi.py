@@ -27,7 +27,7 @@ PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
 
 
 class PmiOptions(TrainedOptions):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
         SMOLLM2,

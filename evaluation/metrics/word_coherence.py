@@ -117,7 +117,7 @@ class WordCoherence(WordCoherenceFamily):
 
 
 class FileWordCoherenceOptions(Values):
-    """What an entry of `metrics.yaml` may say of it."""
+    """Options of an entry of `metrics.yaml`."""
 
     path: str = Field(
         min_length=1,

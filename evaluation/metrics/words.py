@@ -1,4 +1,4 @@
-"""How much both sides write: # Words -U and -B (Ghandeharioun et al. 2019, fact sheet section 1.5)."""
+"""Length of both sides' turns: # Words -U and -B (Ghandeharioun et al. 2019, fact sheet section 1.5)."""
 
 from __future__ import annotations
 

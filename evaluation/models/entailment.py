@@ -1,4 +1,4 @@
-"""What the classifiers of DialogEntailment share, and the smallest of them.
+"""Base of the classifiers of DialogEntailment, and the smallest of them.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL: what was
 said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull, contradiction

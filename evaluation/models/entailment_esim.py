@@ -23,7 +23,7 @@ DROPOUT = 0.5
 
 
 class TokenVectors(Protocol):
-    """What gives the words of a text their vectors."""
+    """Model that gives the words of a text their vectors."""
 
     width: int
 

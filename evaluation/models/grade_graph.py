@@ -100,7 +100,7 @@ class Graph:
         return found
 
     def reaches(self, word: str) -> bool:
-        """Tell whether the graph has paths from the word to others; one without is far from all of them."""
+        """Return True if the graph has paths from the word to others; a word without is far from all of them."""
         return self._known(word) is not None
 
     def _known(self, word: str) -> int | None:
@@ -145,7 +145,7 @@ class Graph:
         return np.ascontiguousarray(found[:, : len(places)].T)
 
     def knows(self, word: str) -> bool:
-        """Tell whether a word is in the graph."""
+        """Return True if a word is in the graph."""
         return word.replace("-", "_") in self.row
 
     def out_of(self, word: str) -> list[str]:

@@ -101,7 +101,7 @@ def analyser_usual() -> AnalyserName:
 
 
 def analyser_missing(name: str) -> str | None:
-    """Say why an analyser cannot be used here, or return None."""
+    """Return the reason why an analyser cannot be used here, or None."""
     if name == "textblob":
         return None if find_spec("textblob") else "the package textblob is not installed"
     from nltk.data import find

@@ -17,11 +17,11 @@ Pair = tuple[tuple[str, ...], str]
 
 
 class Lexicon:
-    """What stands for a keyword: a vector and the mean vectors of its neighbours.
+    """Vectors of keywords, and the mean vectors of their neighbours.
 
     Args:
         vectors: by word; None or missing where a word has none.
-        counts: how many neighbours count at each distance.
+        counts: number of neighbours that count at each distance.
         width: of a vector.
     """
 
@@ -178,7 +178,7 @@ class Reader:
 
 
 def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:
-    """Return how vectors of the last two utterances and of the reply meet: products and distances, (N, 4 D).
+    """Return products and distances of the reply's vector and the last two utterances' vectors, (N, 4 D).
 
     Args:
         context: (N, D) of the last utterance and of the one before it; zeros where there is none.

@@ -28,11 +28,11 @@ class References(Protocol):
 
 
 class RetrievedReferences:
-    """What was said in a corpus where the talk was most alike, by BM25; never the response under test itself.
+    """Utterances of a corpus from the most similar context, by BM25; never the response under test itself.
 
     Args:
         dialogues: the corpus.
-        index: what is compared with the context: the contexts of the corpus, or its responses themselves.
+        index: texts that the context is compared with: the contexts of the corpus, or its responses themselves.
         window: utterances of a context.
     """
 
@@ -65,7 +65,7 @@ class RetrievedReferences:
 
 
 class GeneratedReferences:
-    """What a bot says there.
+    """Replies of a bot in the same contexts, as references.
 
     Args:
         bot: loaded.

@@ -25,13 +25,13 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class RadeWeights:
-    """What each part of the loss counts; the paper's are all 1.
+    """Weights of the parts of the loss; the paper's are all 1.
 
     Attributes:
         response, reference: of the squared errors of the two scores.
         generation: of generating the reference, mean per token.
         ranking: of the pairwise ranking loss.
-        symmetric: rank the reference above the response, too, where people did; the paper only ranks the other way.
+        symmetric: also rank the reference above the response where people did; the paper only ranks the other way.
     """
 
     response: float = 1.0

@@ -1,4 +1,4 @@
-"""What `RadeLite` reads of an example beside sentence vectors: lengths, words that are shared, marks, cosines, feelings.
+"""Features that `RadeLite` reads next to sentence vectors: lengths, shared words, marks, cosines, feelings.
 
 All features are of a context, a reference and a response. They were fixed before any of them was scored; none is chosen
 by data. "Last" is the utterance before the response.
