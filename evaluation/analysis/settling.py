@@ -85,6 +85,7 @@ def _settled(ratings: Ratings, alpha: float) -> Settling:
             low=scale.low,
             high=scale.high,
             level=1 - alpha,
+            is_bounded=not scale.inferred,
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }

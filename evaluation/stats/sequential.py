@@ -131,7 +131,7 @@ def means_of(
         bots: (k,) whom each rates.
         raters: (k,) who rated; None as an entry stands for somebody who rated only this.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
-        low, high: ends of the scale.
+        low, high: ends of the scale; where it was read off the data, of the answers seen.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -169,11 +169,13 @@ def mean_always(
     low: float,
     high: float,
     level: float = 0.90,
+    is_bounded: bool = True,
 ) -> Interval:
-    """Return the mean of one bot's ratings with an interval that holds at all looks together.
+    """Compute the mean of one bot's ratings with an interval that holds at all looks together.
 
     Args:
         values, raters, things, low, high: as `means_of`.
+        is_bounded: no mean lies beyond low and high; not so where these were read off the data.
         level: chance that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
@@ -183,7 +185,9 @@ def mean_always(
     variance, _n = found.more_of(0, 0)
     half = float(np.sqrt(variance) * _times(found.n_units[:1], 1 - level))
     mean = float(found.means[0])
-    ends = max(low, mean - half), min(high, mean + half)
+    ends = mean - half, mean + half
+    if is_bounded:
+        ends = max(low, ends[0]), min(high, ends[1])
     return Interval(mean, *ends, int(np.isfinite(array).sum()))
 
 

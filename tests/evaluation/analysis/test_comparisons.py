@@ -18,6 +18,7 @@ from evaluation.analysis.comparisons import (
     verdict,
 )
 from evaluation.analysis.planning import plan_raters, prediction_worth
+from evaluation.analysis.settling import settling
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.sample_size import raters_needed
@@ -208,3 +209,29 @@ def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> 
     assert prediction_worth(fit, ("fun",)) is None
     assert prediction_worth(fit | {"q2": {"value": 0.3, "null95": 0.4}}, ("quality",)) is None
     assert prediction_worth(fit | {"ratings_worth": None}, ("quality",)) is None
+
+
+@pytest.mark.parametrize("headline", [("quality",), ("quality", "fun")])
+def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(
+    headline: tuple[str, ...],
+) -> None:
+    rows = [
+        {"conversation": f"{bot}{n}", "bot": bot, "rater": f"w{n}", "quality": value, "fun": value}
+        for bot, values in {"a": [5, 5, 5, 4], "b": [2, 2, 3, 2]}.items()
+        for n, value in enumerate(values)
+    ]
+    frame = pd.DataFrame(rows)
+    known = Ratings.from_frame(frame, ["quality", "fun"], scale=(2, 5))
+    # As where a file tells the scale of one question, and that of the other is read off its answers.
+    part = Ratings.from_frame(frame, ["quality", "fun"], scale={"fun": (2, 5)})
+    bounded = settling(replace(known, headline=headline))
+    free = settling(replace(part, headline=headline))
+    assert (bounded.means["a"].high, bounded.means["b"].low) == (5, 2)
+    assert free.means["a"].mean == bounded.means["a"].mean
+    assert free.means["a"].high is not None
+    assert free.means["b"].low is not None
+    assert free.means["a"].high > 5
+    assert free.means["b"].low < 2
+    assert free.compared.pairs == bounded.compared.pairs
+    if headline == ("quality",):
+        assert free.others["fun"].means["a"].high == 5

@@ -227,9 +227,11 @@ def test_conversations_are_imported_by_a_job() -> None:
         "ratings": [{"rater": "r", "quality": 4}],
     }
 
-    def sent(name: str, **asked: Any) -> Any:
+    def sent(name: str, *, study: str = "mine", **asked: Any) -> Any:
         file = SimpleUploadedFile(name, json.dumps(record).encode())
-        return program.client.post("/api/v1/studies/mine/conversations", {"file": file, **asked})
+        return program.client.post(
+            f"/api/v1/studies/{study}/conversations", {"file": file, **asked}
+        )
 
     asked = sent("rated.jsonl", low=1, high=7)
     assert asked.status_code == 202, asked.content
@@ -238,6 +240,12 @@ def test_conversations_are_imported_by_a_job() -> None:
     told = program.get(f"jobs/import/{job.pk}").json()
     assert told["result"] == {"conversations": 1, "ratings": 1, "skipped": []}
     assert program.get("studies/mine").json()["n_ratings"] == 1
+    mine = {"name": "rated.jsonl", "scales": ["fun=0:1"]}
+    record["ratings"] = [{"rater": "r", "quality": 4, "fun": 1}, {"rater": "s", "quality": 5}]
+    assert sent(**mine, study="read-off").status_code == 202
+    job_do(Job.objects.latest("pk"))
+    asked_of = Study.objects.get(key="read-off").rubric.dimensions.all()
+    assert {one.key: one.scale_inferred for one in asked_of} == {"quality": True, "fun": False}
     assert "must end in .jsonl.gz" in sent("rated.txt").json()["error"]["message"]
     assert sent("rated.jsonl", low=1).status_code == 422
     assert (

@@ -321,3 +321,26 @@ def test_files_of_other_makes_are_read_or_named(case: str, n: int, reasons: list
     assert result["conversations"] == n
     for skipped, reason in zip(result["skipped"], reasons, strict=True):
         assert reason in skipped["reason"]
+
+
+def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None:
+    answers = [{"rater": "a", "quality": 4, "fun": 1}, {"rater": "b", "quality": 6, "fun": 1}]
+    path = write(tmp_path / "x.jsonl", *(record(n, *answers) for n in (1, 2)))
+    run(path, "--study", "k", "--scale", "fun=0:1")
+    packed = tmp_path / "k.zip"
+    call_command(
+        "export", "--study", "k", "--what", "package", "--output", str(packed), stdout=StringIO()
+    )
+    run(packed, "--study", "again")
+    study = Study.objects.get(key="again")
+    read_off = {"fun": False, "quality": True}
+    assert study.rubric.scale_inferred
+    assert {one.key: one.scale_inferred for one in study.rubric.dimensions.all()} == read_off
+    for found in (study_ratings(study), confab.read(packed).answers):
+        assert {one.key: one.inferred for one in found.dimensions} == read_off
+        assert {one.key: (one.low, one.high) for one in found.dimensions} == {
+            "quality": (4, 6),
+            "fun": (0, 1),
+        }
+        means = {row.dimension: row.interval for row in bot_means(found).rows.values()}
+        assert (means["fun"].high, means["quality"].high > 6) == (1, True)
