@@ -39,6 +39,8 @@ SAME_VIEWS = {
     ),
     # Drawings of what the page of the comparison says.
     "webapp/dashboard/test_board_picture.py": ("webapp/dashboard/test_compare.py",),
+    # Registries that plug-ins and files of a folder add to; their list is on a page that is opened there.
+    "webapp/plugins/test_plugins.py": ("webapp/dashboard/test_pages.py",),
     # Whatever is sent to the API's routes gets an answer that its description allows.
     "webapp/api/test_contract.py": ("webapp/api/test_api.py",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -21,7 +22,7 @@ CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
 HOST = env.text("HOST", default="127.0.0.1")
 PORT = env.whole("PORT", default=8000, least=1, most=65535)
 # Those of the two that are set: they come before the address that a running server keeps.
-ADDRESS_SET = {name for name in ("HOST", "PORT") if env.text(name, default="")}
+ADDRESS_SET = {name for name in ("HOST", "PORT") if os.environ.get(name, "").strip()}
 
 DEBUG = env.flag("CONFAB_DEBUG", default=False)
 ROOT_URLCONF = "webapp.urls"
