@@ -1,4 +1,4 @@
-"""What `pyproject.toml` cannot say about the build: the wheel remembers the commit it was made from."""
+"""Build step that `pyproject.toml` cannot express: the wheel stores the commit it was made from."""
 
 import runpy
 from pathlib import Path

@@ -34,7 +34,7 @@ prefix = settings.CONFAB_PATH_PREFIX
 
 
 def rights_to_upload(path: str) -> tuple[Right, ...]:
-    """Return which rights it takes to send a large file to this page; none where it takes no such files."""
+    """Return the rights needed to send a large file to this page; none where it takes no such files."""
     try:
         page = resolve(f"/{path.removeprefix(prefix).lstrip('/')}").view_name
     except Resolver404:

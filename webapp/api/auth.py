@@ -1,4 +1,4 @@
-"""Who may call what: a token in the header `Authorization: Bearer …`, with the rights that a call declares."""
+"""Authorisation of API calls: a token in the header `Authorization: Bearer …`, with the rights of the call."""
 
 from __future__ import annotations
 

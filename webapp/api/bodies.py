@@ -24,7 +24,7 @@ class Bodies(Parser):
     """The library's parser, which reads a body only if its header says that it is what the call takes."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return what a body of JSON says.
+        """Return the content of a JSON body.
 
         Raises:
             WrongType: its header names another type.

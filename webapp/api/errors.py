@@ -1,8 +1,8 @@
-"""What a call that failed answers: one shape, `{"error": {"code", "message", "mistakes"}}`, and the status that fits.
+"""Responses to failed calls: one shape, `{"error": {"code", "message", "mistakes"}}`, and a fitting status.
 
-400 it cannot be done as asked, 401 no valid token, 403 a missing right, 404 there is no such thing, 413 too large, 415 a
-body of another type, 422 values of the wrong kind with every mistake, 429 too many calls, 500 a fault of Confab, 503 it is
-busy or without its database. `shape.py` does the same for what fails outside the routes.
+400 it cannot be done as requested, 401 no valid token, 403 a missing right, 404 there is no such thing, 413 too
+large, 415 a body of another type, 422 values of the wrong kind with every mistake, 429 too many calls, 500 a fault
+of Confab, 503 it is busy or without its database. `shape.py` does the same for errors outside the routes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MistakeOut(Schema):
 
 
 class ErrorOut(Schema):
-    """Why a call failed."""
+    """Reason why a call failed."""
 
     code: str
     message: str

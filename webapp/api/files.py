@@ -8,6 +8,6 @@ _BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 def file_described(what: str, *kinds: str) -> dict[str, Any]:
-    """Return what a call adds to its description, whose answer is a file of one of these types."""
+    """Return the OpenAPI description of a call whose response is a file of one of these types."""
     content = dict.fromkeys(kinds or ("application/octet-stream",), _BYTES)
     return {"responses": {200: {"description": what, "content": content}}}

@@ -8,7 +8,7 @@ from pydantic import Field
 
 
 class Part(Schema):
-    """Which part of a list."""
+    """Part of a list."""
 
     limit: int = Field(100, ge=1, le=1000)
     offset: int = Field(0, ge=0, le=2**31)
@@ -18,4 +18,4 @@ class Pages(LimitOffsetPagination):
     """The library's pages, within these limits."""
 
     class Input(Part):
-        """What a call takes."""
+        """Parameters of a list call."""

@@ -1,4 +1,4 @@
-"""What calls take and give, as OpenAPI describes it."""
+"""Schemas of the API's requests and responses, as OpenAPI describes them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class StudyDetail(StudyOut):
 
 
 class StudyMade(Schema):
-    """What became of a study's file."""
+    """Result of storing a study's file."""
 
     key: str
     is_new: bool
@@ -190,7 +190,7 @@ class AskItems(Values):
 
 
 class AskImport(Schema):
-    """What is known of a file of conversations; both ends of the scale, or none."""
+    """Facts about a file of conversations; both ends of the scale, or none."""
 
     # A form has no null: what is not sent is None.
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""What calls about conversations and self-play runs take and give."""
+"""Schemas of calls about conversations and self-play runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = Field("", max_length=200, description="As `after` of the page before; empt
 
 
 class Searched(Schema):
-    """Which conversations, in which order, and how many at once."""
+    """Query of conversations: filter, order, and number per page."""
 
     q: Line = ""
     columns: str = Field("", max_length=1000, description="Names of numbers to tell, by commas.")
@@ -83,7 +83,7 @@ class RatingOut(Schema):
 
 
 class MetricValuesOut(Schema):
-    """What a metric found in a conversation; `reasons` say why a value is null."""
+    """A metric's values for a conversation; `reasons` explain why a value is null."""
 
     metric: str
     version: str
@@ -103,7 +103,7 @@ class NoteOut(Schema):
 
 
 class NotesOut(Schema):
-    """What readers have left at a conversation."""
+    """Star, tags and notes of readers at a conversation."""
 
     is_starred: bool
     tags: list[NoteOut]

@@ -1,4 +1,4 @@
-"""What calls about self-play runs take and give."""
+"""Schemas of calls about self-play runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunPage(Schema):
 
 
 class PairOut(Schema):
-    """Who began, who answered, and how many of their conversations there are."""
+    """Bot that began, bot that replied, and the number of their conversations."""
 
     first: str
     bot: str
@@ -43,7 +43,7 @@ class PairOut(Schema):
 
 
 class FailuresOut(Schema):
-    """Why conversations of a pair failed."""
+    """Reason why conversations of a pair failed."""
 
     first: str
     bot: str
@@ -62,7 +62,7 @@ class RunDetail(RunOut):
 
 
 class ComparedRuns(Schema):
-    """Which runs, bots and columns of metrics are compared."""
+    """Runs, bots and columns of metrics to compare."""
 
     runs: str = Field(
         "",
@@ -78,7 +78,10 @@ class ComparedRuns(Schema):
 
 
 class RunSettings(Schema):
-    """How a run was asked for, as starting one takes it; `study` is that whose filters mark what is said."""
+    """Parameters of a run, as starting one takes them.
+
+    `study` is the study whose filters label the replies.
+    """
 
     seed: int
     conversations: int

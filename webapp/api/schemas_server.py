@@ -1,4 +1,4 @@
-"""What calls about the installation, its bots and the benchmark give."""
+"""Schemas of calls about the installation, its bots and the benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.api.schemas import JobOut, Name
 
 
 class HealthOut(Schema):
-    """How a bot's replies to people go."""
+    """Health of a bot: its latest replies to participants and its failures."""
 
     answered_at: datetime | None
     failed_at: datetime | None
@@ -25,7 +25,7 @@ class HealthOut(Schema):
 
 
 class SpentOut(Schema):
-    """What a bot's calls have cost, in the currency of its prices, and the most that they may; null: not known, no cap."""
+    """Cost of a bot's calls so far, in the currency of its prices, and its cap; null: not known, no cap."""
 
     spent: float | None
     cap: float | None
@@ -94,14 +94,14 @@ class QueueOut(Schema):
 
 
 class PlaceOut(Schema):
-    """What takes room on the disk, in bytes."""
+    """Folder or database that uses disk space, in bytes."""
 
     title: str
     bytes: int
 
 
 class RoomOut(Schema):
-    """How full the disk is, in bytes; `used` in percent."""
+    """Disk space, in bytes; `used` in percent."""
 
     free: int
     total: int
@@ -133,7 +133,7 @@ class SystemOut(Schema):
 
 
 class PublishedOut(Schema):
-    """What a paper printed of a metric on a data set."""
+    """Published result of a metric on a data set."""
 
     place: str
     r: float

@@ -1,4 +1,4 @@
-"""What calls about a study's pages give: overview, live room, leaderboard, pairs, datasheet and report."""
+"""Schemas of a study's pages: overview, live page, leaderboard, pairs, datasheet and report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from webapp.api.schemas import JobOut
 
 
 class CardsOut(Schema):
-    """How many people took part, and how their conversations were; null where there is nothing to say.
+    """Numbers of participants, conversations and ratings; null where there is none to give.
 
-    `n_completed` counts chats with bots, or tasks where people judge items or stored conversations.
+    `n_completed` counts chats with bots, or tasks where participants rate items or stored conversations.
     """
 
     n_completed: int
@@ -54,7 +54,10 @@ class StageOut(Schema):
 
 
 class NextOut(Schema):
-    """What is best done next. `action` is `analyse` or `selfplay`, which `POST /studies/KEY/analysis` starts, or empty."""
+    """Recommended next step.
+
+    `action` is `analyse` or `selfplay`, which `POST /studies/KEY/analysis` starts, or empty.
+    """
 
     title: str
     words: str
@@ -71,7 +74,7 @@ class PipelineOut(Schema):
 
 
 class NeedOut(Schema):
-    """What needs a person: bad, warn, info or wait; `href` is where it is done."""
+    """Something that needs a researcher: bad, warn, info or wait; `href` is where it is done."""
 
     tone: str
     lead: str
@@ -81,7 +84,7 @@ class NeedOut(Schema):
 
 
 class OverviewOut(Schema):
-    """How far a study is; `pipeline` is null where items, finished conversations or pairs are judged."""
+    """Progress of a study; `pipeline` is null where items, finished conversations or pairs are rated."""
 
     key: str
     state: str
@@ -93,7 +96,7 @@ class OverviewOut(Schema):
 
 
 class MetricProgressOut(Schema):
-    """How many of a study's finished conversations a metric has measured in its present version, and in older ones."""
+    """Progress of a metric: finished conversations measured in its present version, and in older ones."""
 
     name: str
     title: str
@@ -119,7 +122,7 @@ class PlaceOut(Schema):
 
 
 class LeaderboardOut(Schema):
-    """Who stands where by one question; `groups` are bots of which no two can be told apart."""
+    """Leaderboard by one question; bots of one of the `groups` do not differ significantly."""
 
     dimension: str
     level: float
@@ -140,7 +143,10 @@ class StudyLeaderboard(Schema):
 
 
 class PairsOut(Schema):
-    """What judgements of pairs say: `document` and `one_turn` are as `report --json` prints them; null without any."""
+    """Results of paired comparisons; null without any.
+
+    `document` and `one_turn` are as `report --json` prints them.
+    """
 
     questions: dict[str, str]
     document: dict[str, Any] | None
@@ -211,7 +217,7 @@ class HourOut(Schema):
 
 
 class MoneyOut(Schema):
-    """What people were paid and what bots charged so far; `planned` for all; null where it is not known."""
+    """Money paid to participants and charged by bots so far; `planned` for all; null where it is not known."""
 
     currency: str
     people: float | None
@@ -220,7 +226,10 @@ class MoneyOut(Schema):
 
 
 class OrderOut(Schema):
-    """How far the order by a question is settled: pairs told apart at any look, of those that could be tested."""
+    """State of the sequential ranking by a question.
+
+    It counts the pairs that differ significantly (anytime-valid), of those that could be tested.
+    """
 
     key: str
     title: str
@@ -233,7 +242,7 @@ class OrderOut(Schema):
 
 
 class ThingOut(Schema):
-    """What needs a person now."""
+    """Something that needs a researcher now."""
 
     lead: str
     rest: str

@@ -19,7 +19,7 @@ Line = Annotated[str, Field(max_length=LONGEST, description="The workbench's sea
 
 
 class SearchedTable(Schema):
-    """Which conversations a table is of."""
+    """Query of the conversations of a table."""
 
     q: Line = ""
 

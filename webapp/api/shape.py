@@ -1,7 +1,7 @@
-"""What Django itself answers to a call that fails, before or behind the routes, put into the shape of all errors.
+"""Django's own error responses, before or behind the routes, put into the shape of all errors.
 
-That is an address without a call, a method that a call does not take, a host that is none of this server, and whatever
-fails in the middleware.
+They answer an address without a call, a method that a call does not take, a host that is not this server's, and
+any failure in the middleware.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ class Spending(models.Model):
 
 
 class BotHealth(models.Model):
-    """How a bot's replies to people go, kept by the replies themselves: one row per bot that was ever asked.
+    """Health of a bot, updated by its replies to participants: one row per bot that has had a request.
 
-    A bot whose replies fail again and again is set aside: given to nobody new until a reply works.
+    A bot whose replies fail again and again is disabled: no new participant gets it until a reply works.
     """
 
     bot_id = models.CharField(max_length=100, primary_key=True)

@@ -56,12 +56,15 @@ class BotEntry:
 
     @property
     def is_offered(self) -> bool:
-        """Whether it is given to people."""
+        """True if participants may get the bot."""
         return self.available and not self.is_set_aside
 
     @property
     def trouble(self) -> str:
-        """How often it failed, since when and why, in a sentence without its subject; empty if it is well."""
+        """Description of the bot's failures: how often, since when and why.
+
+        It is a sentence without its subject; empty if the bot is well.
+        """
         health = self.health
         if health is None:
             return ""
@@ -184,7 +187,7 @@ def _may_be_tried(bot_id: str, n_tries: int) -> bool:
 
 
 def bot_tries_itself(entry: BotEntry) -> bool:
-    """Tell whether a bot host goes on trying a bot that was set aside."""
+    """Return True if a bot host goes on trying a bot that was disabled."""
     health = entry.health
     if health is None or health.set_aside_at is None or health.try_at is None:
         return False
@@ -192,7 +195,7 @@ def bot_tries_itself(entry: BotEntry) -> bool:
 
 
 def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
-    """Return what set each of these bots aside that is set aside now; None stands for all bots."""
+    """Return the current disabling of each of these bots, by bot id; None stands for all bots."""
     rows = BotAside.objects.filter(ended_at=None)
     if bot_ids is not None:
         rows = rows.filter(bot_id__in=list(bot_ids))
@@ -200,7 +203,7 @@ def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
 
 
 def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
-    """Return what was told, or is to be, of these bots being set aside; by the key of each time."""
+    """Return the alerts, sent or to be sent, about these disabled bots; by the key of each time."""
     found: dict[int, list[Alert]] = {}
     event = Alert.Event.SET_ASIDE
     for alert in Alert.objects.filter(aside__in=asides, event=event).order_by("channel"):
@@ -210,7 +213,7 @@ def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
 
 
 def alerts_newest(n: int) -> list[Alert]:
-    """Return what was told last, or is to be, the newest first."""
+    """Return the newest alerts, sent or to be sent, the newest first."""
     return list(Alert.objects.select_related("aside").order_by("-created_at", "channel")[:n])
 
 
@@ -242,7 +245,7 @@ def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:
 
 
 def spending_spent(of: str, key: str) -> float:
-    """Return what has been spent or set aside, in the currency of the prices."""
+    """Return the sum spent or reserved, in the currency of the prices."""
     account = Spending.objects.filter(of=of, key=key).first()
     return account.spent if account is not None else 0.0
 
@@ -256,7 +259,7 @@ def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, S
 
 
 def bot_name(bot_id: str) -> str:
-    """Return what the bot is called; its id once it is no longer registered."""
+    """Return the bot's title, or its id once it is no longer registered."""
     try:
         return bot_find(bot_id).title
     except LookupError:

@@ -66,7 +66,7 @@ class Purse:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What was set aside on which accounts, for `spending_settle`."""
+    """Amount reserved on some accounts, for `spending_settle`."""
 
     accounts: tuple[int, ...]
     amount_nano: int

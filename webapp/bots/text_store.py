@@ -1,4 +1,4 @@
-"""Where this installation keeps what encoders made of texts."""
+"""Store of encoded texts of this installation."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How Confab itself fares: what processes count, how they are, and what has to be told."""
+"""Operation of Confab itself: metrics of processes, their state, and alerts."""

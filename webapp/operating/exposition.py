@@ -1,4 +1,4 @@
-"""What `/metrics` shows: what every process has counted, and how it stands with replies, jobs, bots and disk."""
+"""Content of `/metrics`: counts of every process, and the state of replies, jobs, bots and disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be done: replies that are due, and jobs."""
+"""Queues of due replies and of jobs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from webapp.runs.selectors.jobs import jobs_unfinished
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What lies in a queue.
+    """State of a queue.
 
     Attributes:
-        n: how many wait.
-        n_running: how many somebody is at work on.
-        oldest_s: how long the one that came first has waited; None where nothing waits.
-        moved_s: how long ago anything in it last went on; None where it is not known.
+        n: number of entries that wait.
+        n_running: number of entries that a process is at work on.
+        oldest_s: seconds that the first entry has waited; None where nothing waits.
+        moved_s: seconds since the last progress of any entry; None where it is not known.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How much room there is: disk, database and the folders of the data folder."""
+"""Disk usage: disk, database and the folders of the data folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Disk:
 
 
 def disk() -> Disk:
-    """Return how full the disk of the data folder is, as this process sees it."""
+    """Return the usage of the data folder's disk, as this process sees it."""
     folder = Path(settings.DATA_DIR)
     found = shutil.disk_usage(folder)
     return Disk(folder, found.free, found.total)
@@ -40,7 +40,7 @@ def database_bytes() -> int:
 def folder_bytes(
     names: tuple[str, ...] = ("cache", "backups", "exports", "imports"),
 ) -> dict[str, int]:
-    """Return how much the folders of the data folder take that grow by themselves; those that are not there: 0."""
+    """Return the bytes of the data folder's folders that grow by themselves; missing folders: 0."""
     return {name: _size(Path(settings.DATA_DIR) / name) for name in names}
 
 

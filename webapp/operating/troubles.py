@@ -1,6 +1,6 @@
-"""What is wrong with the installation now, in words: what the page of the system warns of, and what alerts tell.
+"""Present problems of the installation, in words, for the system's page and for alerts.
 
-Bots that are set aside are told by themselves (`bots/health.py`).
+Disabled bots are reported separately (`bots/health.py`).
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Trouble:
 
 
 def troubles(told: Collection[tuple[str, str]] = ()) -> list[Trouble]:
-    """Return what is wrong now.
+    """Return the present problems.
 
     Args:
-        told: kinds and subjects that count as wrong until they are clearly over.
+        told: kinds and subjects that count as problems until they are clearly over.
     """
     subjects: dict[str, set[str]] = {kind: set() for kind in OVER}
     for kind, subject in told:
@@ -105,7 +105,7 @@ def _checked(
 
 
 def role_words(process: Process) -> str:
-    """Return what a process does, in words."""
+    """Return a process's roles in words."""
     words = {"web": _("Web"), "bot_host": _("Bot host"), "worker": _("Worker")}
     return " + ".join(words.get(role, role) for role in process.roles)
 

@@ -34,7 +34,7 @@ def _has_token(request: HttpRequest) -> bool:
 
 
 def _is_allowed(request: HttpRequest) -> bool:
-    """Tell whether the address is allowed; never that of a proxy that nobody declared, who speaks for the world."""
+    """Return True if the client's address is allowed; never that of an undeclared proxy, which hides all clients."""
     is_passed_on = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
     if is_passed_on and settings.CONFAB_PROXY_COUNT <= 0:
         return False

@@ -1,4 +1,4 @@
-"""What Prolific says of the visits: kept for those that we know, newest word first."""
+"""Prolific's status of known visits, compared with Confab's, the newest kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prolific_studies(study: Study) -> list[str]:
 
 
 def known_submissions(study: Study, names: Sequence[str]) -> set[str]:
-    """Return which of these visits were made here."""
+    """Return the ids of those visits that were made here."""
     tasks = Task.objects.filter(participant__study=study, submission__in=names)
     found = set(tasks.values_list("submission", flat=True))
     idle = _with_session(PlatformIds.objects.filter(study=study, participant__tasks=None))
@@ -85,7 +85,7 @@ def platform_visits_store(
 
 
 def platform_visits_of(people: QuerySet[Participant]) -> QuerySet[PlatformVisit]:
-    """Return what the platform said of these people's visits."""
+    """Return the platform's records of these participants' visits."""
     tasks = Task.objects.filter(participant__in=people).values("submission")
     ids = _with_session(PlatformIds.objects.filter(participant__in=people))
     visits = PlatformVisit.objects.filter(study__in=people.values("study"))

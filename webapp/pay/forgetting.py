@@ -1,4 +1,4 @@
-"""Where pay keeps platforms' ids, and whose are kept longer, since their pay was decided late."""
+"""Deletion of platform ids in pay data, and those kept longer, since their pay was decided late."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Prolific tells by its webhook: believed if it is signed and fresh, taken once, and for nothing but a status.
+"""Webhook of Prolific: accepted if signed and fresh, handled once, and for nothing but a status.
 
 See docs.prolific.com/api-reference/webhooks: the signature is the base64 of an HMAC-SHA256 of time and body; an event
-may be told several times, under the same id, and out of order.
+may be sent several times, under the same id, and out of order.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Event:
 
 
 def signature_of(secret: str, timestamp: str, body: bytes) -> str:
-    """Return how Prolific signs a request."""
+    """Return Prolific's signature of a request."""
     digest = hmac.new(secret.encode(), timestamp.encode() + body, hashlib.sha256).digest()
     return base64.b64encode(digest).decode()
 
 
 def event_read(told: Told, *, secret: str) -> Event:
-    """Return what a request says, if it can be believed.
+    """Return the event of a request, if it can be believed.
 
     Raises:
         Refused: `no_secret`, `bad_signature`, `stale`, or `bad_body` for what is signed and makes no sense.
@@ -160,7 +160,7 @@ def _time(text: str) -> datetime | None:
 
 
 def hook_events_of(people: QuerySet[Participant]) -> QuerySet[HookEvent]:
-    """Return what was told of these people's visits."""
+    """Return the webhook events about these participants' visits."""
     tasks = Task.objects.filter(participant__in=people).exclude(submission="")
     return HookEvent.objects.filter(
         study__in=people.values("study"), submission__in=tasks.values("submission")

@@ -1,6 +1,6 @@
-"""What is decided about the pay of visits, and what the platform says of them.
+"""Decisions about the pay of visits, and the platform's records of them.
 
-Nothing that was decided is overwritten: a decision taken back stays as taken back.
+No decision is overwritten: one that is revoked stays, marked as revoked.
 """
 
 from __future__ import annotations
@@ -111,17 +111,17 @@ class Decision(TimeStamped):
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether it can still be taken back: nobody has been told."""
+        """True if it can still be revoked: no participant or platform knows of it."""
         return self.state in (self.State.DECIDED, self.State.FAILED)
 
     @property
     def can_be_tried_again(self) -> bool:
-        """Whether sending it came to nothing, or nobody knows."""
+        """True if sending it failed or had no known result."""
         return self.state in (self.State.FAILED, self.State.UNSURE)
 
 
 class PlatformVisit(TimeStamped):
-    """What the platform itself says of a visit: told by its interface or by its webhook."""
+    """The platform's own record of a visit, from its API or its webhook."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="platform_visits")
     submission = models.CharField(max_length=200)

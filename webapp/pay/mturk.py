@@ -58,12 +58,12 @@ def mturk_file(study: Study) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of Mechanical Turk's results file.
+    """Result of filling in Mechanical Turk's results file.
 
     Attributes:
         n_filled: rows that have a decision now.
-        n_open: rows of people of the study about whom nothing is decided.
-        n_unknown: rows that belong to nobody of the study, by their assignment or any code in them.
+        n_open: rows of participants of the study about whom nothing is decided.
+        n_unknown: rows of no participant of the study, by their assignment or any code in them.
     """
 
     n_filled: int
@@ -124,7 +124,7 @@ def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
 
 
 def _verdicts(study: Study) -> dict[VisitKey, Decision]:
-    """Return what is decided about visits and can still be told, or has been."""
+    """Return the decisions about visits that can still be sent, or have been."""
     found = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
     verdicts = found.exclude(action=Decision.Action.BONUS).order_by("pk")
     return {VisitKey(one.participant_id, one.submission): one for one in verdicts}

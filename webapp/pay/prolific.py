@@ -243,7 +243,7 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _detail(answer: httpx.Response) -> str:
-    """Return what the answer says went wrong, shortened."""
+    """Return the error message in the response, shortened."""
     try:
         error = answer.json().get("error", {})
         found = error.get("detail") or error.get("title") or ""

@@ -15,7 +15,7 @@ def platform_job(study: Study) -> Job | None:
 
 
 def hook_newest(study: Study) -> HookEvent | None:
-    """Return what the platform's webhook told last."""
+    """Return the newest event of the platform's webhook."""
     return HookEvent.objects.filter(study=study).order_by("-pk").first()
 
 

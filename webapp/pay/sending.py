@@ -35,7 +35,7 @@ PAID_LATE_FOR = timedelta(minutes=15)
 
 
 def can_send() -> bool:
-    """Tell whether Confab has a token for Prolific."""
+    """Return True if Confab has a token for Prolific."""
     return bool(settings.CONFAB_PROLIFIC_TOKEN)
 
 
@@ -168,7 +168,7 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
 
 
 def _is_paid(decision: Decision, prolific: Prolific) -> bool:
-    """Tell whether Prolific has paid one bonus more of this amount than we know of."""
+    """Return True if Prolific has paid one bonus more of this amount than Confab knows of."""
     cents = round((decision.amount or 0) * 100)
     paid = prolific.submission(decision.submission).bonuses.count(cents)
     known = Decision.objects.filter(

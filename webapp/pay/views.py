@@ -18,7 +18,10 @@ log = logging.getLogger(__name__)
 @csrf_exempt  # it is signed, and comes without a session
 @require_POST
 def prolific_hook(request: HttpRequest, key: str) -> HttpResponse:
-    """Take what Prolific tells of a submission, if Prolific has signed it; 403 and a line in the log if not."""
+    """Store a submission's status from Prolific's webhook, if Prolific has signed it.
+
+    If not, the response is 403 and the log gets a line.
+    """
     try:
         event = event_read(
             Told(

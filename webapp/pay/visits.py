@@ -53,7 +53,7 @@ _TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
 
 
 class VisitKey(NamedTuple):
-    """Which visit: whose, and the platform's id of it."""
+    """Key of a visit: the participant, and the platform's id of the visit."""
 
     participant: UUID
     submission: str
@@ -80,12 +80,12 @@ class Decided(NamedTuple):
 
     @property
     def is_sent(self) -> bool:
-        """Whether the person or the platform knows of it."""
+        """True if the participant or the platform knows of it."""
         return self.state == Decision.State.SENT
 
 
 class ToPay(NamedTuple):
-    """What is still to be paid, in the study's currency.
+    """Amounts still to be paid, in the study's currency.
 
     Attributes:
         work: for the work; None where the study does not say what it pays.
@@ -136,7 +136,7 @@ class Visit:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it broke through no fault of theirs."""
+        """True if it broke through no fault of the participant's."""
         return bool(self.fault)
 
     @property
@@ -151,33 +151,33 @@ class Visit:
 
     @property
     def duration(self) -> timedelta | None:
-        """How long it took; None where nothing ended."""
+        """Duration of the visit; None where nothing ended."""
         return self.ended_at - self.began_at if self.ended_at is not None else None
 
     @property
     def earns(self) -> bool:
-        """Whether its work is to be paid, as far as the outcome says."""
+        """True if its work is to be paid, as far as the outcome says."""
         return bool(self.fault) or self.outcome == _RATED
 
     @property
     def can_be_approved(self) -> bool:
-        """Whether nothing is decided about it, here or there, and nobody is still at it."""
+        """True if nothing is decided about it, here or there, and its participant is no longer at it."""
         return self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
     def is_to_be_paid(self) -> bool:
-        """Whether its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
+        """True if its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
         if self.verdict is None:
             return self.earns and self.status not in SETTLED
         return self.verdict.action == _APPROVE and not self.verdict.is_sent
 
     @property
     def bonuses_owed(self) -> Decimal:
-        """What its bonuses come to that are not known to be sent."""
+        """Sum of its bonuses that are not known to be sent."""
         return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
 
     def to_pay(self, pay_each: float | None) -> ToPay:
-        """Return what is still to be paid for it, where the study pays so much for a visit."""
+        """Return the amounts still to be paid for the visit, if the study pays `pay_each` for one."""
         if pay_each is None:
             return ToPay(None, self.bonuses_owed)
         work = Decimal(str(pay_each)) if self.is_to_be_paid else Decimal()
@@ -208,7 +208,7 @@ class Visits:
 
     @cached_property
     def to_pay(self) -> ToPay:
-        """Return what is still to be paid for all of them: the sums of what is to be paid for each."""
+        """Amounts still to be paid for all visits: the sums over all of them."""
         pay_each = self.study.values.recruitment.pay_each
         each = [visit.to_pay(pay_each) for visit in self.all]
         work = None if pay_each is None else sum((one.work or Decimal() for one in each), Decimal())
@@ -320,7 +320,7 @@ def _time(text: str) -> datetime:
 
 
 def _place(since: datetime) -> Case:
-    """Return how a task counts for the outcome of its visit, the less the more."""
+    """Return the weight of a task in the outcome of its visit: the lowest counts."""
     is_open = Q(tasks__state=Task.State.OPEN)
     return Case(
         *(When(tasks__outcome=outcome, then=Value(n)) for n, outcome in enumerate(_OUTCOMES)),

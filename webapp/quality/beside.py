@@ -1,4 +1,4 @@
-"""What later apps find out of a study's work whenever its flags are made; stored in `FlagState.found` by its name."""
+"""Registry of statistics computed together with a study's flags; stored in `FlagState.found` by name."""
 
 from __future__ import annotations
 

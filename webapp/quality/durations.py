@@ -1,4 +1,4 @@
-"""How long a study's tasks took, in bars: what the flag for speed is set beside."""
+"""Durations of a study's tasks, in bars, shown next to the flag for speed."""
 
 from __future__ import annotations
 

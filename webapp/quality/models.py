@@ -34,7 +34,7 @@ class TaskFlag(models.Model):
 
 
 class FlagState(models.Model):
-    """How the flags of a study stand: of which data they were made, and what is known of every kind."""
+    """State of a study's flags: the data they were made of, and the results of every kind."""
 
     study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="flag_state")
     data = models.CharField(max_length=32, help_text=_("Digest of the data they were made of."))
@@ -49,5 +49,5 @@ class FlagState(models.Model):
         return f"{self.study_id}: {self.n_tasks} tasks"
 
     def of(self, name: str) -> dict[str, Any]:
-        """Return what is known of a kind; empty for one that came later."""
+        """Return the stored results of a kind; empty for one that came later."""
         return dict(self.found.get("kinds", {}).get(name, {}))

@@ -48,14 +48,14 @@ def flags_data(study: Study) -> str:
 
 
 def tasks_to_look_at(study: Study) -> int:
-    """Return how many tasks flags are looked for in."""
+    """Return the number of tasks in which flags are looked for."""
     return Task.objects.filter(
         participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
     ).count()
 
 
 def flags_state(study: Study) -> FlagState | None:
-    """Return how the flags of a study stand; None where nobody has looked yet."""
+    """Return the state of a study's flags; None before they are first made."""
     return FlagState.objects.filter(study=study).first()
 
 
@@ -146,7 +146,7 @@ def left_out(study: Study | None, without: Sequence[str], *, way: str = "partici
 
 
 def without_state(study: Study, without: Sequence[str]) -> list[str]:
-    """Return what changes with who is left out; empty where nobody is."""
+    """Return strings that change with the excluded participants; empty if none are."""
     if not without:
         return []
     state = flags_state(study)
@@ -155,12 +155,12 @@ def without_state(study: Study, without: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How many people are left out.
+    """Number of participants left out.
 
     Attributes:
-        n_people: of the study who did a task to its end.
+        n_people: participants of the study who did a task to its end.
         n_left_out: those of them with one of the flags.
-        by_flag: title and number of people for each of the flags; who has several stands under each.
+        by_flag: title and number of participants for each of the flags; one with several counts under each.
     """
 
     n_people: int
@@ -169,7 +169,7 @@ class LeftOut:
 
 
 def left_out_counts(study: Study, without: Sequence[str]) -> LeftOut:
-    """Return how many people are left out by these flags, in three queries."""
+    """Return the number of participants that these flags leave out, in three queries."""
     n_people = (
         Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT)
         .distinct()
@@ -185,6 +185,6 @@ def left_out_counts(study: Study, without: Sequence[str]) -> LeftOut:
 
 
 def flag_counts(study: Study) -> dict[str, int]:
-    """Return how many people have each flag."""
+    """Return the number of participants with each flag."""
     rows = TaskFlag.objects.filter(participant__study=study).order_by()
     return dict(rows.values_list("name").annotate(n=Count("participant", distinct=True)))

@@ -79,7 +79,7 @@ def flags_forget(studies: Collection[int]) -> None:
 
 
 def _told(found: Found) -> dict[str, Any]:
-    """Return what is stored of a kind; the digest changes with who has the flag."""
+    """Return the stored values of a kind; the digest changes with the tasks that have the flag."""
     who = canonical_json(sorted(found.tasks))
     return {
         "n": len(found.tasks),

@@ -1,6 +1,7 @@
-"""What flags are made of: the tasks of a study that ended with data, and the messages written in them.
+"""Input of flags: the tasks of a study that ended with data, and the messages written in them.
 
-All of it is read at once, in a few queries however much there is: nearly every flag sets one person beside the others.
+All of it is read at once, in a few queries however much there is: nearly every flag compares one participant with
+the others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """How a message was typed, as `conversations.models.Typing` has it."""
+    """Typing counts of a message, as `conversations.models.Typing` has them."""
 
     keystrokes: int
     pastes: int
@@ -44,12 +45,12 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What somebody wrote to a bot.
+    """Message of a participant to a bot.
 
     Attributes:
-        answered: what the bot had said last; empty before its first reply.
-        beside: what the other bot had said last, where one message goes to two.
-        typed: how it was typed; None where that was not counted.
+        answered: the bot's last reply before it; empty before its first reply.
+        beside: the other bot's last reply, where one message goes to two.
+        typed: its typing counts; None where they were not counted.
     """
 
     text: str
@@ -131,7 +132,7 @@ class Work:
 
     @property
     def counts_typing(self) -> bool:
-        """Whether of any message it is known how it was typed."""
+        """True if typing was counted for any message."""
         return bool(self._typed)
 
     @cached_property

@@ -32,5 +32,5 @@ class RatingAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("bot"))
     def bot(self, rating: Rating) -> str:
-        """Return who was rated, where that is one bot."""
+        """Return the rated bot's id, where one bot was rated."""
         return rating.conversation.bot.bot_id if rating.conversation else "–"

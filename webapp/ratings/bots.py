@@ -65,7 +65,7 @@ def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
 
 
 def _models(study: Study) -> set[str]:
-    """Return what gave the replies that the study's items hold."""
+    """Return the models that gave the replies of the study's items."""
     items = items_given(study).order_by()
     first = items.values_list("responses__0__model", flat=True).distinct()
     others = items.filter(responses__1__isnull=False).values_list("responses__1__model", flat=True)

@@ -200,7 +200,7 @@ def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[Checked]]:
 
 
 def task_passes(task: Task) -> bool:
-    """Tell whether the task's person missed no more attention checks and gold items than its version allows."""
+    """Return True if the participant passed: misses of checks and gold items stay within the version's limits."""
     answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
     missed = [one for one in answered if not one.passed]
     values = task.version.values
@@ -213,7 +213,7 @@ def task_passes(task: Task) -> bool:
 
 
 def set_apart(study: Study, *, include_synthetic: bool = False) -> SetApart:
-    """Return how much work of the study was set apart, in one query."""
+    """Return the amount of work of the study that was excluded, in one query."""
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.FAILED_CHECK)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)

@@ -1,6 +1,6 @@
-"""What a study's checks came to: how many were passed, and how far people agree with themselves.
+"""Results of a study's checks: the number passed, and the participants' agreement with themselves.
 
-It is found whenever flags are made and stored beside them, for it reads every answer to a check.
+They are computed whenever flags are made and stored with them, for this reads every answer to a check.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ MOST_PEOPLE = 50
 
 
 def checks_told(study: Study) -> dict[str, Any]:
-    """Return what people's checks came to; scripted people and those who withdrew are left out.
+    """Return the results of participants' checks, without scripted and withdrawn participants.
 
     Returns:
-        `kinds`: of each kind of check that somebody answered, `n` and `n_passed`, of the quiz at the first try.
-        `own`: by question, as `result_dump` writes it, how far people agree with themselves; empty without repeated items.
-        `people`: those who answered twice, the lowest share first, at most 50; `n_people`: all of them.
+        `kinds`: of each kind of check with an answer, `n` and `n_passed`, of the quiz at the first try.
+        `own`: by question, as `result_dump` writes it, participants' agreement with themselves; empty without repeated
+            items.
+        `people`: participants who answered twice, the lowest share first, at most 50; `n_people`: all of them.
     """
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False)
     met: Counter[Kind] = Counter()

@@ -1,4 +1,4 @@
-"""Where ratings keep what people wrote: comments and answers in words, now and before they were changed."""
+"""Texts in ratings: comments and written answers, present ones and those before a change."""
 
 from __future__ import annotations
 

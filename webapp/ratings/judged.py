@@ -69,7 +69,7 @@ class _Asked:
 
     @property
     def vote(self) -> str:
-        """What votes are called beside the questions."""
+        """Name of votes among the questions."""
         return VOTE if VOTE not in self.dimensions else f"{VOTE}_up_or_down"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is judged in a task, one thing or one pair after another, and the ratings that are in."""
+"""Judgements of a task, one thing or one pair after another, and the ratings stored for them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ class Judgement:
 
     @property
     def key(self) -> str:
-        """Return what a page calls it: what its answers are about, whatever else of the task is deleted meanwhile."""
+        """Key of the judgement on pages: the ids of its slots and turn.
+
+        It stays the same if other parts of the task are deleted meanwhile.
+        """
         slots = "-".join(str(slot.pk) for slot in self.slots)
         return f"{slots}.{self.turn.pk}" if self.turn is not None else slots
 
     @property
     def target(self) -> Target:
-        """Return what the rating is about."""
+        """Target of the rating."""
         if len(self.slots) == 2:
             return self.slots[0], self.slots[1]
         if self.turn is not None:
@@ -46,10 +49,10 @@ class Judgement:
 
 
 def judgements_of(task: Task) -> list[Judgement]:
-    """Return what the task asks to judge, in order, in two queries.
+    """Return the judgements that the task requests, in order, in two queries.
 
-    Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; whatever else is
-    stored stands alone. A chat by itself is rated by the step `form`, not here.
+    Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; any other stored slot
+    stands alone. A chat by itself is rated by the step `form`, not here.
     """
     found = [Judgement(slots) for slots in _grouped(task)]
     if "turns" in task.payload:

@@ -27,23 +27,23 @@ NONE = "_none"
 
 @dataclass(frozen=True, slots=True)
 class MarksAsked:
-    """What people mark while they chat.
+    """Request to annotate replies during a chat.
 
     Attributes:
         labels: to tick.
-        turns: numbers of the turns that are marked; None: those of all replies.
+        turns: numbers of the turns that are annotated; None: those of all replies.
     """
 
     labels: tuple[Question, ...]
     turns: list[int] | None
 
     def asks(self, turn: int) -> bool:
-        """Tell whether the reply with this number is marked."""
+        """Return True if the reply with this number is annotated."""
         return self.turns is None or turn in self.turns
 
 
 def marks_asked(conversation: Conversation) -> MarksAsked | None:
-    """Return what is marked while this chat goes on; None where nothing is. It needs no query."""
+    """Return the annotation requested during this chat, or None; it needs no query."""
     study, version = conversation.study, conversation.version
     if study is None or version is None or not marks_own_chats(study):
         return None

@@ -111,7 +111,7 @@ class Rating(TimeStamped):
 
 
 class RatingRevision(models.Model):
-    """What somebody had answered before they went back and answered differently."""
+    """Former answers of a rating that its participant changed."""
 
     rating = models.ForeignKey(Rating, on_delete=models.CASCADE, related_name="revisions")
     answers = models.JSONField(default=dict)

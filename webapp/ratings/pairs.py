@@ -31,12 +31,15 @@ SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 
 
 def compares_pairs(study: Study) -> bool:
-    """Tell whether people compare two replies, chats or conversations in the study."""
+    """Return True if participants of the study compare two replies, chats or conversations."""
     return study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
 
 
 def rates_conversations(study: Study) -> bool:
-    """Tell whether people rate whole conversations of their own, which a hybrid metric can be fitted to."""
+    """Return True if participants rate whole conversations of their own.
+
+    A hybrid metric can be fitted to such ratings.
+    """
     return talks_to_bots(study) and not compares_pairs(study)
 
 
@@ -184,7 +187,7 @@ def _model(response: Mapping[str, str]) -> str:
 
 
 def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, list[str]]:
-    """Return what the bot said in each of these conversations, in one query."""
+    """Return the bot's replies in each of these conversations, in one query."""
     found: dict[Any, list[str]] = {}
     turns = Turn.objects.filter(conversation__in=conversation_ids, speaker=Turn.Speaker.BOT)
     for talk, text in turns.order_by("conversation", "index").values_list("conversation", "text"):

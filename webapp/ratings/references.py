@@ -1,4 +1,4 @@
-"""What people said of replies beside scored references, as the analysis reads it."""
+"""Ratings of replies with scored references, as the analysis reads them."""
 
 from __future__ import annotations
 

@@ -31,11 +31,13 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class OwnOfPerson:
-    """How often one person gave the same answer again.
+    """One participant's agreement with their own earlier answers.
 
     Attributes:
-        n_same, n: answers that were the same, of how many; n is at least 1.
-        low, high: ends of the share's interval over items, from 0 to 1; None with one item, whose answers hang together.
+        n_same, n: number of equal answers, and of all; n is at least 1.
+        low, high: ends of the share's interval over items, from 0 to 1; None with one item, whose answers depend on
+            each
+            other.
     """
 
     person: UUID

@@ -48,7 +48,7 @@ def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
 
 
 def raters_count(ratings: QuerySet[Rating]) -> int:
-    """Return how many people gave these ratings: `Ratings.n_raters`, counted by the database."""
+    """Return the number of raters of these ratings: `Ratings.n_raters`, counted by the database."""
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
     # Asked of the names, of which there are fewer than of ratings.
     by_name = ratings.filter(
@@ -185,7 +185,7 @@ def title_as_given(dimension: Dimension | Question) -> str:
 
 
 def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> list[Dimension]:
-    """Return what bots are ranked by, with a title for people, and then the other questions.
+    """Return the measure that bots are ranked by, with a title, and then the other questions.
 
     Args:
         whole: keys of the questions whose mean bots are ranked by.
@@ -266,9 +266,9 @@ def study_ratings(
 
 
 def _contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
-    """Return what each judged reply stands in, by its name in `Ratings`: an item's context, or a turn's chat.
+    """Return the context of each rated reply, by its name in `Ratings`: an item's context, or a turn's chat.
 
-    None of whole chats, and once the study does not collect any more: looks at growing data alone read it.
+    None for whole chats, and once the study does not collect any more: only sequential analysis reads it.
     """
     if not is_collecting(study):
         return None

@@ -1,4 +1,4 @@
-"""What a rating is about, and how far a task is by what has been rated in it."""
+"""Target of a rating, and the progress of a task by its ratings."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def slots_rated(task: Task, target: Target) -> set[int]:
 
 
 def task_progress(task: Task) -> Progress:
-    """Return how many slots the task has, and how many of them have been rated, in two queries.
+    """Return the number of the task's slots, and the number of rated ones, in two queries.
 
-    A chat whose bot failed, or its pair, is nothing to rate: another stands in its place, or none. Where single turns
-    are judged, these stand for slots.
+    A chat whose bot failed, or its pair, is not to be rated: another stands in its place, or none. Where single turns
+    are rated, these stand for slots.
     """
     if "turns" in task.payload:
         # Of those that are still there: whoever had the chat may have withdrawn.

@@ -29,7 +29,7 @@ from webapp.studies.models import Study
 
 @dataclass(frozen=True, eq=False)
 class PairsJudged:
-    """What people said of a study's pairs, the pairs, and the file of a judge's choices where there is one."""
+    """Participants' choices between a study's pairs, the pairs, and the file of a judge's choices, if any."""
 
     people: Judgements
     items: tuple[Item, ...] | tuple[ChatPair, ...]
@@ -37,7 +37,7 @@ class PairsJudged:
 
     @property
     def n_items(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return len(self.items)
 
 
@@ -65,7 +65,7 @@ def pairs_judged(study: Study, judged: str = "") -> PairsJudged:
 
 
 def pairs_refusal(study: Study, *, judged: bool) -> str:
-    """Return why a file of a judge's choices does not go with a study; empty if it does, or there is none."""
+    """Explain why a file of a judge's choices does not go with a study; empty if it does, or without a file."""
     if not judged or compares_pairs(study):
         return ""
     return str(
@@ -106,7 +106,7 @@ def choices_of_judge(found: PairsJudged) -> dict[str, Any]:
 
 
 def choices_result(found: PairsJudged, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a comparison of choices found, as its job stores it, without the digest of the data."""
+    """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
     return {
         "n_items": found.n_items,
         "questions": list(

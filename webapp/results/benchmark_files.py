@@ -28,13 +28,13 @@ def benchmark_folder() -> Path:
 
 
 def benchmark_file(name: str) -> Path | None:
-    """Return where an uploaded file lies; None where none has this name."""
+    """Return the path of an uploaded file; None where none has this name."""
     path = benchmark_folder() / name
     return path if is_file_name(name) and path.is_file() else None
 
 
 def is_file_name(name: str) -> bool:
-    """Tell whether an uploaded file can have this name."""
+    """Return True if an uploaded file can have this name."""
     return _NAME.fullmatch(name) is not None
 
 

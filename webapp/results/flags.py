@@ -28,12 +28,12 @@ NOT_SOONER_THAN = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class FlagsNow:
-    """How the flags of a study stand.
+    """State of a study's flags.
 
     Attributes:
-        state: None where a worker has still to look for the first time.
-        is_current: whether they belong to the data as they are now.
-        job: that makes them anew; None where nobody has asked.
+        state: None where a worker has still to make them for the first time.
+        is_current: True if they belong to the data as they are now.
+        job: the job that makes them again; None where none was requested.
     """
 
     state: FlagState | None

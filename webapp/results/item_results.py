@@ -1,4 +1,4 @@
-"""What a study whose people judge items says of single items, and what its protocol makes of their ratings."""
+"""Results by item of a study that rates items, and the statistics that its protocol makes of the ratings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StudyItems:
 
 
 def study_items(data: StudyData) -> StudyItems:
-    """Return what is known of the study's items; nothing where people rate chats."""
+    """Return the results of the study's items; nothing where participants rate chats."""
     if not judges_items(data.study):
         return StudyItems()
     made = protocols.get(data.study.protocol).results
@@ -74,7 +74,7 @@ def study_items(data: StudyData) -> StudyItems:
 
 
 def _approval(ratings: Ratings) -> Approval:
-    """Return what people chose; whoever chose twice counts with the first time."""
+    """Return the participants' choices; one who chose twice counts with the first time."""
     once = ratings.once()
     chosen = np.nan_to_num(once.table())
     return approval(chosen, [dimension.key for dimension in once.dimensions])

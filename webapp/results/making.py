@@ -68,7 +68,7 @@ def _grouping(data: StudyData, kind: Kind) -> Grouping:
 
 @dataclass(frozen=True, slots=True)
 class StudyTrajectories:
-    """How conversations unfold: Figures 3 and 4 of the paper."""
+    """Trajectories of conversations: Figures 3 and 4 of the paper."""
 
     best_worst: TrajectoryResult
     by_trait: TrajectoryResult
@@ -166,10 +166,10 @@ class StudyCorrelations:
 
 
 def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> StudyCorrelations:
-    """Return what moves together in a study.
+    """Return the correlations in a study.
 
     Args:
-        run: self-play to set against the ratings; None: that of the leading fit, or the newest that has enough of
+        run: self-play to compare with the ratings; None: that of the leading fit, or the newest that has enough of
             the bots.
     """
     fit = fit_leading(data.study, data.without)
@@ -214,7 +214,7 @@ def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationM
 def _known_of_bots(
     data: StudyData, run: SelfPlayRun | None
 ) -> Sequence[tuple[Row, dict[str, float]]]:
-    """Return what is known of the bots: self-play, their own figures, and their rated chats."""
+    """Return the known values of the bots: self-play, their own figures, and their rated chats."""
     titles = metric_titles(ingredients=False)
     known: list[tuple[Row, dict[str, float]]] = []
     if run is not None:
@@ -234,10 +234,10 @@ def _by_bot(column: Any) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class StudyComparisons:
-    """What people thought of each bot, which bots they can tell apart, and how many raters it takes.
+    """Mean ratings of each bot, the bots that differ significantly, and the raters needed.
 
     Attributes:
-        compared: every pair by what bots are ranked by, with plans.
+        compared: every pair by the measure that bots are ranked by, with plans.
         planned: raters for differences that might matter; None with one bot.
     """
 
@@ -258,10 +258,10 @@ def study_comparisons(data: StudyData) -> StudyComparisons:
 
 @dataclass(frozen=True, slots=True)
 class StudyDimensions:
-    """Which bots can be told apart by each question, those that bots are not ranked by too.
+    """Significant pairs of bots by each question, also by those that bots are not ranked by.
 
     Attributes:
-        compared: by the question's key, in order; what bots are ranked by first. Without plans.
+        compared: by the question's key, in order; the measure that bots are ranked by first. Without plans.
     """
 
     compared: Mapping[str, Comparisons]
@@ -285,10 +285,10 @@ def study_dimensions_compared(data: StudyData) -> StudyDimensions:
 
 @dataclass(frozen=True, slots=True)
 class StudyAnswers:
-    """How the answers spread, and which of them move together.
+    """Distribution of the answers, and their correlations.
 
     Attributes:
-        headline: answers to what bots are ranked by: a question, or the mean of several.
+        headline: answers to the measure that bots are ranked by: a question, or the mean of several.
         answers: to every question.
         together: None with one question.
     """
@@ -303,7 +303,7 @@ class StudyAnswers:
 
 
 def study_answers(data: StudyData) -> StudyAnswers:
-    """Return how the answers spread over the study's bots."""
+    """Return the distribution of the answers over the study's bots."""
     bots = list(data.bots)
     return StudyAnswers(
         dimension_answers(data.ratings),
@@ -313,12 +313,12 @@ def study_answers(data: StudyData) -> StudyAnswers:
 
 
 def study_models(data: StudyData) -> RatingModels:
-    """Return what the ratings depend on."""
+    """Return models of the ratings over the bots' factors."""
     return rating_models(data.ratings, data.factors)
 
 
 def study_raters(data: StudyData) -> RaterAnalysis:
-    """Return whether raters agree, how each uses the scale, and whom rater filters would flag."""
+    """Return the raters' agreement, their use of the scale, and those that rater filters would flag."""
     return analyse_raters(
         data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned
     )

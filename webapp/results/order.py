@@ -20,9 +20,9 @@ NOT_SOONER_THAN = timedelta(seconds=20)
 
 
 def has_order(study: Study) -> bool:
-    """Tell whether people put bots in an order: they rate chats or items of single bots, or compare two.
+    """Return True if participants put bots in an order: they rate chats or items, or compare two.
 
-    Marks of single replies and choices among questions order none.
+    Annotations of single replies and choices among questions give no order.
     """
     if study.protocol not in protocols or marks_turns(study):
         return False

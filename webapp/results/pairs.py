@@ -1,4 +1,4 @@
-"""What judgements of pairs say, and one-turn evaluation beside interactive evaluation of the same bots.
+"""Results of paired comparisons, and one-turn next to interactive evaluation of the same bots.
 
 Computed at once: resampling goes over raters' sums, which are few however many judgements there are.
 """
@@ -17,14 +17,14 @@ from webapp.studies.models import Study
 
 @dataclass(frozen=True, slots=True)
 class PairPage:
-    """What a study's page of pairs shows.
+    """Content of a study's page of pairs.
 
     Attributes:
         titles: of the questions about pairs.
-        results: of the study that compares; None where there is none, or nobody has judged.
-        beside: the studies by the other way of asking, newest first.
+        results: of the study that compares; None where there is none, or without any rating.
+        beside: the studies of the other protocol, newest first.
         other: the one of them that is shown; None without any.
-        compared: both protocols; None where one of them has no judgements yet.
+        compared: both protocols; None where one of them has no ratings yet.
     """
 
     titles: dict[str, str]
@@ -41,11 +41,11 @@ def study_pairs(
     include_synthetic: bool = False,
     without: Sequence[str] = (),
 ) -> PairPage:
-    """Return what judgements of pairs say about the study's bots.
+    """Return the results of paired comparisons of the study's bots.
 
     Args:
-        beside: key of the study to set beside this one; the newest if there is none of this key.
-        without: names of flags; people with one of them are left out of both studies.
+        beside: key of the study to compare with this one; the newest if there is none of this key.
+        without: names of flags; participants with one of them are left out of both studies.
     """
     others = studies_beside(study)
     other = next((one for one in others if one.key == beside), others[0] if others else None)

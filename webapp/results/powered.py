@@ -50,7 +50,7 @@ class StudyPowered:
 
 
 def study_powered(data: StudyData) -> StudyPowered:
-    """Return what predictions of the study's unrated conversations gain; nothing where people judge items."""
+    """Return the gain by predictions of the study's unrated conversations; empty where items are rated."""
     if judges_items(data.study):
         return StudyPowered(None, None, 0, {})
     frame = data.metrics
@@ -78,7 +78,7 @@ def study_powered(data: StudyData) -> StudyPowered:
 
 
 def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:
-    """Return what the fit predicts; None where it reads what is not stored, such as sentence embeddings."""
+    """Return the fit's predictions; None where it reads values that are not stored, such as sentence embeddings."""
     try:
         kept = KeptFit.from_json(fit.kept or {})
         predicted = predicted_singly(kept, data.metrics)

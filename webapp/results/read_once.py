@@ -15,7 +15,7 @@ from webapp.studies.models import Study
 
 @dataclass(slots=True)
 class _Kept:
-    """What was read last, and of which study in which state."""
+    """Data that were read last, and their study and its state."""
 
     of: Any = None
     data: StudyData | None = None

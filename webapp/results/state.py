@@ -1,4 +1,4 @@
-"""What a study's analysis is made of: how much there is, and whether any of it has changed."""
+"""State of a study's data for the analysis: their amount, and whether any of them has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Reads = Literal["metrics", "runs"]
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """How much an analysis reads: ratings, or else judgements of pairs, metric results of rated chats, and finished hybrid fits."""
+    """Amount of data that an analysis reads.
+
+    These are ratings, or else paired comparisons, metric results of rated chats, and finished hybrid fits.
+    """
 
     n_ratings: int
     n_measured: int
@@ -57,7 +60,7 @@ def analysed_counts(
     without: Sequence[str] = (),
     n_ratings: int | None = None,
 ) -> Analysed:
-    """Return how much there is to analyse.
+    """Return the amount of data to analyse.
 
     Args:
         n_ratings: of the study's bots, where they are counted already.

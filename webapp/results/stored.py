@@ -84,7 +84,7 @@ class Question:
 
     @property
     def asked(self) -> Asked:
-        """What a job is asked."""
+        """Payload of the question's job."""
         return Asked(
             study=self.study.pk,
             part=self.part,
@@ -113,7 +113,7 @@ class Question:
 
     @property
     def is_small(self) -> bool:
-        """Whether the result is computed as quickly as it would be found."""
+        """True if the result is computed as quickly as it would be looked up."""
         return self.state.n_ratings <= DIRECT_RATINGS and self.state.n_bots <= DIRECT_BOTS
 
     def jobs(self) -> QuerySet[Job]:
@@ -123,13 +123,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What there is of a question now.
+    """Present answer to a question.
 
     Attributes:
         made: the result, of these data or of older ones; None where there is none yet, or no rating.
         made_at: when it was computed.
         n_since: ratings that have come since, less those that have gone.
-        job: what makes the result of these data, or why it failed; None where `made` is of these data.
+        job: the job that makes the result of these data, or the reason why it failed; None where `made` is of these
+            data.
     """
 
     made: Made | None = None
@@ -139,15 +140,15 @@ class Answer:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing has changed since."""
+        """True if nothing has changed since."""
         return self.job is None
 
 
 def answer_for(question: Question, *, created_by: User | None = None) -> Answer:
-    """Return what there is of a question, and ask for what is missing.
+    """Return the present answer to a question, and request the missing part.
 
-    Of one question one job is at work at a time: one that data have overtaken ends first, and its result is shown as
-    an older one.
+    Each question has at most one job at work: one whose data have changed ends first, and its result is shown as an
+    older one.
     """
     if not question.state.n_ratings:
         return Answer()
@@ -282,7 +283,7 @@ def prune(job: Job) -> int:
 
 
 def question_of(job: Job) -> str:
-    """Return what a job was asked, as its key begins."""
+    """Return the question of a job, the first part of its key."""
     return job.key.rpartition(":")[0]
 
 

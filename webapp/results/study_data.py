@@ -30,13 +30,13 @@ PointLink = Callable[[str, str, int, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How much was analysed: stored beside every result, so that it can be told without reading the ratings again.
+    """Amount of data analysed: stored with every result, so that it can be shown without reading the ratings again.
 
     Attributes:
-        n_raters: people who are named.
-        rated_bots: ids of bots with a rating of what bots are ranked by, best mean first.
+        n_raters: raters with a name.
+        rated_bots: ids of bots with a rating by the measure that bots are ranked by, best mean first.
         dimensions: the rubric's questions.
-        all_dimensions: what bots are ranked by first: a question, or the mean of several.
+        all_dimensions: the measure that bots are ranked by first: a question, or the mean of several.
     """
 
     n_ratings: int
@@ -49,15 +49,15 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class StudyFrame:
-    """What stands around the results of a study when they are told in words.
+    """Context of a study's results in words.
 
     Attributes:
-        bots: by id, in the order of their marks.
+        bots: by id, in the order of their colours.
         facts: of the data that the results were made of.
         link: address of a bot's conversations; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
-        without: names of flags; what people with one of them did is left out.
+        without: names of flags; the work of participants with one of them is left out.
     """
 
     study: Study
@@ -75,12 +75,12 @@ class StudyFrame:
 
     @property
     def all_dimensions(self) -> tuple[Dimension, ...]:
-        """What bots are ranked by first, then the questions."""
+        """Dimensions: the measure that bots are ranked by first, then the questions."""
         return self.facts.all_dimensions
 
     @property
     def headline(self) -> Dimension:
-        """What bots are ranked by."""
+        """Dimension that bots are ranked by."""
         return self.facts.all_dimensions[0]
 
     @property
@@ -107,7 +107,7 @@ def study_frame(
     point_link: PointLink = lambda *point: "",
     without: Sequence[str] = (),
 ) -> StudyFrame:
-    """Return what stands around the results of a study; reads its bots."""
+    """Return the context of a study's results; reads its bots."""
     bots = study_bots(study)
     return StudyFrame(study, include_synthetic, bots, facts, link, point_link, tuple(without))
 
@@ -136,7 +136,7 @@ class StudyData:
 
     @cached_property
     def facts(self) -> Facts:
-        """How much is analysed."""
+        """Amount of data analysed."""
         return Facts(
             n_ratings=len(self.ratings),
             n_raters=self.ratings.n_raters,
@@ -153,12 +153,12 @@ class StudyData:
 
     @cached_property
     def all_dimensions(self) -> list[Dimension]:
-        """What bots are ranked by first: a question, or the mean of several."""
+        """Dimensions, with the measure that bots are ranked by first: a question, or the mean of several."""
         return dimensions_led(self.ratings.dimensions, self.ratings.headline)
 
     @property
     def headline(self) -> Dimension:
-        """What bots are ranked by."""
+        """Dimension that bots are ranked by."""
         return self.all_dimensions[0]
 
     @property
@@ -192,7 +192,7 @@ class StudyData:
 
     @cached_property
     def factors(self) -> dict[str, dict[str, str]]:
-        """What the bots are made of: factor to bot to level, from the researcher's table or the bots' identities."""
+        """Factors of the bots: factor to bot to level, from the researcher's table or the bots' identities."""
         return factors_of(self.versions, self.own)
 
     @cached_property

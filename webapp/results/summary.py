@@ -1,4 +1,4 @@
-"""What people thought of each bot of a study: means with intervals, votes, pairs too close to order.
+"""Summary of the ratings of a study's bots: means with intervals, votes, pairs too close to order.
 
 Reads only, a constant number of queries however many conversations there are.
 """
@@ -127,7 +127,7 @@ def bot_summary(
 def _counts(
     study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]
 ) -> dict[str, int]:
-    """Return how many conversations each bot has, or how many judged items each model."""
+    """Return the number of conversations of each bot, or of rated items of each model."""
     if judges_items(study):
         of_models = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in of_models}

@@ -1,4 +1,4 @@
-"""What all modes share: apps, middleware, templates, security headers, languages."""
+"""Settings of all modes: apps, middleware, templates, security headers, languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bots there are, where they run, and how long a reply may take."""
+"""Settings of bots: their list, where they run, and the longest time of a reply."""
 
 from __future__ import annotations
 

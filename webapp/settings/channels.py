@@ -1,4 +1,4 @@
-"""What processes share: Redis by `REDIS_URL`; otherwise memory, for one process."""
+"""Channel layer between processes: Redis by `REDIS_URL`; otherwise memory, for one process."""
 
 from __future__ import annotations
 

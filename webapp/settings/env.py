@@ -28,7 +28,7 @@ if not IS_CHECKOUT:
 
 
 def proxy_count(default: int) -> int:
-    """Return how many reverse proxies in front are believed, each with its X-Forwarded-For."""
+    """Return the number of trusted reverse proxies in front, each with its X-Forwarded-For."""
     return env.whole("CONFAB_PROXY_COUNT", default=default, least=0)
 
 

@@ -1,4 +1,4 @@
-"""Who may read /metrics, how often processes say that they live, and what counts as trouble."""
+"""Settings of operation: readers of /metrics, interval of heartbeats, and thresholds of problems."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Environment:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return whether it is true."""
+        """Return True if the variable is true."""
         text = self.text(name, str(default))
         if text.lower() not in _YES | _NO:
             raise _wrong(name, text, "True or False")
@@ -119,7 +119,7 @@ class Environment:
         return text
 
     def names(self, name: str, default: Sequence[str] | None = None, *, why: str = "") -> list[str]:
-        """Return what stands between commas, without the spaces around it."""
+        """Return the values between commas, without the spaces around them."""
         text = self.text(name, None if default is None else "", why=why)
         found = [part.strip() for part in text.split(",") if part.strip()]
         return found or list(default or [])
@@ -172,7 +172,7 @@ class Environment:
         return text
 
     def database(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
-        """Return how Django reaches the PostgreSQL that is named, or the SQLite file, or the default."""
+        """Return Django's database settings: the PostgreSQL named, or the SQLite file, or the default."""
         text = self.text(name, "")
         right = "an address such as postgres://user:password@host:5432/confab, or empty for SQLite"
         if not text:
@@ -187,7 +187,7 @@ class Environment:
             ) from None
 
     def mail_server(self, name: str, default: str) -> dict[str, Any]:
-        """Return how Django reaches the mail server."""
+        """Return Django's settings of the mail server."""
         text = self.text(name, default)
         scheme = text.partition(":")[0]
         if not (_parts(text, _MAIL) or (scheme in _MAIL[-3:] and "://" in text)):

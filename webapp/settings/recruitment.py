@@ -1,4 +1,4 @@
-"""How Confab talks with recruitment platforms. Secrets stand here alone: they are stored nowhere."""
+"""Settings of recruitment platforms. Secrets stand here alone: they are stored nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a web process does at once."""
+"""Limits of the concurrent work of a web process."""
 
 from __future__ import annotations
 

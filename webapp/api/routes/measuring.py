@@ -27,7 +27,7 @@ router = Router(tags=["metrics"], auth=Token())
     operation_id="study_metrics",
 )
 def study_metrics(request: HttpRequest, key: str) -> Any:
-    """Tell how far each metric is on a study's finished conversations."""
+    """Return each metric's progress over a study's finished conversations."""
     return metrics_progress(study_by_key(key))
 
 

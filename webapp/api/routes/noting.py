@@ -1,6 +1,6 @@
-"""What readers leave at conversations, and the searches they keep; each call can be sent twice without doing more.
+"""Readers' notes on conversations, and their saved searches; each call can be repeated without doing more.
 
-They ask for the right to read and no more, as on the pages: notes are part of reading.
+They need the right to read and no more, as on the pages: notes are part of reading.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
 
 
 def notes_told(found: Notes) -> dict[str, Any]:
-    """Return what readers left at a conversation, as calls tell it."""
+    """Return the readers' notes on a conversation, serialised for API responses."""
     return {
         "is_starred": found.is_starred,
         "tags": [_note(one) for one in found.tags],
@@ -156,7 +156,7 @@ def _left(row: Conversation) -> NotesOut:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """What is searched: a study or run, its numbers and its bots."""
+    """Source of a search: a study or run, its numbers and its bots."""
 
     source: Source
     numbers: Numbers

@@ -78,7 +78,7 @@ class Counted(Schema):
     "/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview"
 )
 def overview(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
-    """Return how far a study is: its stages with what is best done next, its bots, and what needs a person."""
+    """Return a study's progress: its stages with the next step, its bots, and what needs a researcher."""
     study = study_by_key(key)
     progress = bot_progress(study, include_synthetic=include_synthetic)
     cards = study_cards(study, include_synthetic=include_synthetic)
@@ -195,7 +195,10 @@ def study_leaderboard(
     by: str = "",
     include_failed: bool = False,
 ) -> Any:
-    """Return who stands where by a question, ranks as ranges; without `by` by what bots are ranked by."""
+    """Return the leaderboard by a question, with ranks as ranges.
+
+    Without `by` it is the leaderboard by the measure that bots are ranked by.
+    """
     study = study_by_key(key)
     who = (counted.include_synthetic, include_failed, counted.flags(study))
     answer = answer_for(Question(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
@@ -289,7 +292,10 @@ def flags(request: HttpRequest, key: str) -> Any:
     "/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs"
 )
 def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str = "") -> Any:
-    """Return what people preferred of two; `beside` is the key of a study by the other way of asking."""
+    """Return the results of paired comparisons.
+
+    `beside` is the key of a study of the other protocol, for comparison.
+    """
     study = study_by_key(key)
     found = study_pairs(
         study,

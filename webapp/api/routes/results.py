@@ -1,4 +1,4 @@
-"""What pages show and export: tables, the data package, parts of the analysis, and the list of metrics."""
+"""Routes of results: tables, the data package, parts of the analysis, and the list of metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = Router(tags=["results"], auth=Token())
 
 
 class Included(Schema):
-    """What of a study is to be counted or written."""
+    """Options of the work of a study to count or export."""
 
     include_synthetic: bool = False
     include_failed: bool = False

@@ -202,7 +202,7 @@ def run_table(
 
 
 def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
-    """Return what a list and a run's own answer both say."""
+    """Return the fields that the list of runs and a single run share."""
     plan = run.plan
     return {
         "id": run.pk,

@@ -86,7 +86,7 @@ def bot(request: HttpRequest, id: str) -> Any:
 
 @router.get("/system", response={200: SystemOut, **FAILURES}, operation_id="system")
 def system(request: HttpRequest) -> Any:
-    """Return how the installation is: what is wrong, processes, queues, room on the disk, and alerts."""
+    """Return the state of the installation: problems, processes, queues, free disk space, and alerts."""
     found = system_now()
     return SystemOut(
         troubles=[TroubleOut.model_validate(one) for one in found.troubles],
@@ -224,7 +224,7 @@ def _usual() -> list[str]:
 
 
 def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
-    """Return what a list and a bot's own answer both say."""
+    """Return the fields that the list of bots and a single bot share."""
     state = bot_state(entry, reports)
     return {
         "id": entry.id,

@@ -1,4 +1,4 @@
-"""What pages start beside self-play, metrics and fits: analyses, rehearsals, and items to be judged."""
+"""Routes that start jobs other than self-play, metrics and fits: analyses, rehearsals, and items to rate."""
 
 from __future__ import annotations
 

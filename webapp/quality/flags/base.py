@@ -20,12 +20,12 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a kind found in a study.
+    """Result of a kind of flag in a study.
 
     Attributes:
         tasks: the figures of every task that has the flag, by its number; JSON values.
-        of: so many tasks could have had it.
-        why_none: why no task could: a key of the kind's `reasons`; empty where it was looked for.
+        of: number of tasks that could have had it.
+        why_none: reason why no task could: a key of the kind's `reasons`; empty where it was looked for.
         about: figures of the study that explanations quote; JSON values.
     """
 

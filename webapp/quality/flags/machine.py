@@ -78,7 +78,7 @@ class Machine:
 
 
 def is_quick(message: Message) -> bool:
-    """Tell whether a message came faster than anybody types.
+    """Return True if a message came faster than any participant types.
 
     Where fewer keys were counted than half of the characters (keyboards that insert whole words, dictation, a draft
     from before the page was opened again) the time says nothing.
@@ -88,9 +88,9 @@ def is_quick(message: Message) -> bool:
 
 
 def is_even(message: Message) -> bool:
-    """Tell whether a long message was typed without taking anything back.
+    """Return True if a long message was typed without any deletion.
 
-    Keyboards that insert whole words press few keys and take back little; they are let pass.
+    Keyboards that insert whole words press few keys and delete little; they are not flagged.
     """
     typed = message.typed
     return (

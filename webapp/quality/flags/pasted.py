@@ -58,13 +58,13 @@ class Pasted:
 
 
 def is_pasted(message: Message) -> bool:
-    """Tell whether most of a message was pasted, as far as typing was counted."""
+    """Return True if most of a message was pasted, as far as typing was counted."""
     typed = message.typed
     return typed is not None and typed.pastes > 0 and typed.keystrokes * 2 < len(message.text)
 
 
 def is_copied(message: Message) -> bool:
-    """Tell whether a message says nothing but a piece of the reply before it, or of the one beside that."""
+    """Return True if a message is only a piece of the reply before it, or of the other bot's reply."""
     # Folding takes most of the time of all flags, and a short message needs none.
     if len(message.text) < FEWEST_COPIED:
         return False

@@ -19,7 +19,10 @@ APART = 0.25
 
 @register_flag
 class Inconsistent:
-    """What is stored of a pair says which reply is better, whichever side it stood on: so answers compare as they are."""
+    """Flag for different answers to repeated items.
+
+    The stored answer to a pair names the better reply, whichever side it stood on: so answers compare as they are.
+    """
 
     name = "inconsistent"
     title = gettext_lazy("Inconsistent")

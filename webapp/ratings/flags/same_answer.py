@@ -81,13 +81,16 @@ class SameAnswer:
 
 
 def fewest(points: int) -> int:
-    """Return how many answers on a scale of so many points are all alike by chance in fewer than one case in 100."""
+    """Return the number of answers on such a scale that are rarely all equal by chance.
+
+    Rarely is in fewer than one case in 100; `points` is the number of points of the scale.
+    """
     return max(LEAST, math.ceil(1 + math.log(1 / BY_CHANCE) / math.log(points)))
 
 
 @dataclass(slots=True)
 class _Given:
-    """What was answered in a task: how often, what, of how many points at least, and how much the other way round."""
+    """Answers of a task: number, distinct values, fewest points of a scale, and number of reversed answers."""
 
     n: int = 0
     seen: set[float] = field(default_factory=set)
@@ -120,7 +123,7 @@ class _Given:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked of a question for each of its answers, which are many."""
+    """Properties of a question that are needed for each of its answers, which are many."""
 
     points: int
     is_of_pairs: bool

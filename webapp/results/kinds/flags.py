@@ -15,7 +15,7 @@ from webapp.runs.models import UNFINISHED, Job
 
 
 class Asked(Values):
-    """Which study.
+    """Parameters of the job: the study.
 
     Attributes:
         study: its number.

@@ -1,4 +1,4 @@
-"""How far the order of a study's bots is settled, looked at by a worker as ratings come in."""
+"""Sequential ranking of a study's bots, computed by a worker as ratings come in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.studies.services import order_state_store
 
 
 class Asked(Values):
-    """Which study.
+    """Parameters of the job: the study.
 
     Attributes:
         study: its number.
