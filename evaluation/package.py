@@ -41,12 +41,12 @@ class PackageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What became of the files of a package since it was made.
+    """Integrity of a package: its files compared with their digests.
 
     Attributes:
-        n_files: that its digests are of.
+        n_files: files that it has digests of.
         changed: files with other bytes.
-        missing: files that are gone.
+        missing: files that do not exist any more.
         extra: files that it has no digest of.
     """
 
@@ -57,7 +57,7 @@ class Checked:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file is as it was."""
+        """True if every file has its original content."""
         return not (self.changed or self.missing or self.extra)
 
 
@@ -146,10 +146,10 @@ class Package:
             raise PackageError(f"{path} is damaged: {error}") from None
 
     def json(self, path: str) -> Any:
-        """Return what a file of JSON holds.
+        """Return the content of a JSON file.
 
         Raises:
-            PackageError: as `text`, or it is no JSON.
+            PackageError: as `text`, or the file is not JSON.
         """
         try:
             return json.loads(self.text(path))

@@ -1,4 +1,4 @@
-"""How numbers are printed for people: true minus signs, no nought where 1 cannot be passed, a dash for nothing."""
+"""Text form of numbers: true minus signs, no leading zero where 1 is the limit, a dash for a missing value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool
 
 
 def digits_for(low: float, high: float) -> int:
-    """Return how many decimals make sense on a scale: two up to 1 … 10, one on 0 … 100."""
+    """Return the number of decimals for a scale: two up to a range of 20, otherwise one."""
     return 1 if high - low > 20 else 2
 
 

@@ -30,10 +30,10 @@ _NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
 
 def rater_named(name: Any) -> str | None:
-    """Return who a name stands for, or None where it names nobody.
+    """Return the rater that a name stands for, or None if it names nobody.
 
-    The one rule for who is one rater: whoever has the same name is the same person. A missing value (`is_missing`) and
-    the words that data sets put in place of a name ("slot 1", "unknown", "anonymous", …) are nobody.
+    The only rule for the identity of raters: the same name is the same person. A missing value (`is_missing`) and
+    the words that data sets put in place of a name ("slot 1", "unknown", "anonymous", …) name nobody.
     """
     if is_missing(name):
         return None
@@ -256,7 +256,7 @@ class Ratings:
 
     @property
     def leading(self) -> Dimension | None:
-        """What bots are ranked by: a question, or the mean of several under `MEAN_KEY`. None without a question."""
+        """Dimension that bots are ranked by: a question, or the mean of several under `MEAN_KEY`; None without one."""
         if not self.headline:
             return None
         first = self.dimension(self.headline[0])

@@ -121,7 +121,7 @@ def _read(file: Path, ratings: Path | None) -> Study:
 
 
 def _may_be_table(file: Path) -> bool:
-    """Return whether a file may hold a table: JSON Lines do where their first line is a row of one."""
+    """Return True if a file may hold a table; JSON Lines do if their first line is a row of one."""
     if not file.name.lower().endswith(TABLE_ENDINGS):
         return False
     if file.suffix.lower() == ".parquet":

@@ -1,4 +1,4 @@
-"""Why a number is undefined: a code that pages put into words, its values, and plain text for `summary()`."""
+"""Reason for an undefined number: a code that pages put into words, its values, and text for `summary()`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reason(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        """Return how pydantic writes a reason as JSON and reads it back with its code and values."""
+        """Return the schema by which pydantic writes a reason as JSON and reads it back with its code and values."""
         from pydantic_core import core_schema
 
         def read(found: Any) -> Reason:

@@ -47,7 +47,7 @@ def result_load(document: Any, kind: type[T]) -> T:
 
 @lru_cache
 def _adapter(kinds: Any) -> TypeAdapter[Any]:
-    """Return what writes and reads a tuple of results: of a dataclass alone pydantic takes no configuration."""
+    """Return the adapter that writes and reads a tuple of results: pydantic cannot configure a dataclass alone."""
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(kinds, config=ConfigDict(ser_json_inf_nan="strings"))

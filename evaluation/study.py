@@ -211,7 +211,7 @@ class Study:
 
     @cached_property
     def flags(self) -> dict[str, int]:
-        """How many conversations are of people with each flag, by its name; empty where the file says nothing."""
+        """Number of conversations by flag of their participant; empty where the file has no flags."""
         named = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
         return {name: named.count(name) for name in sorted(set(named))}
 
@@ -304,9 +304,9 @@ class Study:
 
     @cached_property
     def shared(self) -> Shared:
-        """What metrics and fits of this study share: no text is encoded twice.
+        """Cache that metrics and fits of this study share, so that no text is encoded twice.
 
-        Nor is one that was encoded before, where vectors are kept (`vectors_kept_in`).
+        A text that was encoded earlier is not encoded again where vectors are stored (`vectors_kept_in`).
         """
         if _data_folder is None:
             return Shared(self.device)
@@ -379,7 +379,7 @@ def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None)
 
 
 def raters(study: Study) -> RaterAnalysis:
-    """Return whether raters agree, how each uses the scale, and whom rater filters would flag.
+    """Return the raters' agreement, their use of the scale, and the screening by rater filters.
 
     Raises:
         ValueError: without ratings.
@@ -390,7 +390,7 @@ def raters(study: Study) -> RaterAnalysis:
 
 
 def agreement(study: Study) -> ItemSets:
-    """Return how far raters agree on the conversations or items of each source: kappas and alpha, with intervals.
+    """Return the inter-rater agreement by source of conversations or items: kappas and alpha, with intervals.
 
     Raises:
         ValueError: without ratings.

@@ -197,8 +197,8 @@ class Process:
         """Return the error of another bot's mean rating at each grid point, given these bots' mean ratings.
 
         Ratings by raters who also rated these bots share part of their error. With n the shared covariance the noise
-        has the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with the error in the prediction of
-        the bot's true mean, each with its share of the variance of mu.
+        has the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with the error in the
+        prediction of the bot's true mean, each with its share of the variance of mu.
 
         Args:
             x: (p,) mean features of that bot.

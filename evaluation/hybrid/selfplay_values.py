@@ -1,15 +1,16 @@
 """Expected mean of a bot from its self-play, or the reason why there is none.
 
-In self-play there is no participant: metrics of the participant describe every turn that answers another, so those of both
-sides are averaged. The process was fitted to conversations with people. Its error on self-play is estimated from bots with
-ratings and self-play, each predicted by the fold without it.
+In self-play there is no participant: metrics of the participant describe every turn that answers another, so those of
+both sides are averaged. The process was fitted to conversations with people. Its error on self-play is estimated from
+bots with ratings and self-play, each predicted by the fold without it.
 
-An unknown variance a, for the shift to self-play, is added to the variance that the process states. Its values (none, and a
-grid of multiples of the stated variance) are equally likely a priori and are weighted by the errors of the *other* such bots.
-A bot's expected mean is the mixture over these values, whose tails are longer the fewer errors are known.
+An unknown variance a, for the shift to self-play, is added to the variance that the process states. Its values (none,
+and a grid of multiples of the stated variance) are equally likely a priori and are weighted by the errors of the
+*other* such bots. A bot's expected mean is the mixture over these values, whose tails are longer the fewer errors are
+known.
 
-With fewer than four other bots a cannot be estimated, and only the order is reported: where self-play lies one or two standard
-deviations within bots from conversations with people, the stated 95 % intervals held in 80 to 94 % of cases.
+With fewer than four other bots a cannot be estimated, and only the order is reported: where self-play lies one or two
+standard deviations within bots from conversations with people, the stated 95 % intervals held in 80 to 94 % of cases.
 """
 
 from __future__ import annotations

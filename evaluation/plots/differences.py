@@ -33,13 +33,13 @@ class Rated:
 
 @dataclass(frozen=True)
 class Differences:
-    """What is drawn.
+    """Content of the plot.
 
     Attributes:
         pairs: by the bots' ids, in the order of `Comparison`.
         digits: after the point.
-        holm: what the corrected p is called.
-        why: puts the reason of an undefined number into words.
+        holm: name of the corrected p.
+        why: function that puts the reason of an undefined number into words.
     """
 
     pairs: Mapping[Pair, Comparison]

@@ -27,7 +27,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Where a name goes: its left end and baseline, and whether a thin line leads to its point."""
+    """Position of a name: its left end and baseline, and whether a thin line connects it to its point."""
 
     x: float
     y: float

@@ -26,7 +26,7 @@ class Weight:
 
     @property
     def includes_zero(self) -> bool:
-        """Whether the interval leaves the sign open; true where there is no interval."""
+        """True if the interval contains 0, or if there is no interval."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 

@@ -20,7 +20,7 @@ def cells_of(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, 
 
 
 def published_beside(found: Mapping[str, Any], source: str, model: str) -> Published | None:
-    """Return what a paper printed of a metric's main column in a cell; None where nothing is known.
+    """Return a paper's figures of a metric's main column in a cell, or None if none are known.
 
     Args:
         found: the metric's JSON; source, model: of the cell, empty for all.

@@ -22,11 +22,11 @@ _FOLDER = Path(__file__).parent
 
 
 class Source(Values):
-    """Who published figures.
+    """Publication that figures come from.
 
     Attributes:
-        where: the paper, so that it can be found.
-        caveats: what to mind of all its figures.
+        where: reference to the paper.
+        caveats: of all its figures.
     """
 
     title: str
@@ -64,7 +64,7 @@ class _Facts(Values):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a paper printed of one metric.
+    """Published figures of one metric.
 
     Attributes:
         set: the name of the set of replies, as judged files give it in `source`.
@@ -72,11 +72,11 @@ class Published:
         variant: of the metric, such as its encoder.
         values: the coefficient by method, of those that were printed.
         n: replies; None where the paper does not say.
-        source, table: where it stands.
+        source, table: of the figures.
         ours: columns of Confab that are this metric or the nearest to it.
         is_same: ours is the same formula.
-        note: what is odd about this row.
-        dimension: what people judged; the set's, unless the table has several.
+        note: peculiarity of this row.
+        dimension: of the human ratings; the set's, unless the table has several.
     """
 
     set: str
@@ -158,7 +158,7 @@ def _row(facts: _Facts, row: dict[str, str]) -> Published:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """What a paper printed of a classifier: the share of replies whose class is that of people's ratings."""
+    """Published accuracy of a classifier: the share of replies whose class is that of people's ratings."""
 
     set: str
     metric: str
@@ -197,7 +197,7 @@ def published_sets() -> dict[str, PublishedSet]:
 
 
 def published_of(source: str, dimension: str) -> tuple[Published, ...]:
-    """Return what is published of a set on this dimension, by dialogue model and together; none of an unknown set."""
+    """Return the published rows of a set and dimension, by dialogue model and together; none of an unknown set."""
     return tuple(
         row for row in published_rows() if row.set == source and row.dimension == dimension
     )
@@ -210,7 +210,7 @@ def beside(rows: Sequence[Published], column: str, system: str = "") -> Publishe
 
 
 def caveats_of(rows: Sequence[Published]) -> list[str]:
-    """Return what to mind of these rows, each once and with what it is about: of their sources, then of their sets."""
+    """Return the caveats of these rows, each once with its subject: of their sources, then of their sets."""
     found = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
     for name in dict.fromkeys(row.set for row in rows):
         one = published_sets()[name]

@@ -1,4 +1,4 @@
-"""What a Confab server answers to a program: a job as it stands, or why a call was refused."""
+"""Responses of a Confab server to an API client: the state of a job, or the error of a rejected request."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class RemoteJob:
 
 
 def checked(answer: httpx.Response) -> Any:
-    """Return what a call answered.
+    """Return the content of a response.
 
     Raises:
-        ServerError: it was refused.
+        ServerError: the request was rejected.
     """
     if not answer.is_error:
         return answer.json()

@@ -9,7 +9,7 @@ from evaluation.remote.calls import Calls
 
 
 class Conversations(Calls):
-    """What is said in studies and self-play, and what readers leave there.
+    """Conversations in studies and self-play, and the labels and notes that readers leave there.
 
     Each call that leaves something can be sent twice without doing more than once.
     """

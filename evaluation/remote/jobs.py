@@ -11,7 +11,7 @@ from evaluation.remote.calls import Calls
 
 
 class Jobs(Calls):
-    """What the workers of a server do."""
+    """Jobs of a server's workers."""
 
     def jobs(self, *, unfinished: bool = False) -> list[RemoteJob]:
         """Return the newest jobs of every kind, at most 100."""

@@ -88,7 +88,7 @@ class Server(Studies, Conversations):
         return dict(self._get("/runs/compare", **asked, columns=",".join(columns)))
 
     def run_tables(self) -> list[dict[str, Any]]:
-        """Return what tables every self-play run has."""
+        """Return the tables that every self-play run has."""
         return list(self._get("/run-tables"))
 
     def run_table(

@@ -14,7 +14,7 @@ from evaluation.study import Study
 
 
 class Studies(Jobs):
-    """What a server's studies have and what can be done with them."""
+    """Studies on a server, and actions on them."""
 
     def studies(self) -> list[dict[str, Any]]:
         """Return all studies, the newest first."""
@@ -68,7 +68,7 @@ class Studies(Jobs):
         )
 
     def tables(self) -> list[dict[str, Any]]:
-        """Return what tables every study has."""
+        """Return the tables that every study has."""
         return list(self._get("/tables"))
 
     def result(self, key: str, part: str, **asked: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Studies(Jobs):
         return self._made(f"/studies/{key}/results/{part}", asked)
 
     def leaderboard(self, key: str, **asked: Any) -> dict[str, Any]:
-        """Return who stands where, ranks as ranges, waiting until it is made of the data as they are now.
+        """Return the leaderboard, ranks as ranges, after waiting until it is made of the current data.
 
         Args:
             asked: `by` a question, `include_failed`, `include_synthetic`, `without`.
@@ -98,15 +98,15 @@ class Studies(Jobs):
         return dict(self._get(f"/studies/{key}/votes", **asked))
 
     def flags(self, key: str) -> dict[str, Any]:
-        """Return how many people's work has flags, kind by kind."""
+        """Return the number of participants whose work has flags, by kind."""
         return dict(self._get(f"/studies/{key}/flags"))
 
     def pairs(self, key: str, **asked: Any) -> dict[str, Any]:
-        """Return what people preferred of two, and one-turn beside interactive evaluation."""
+        """Return the pairwise preferences, and one-turn next to interactive evaluation."""
         return dict(self._get(f"/studies/{key}/results/pairs", **asked))
 
     def overview(self, key: str, **asked: Any) -> dict[str, Any]:
-        """Return how far a study is: its stages, what is best done next, its bots, and what needs a person."""
+        """Return the state of a study: its stages, the best next step, its bots, and open tasks for a person."""
         return dict(self._get(f"/studies/{key}/overview", **asked))
 
     def live(self, key: str, **asked: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Studies(Jobs):
         return RemoteJob.of(self._post(f"/studies/{study}/items", asked))
 
     def metrics_progress(self, key: str) -> list[dict[str, Any]]:
-        """Return how far each metric is on a study's finished conversations."""
+        """Return the progress of each metric on a study's finished conversations."""
         return list(self._get(f"/studies/{key}/metrics"))
 
     def hybrid(self, study: str, **asked: Any) -> RemoteJob:

@@ -436,6 +436,6 @@ def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:
 
 
 def few_items(n_items: int) -> Reason:
-    """Return why fewer than two items have no agreement."""
+    """Return the reason why fewer than two items have no agreement."""
     why = f"{n_items} items with two ratings or more; at least 2 are needed"
     return Reason("few_items", why, n_items=n_items)

@@ -47,7 +47,7 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one unit more of a control adds to the log odds of being preferred, with its interval."""
+    """Change in the log odds of being preferred for one more unit of a control, with its interval."""
 
     name: str
     value: float
@@ -201,7 +201,7 @@ def _extra(
 
 
 def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Reason | None:
-    """Say what is missing for strengths at all, or return None."""
+    """Return the reason why no strengths can be estimated, or None."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

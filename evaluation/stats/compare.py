@@ -1,4 +1,4 @@
-"""Which bots can be told apart: differences of means for every pair, corrected for their number.
+"""Differences of means for every pair of bots, and their significance, corrected for the number of pairs.
 
 The one fixed-sample test of Confab. Differences are those of generalised least squares with raters as a random effect,
 and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people rate the same
@@ -159,7 +159,7 @@ def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Things:
-    """What several people rated alike.
+    """Variances over the things that several raters rated.
 
     Attributes:
         covariances: (2, K, K) of the means, over things, and over raters and things.
@@ -236,7 +236,7 @@ def corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
 
 
 class Judged(NamedTuple):
-    """What was judged of two bots, `a` before `b` in the alphabet.
+    """Judgements of two bots, `a` before `b` in the alphabet.
 
     Attributes:
         scores: (k,) 1 where a is better, 0 for neither, -1 for b.

@@ -169,7 +169,7 @@ def correlate_all(
 
 
 def undefined_reason(x: np.ndarray, y: np.ndarray) -> Reason | None:
-    """Say why finite series have no correlation, or return None."""
+    """Return the reason why finite series have no correlation, or None."""
     if len(x) < 3:
         why = f"only {len(x)} of the 3 pairs that a correlation needs"
         return Reason("few_pairs", why, n_pairs=len(x))
@@ -179,7 +179,10 @@ def undefined_reason(x: np.ndarray, y: np.ndarray) -> Reason | None:
 
 
 def is_constant(values: np.ndarray) -> bool:
-    """Tell whether values are equal up to rounding: the rest of a constant after arithmetic must not be correlated."""
+    """Return True if values are equal up to rounding.
+
+    The rounding error of a constant after arithmetic must not be correlated.
+    """
     return not len(values) or not bool(_varies(np.asarray(values, dtype=float)[None])[0])
 
 

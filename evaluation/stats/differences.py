@@ -47,13 +47,13 @@ def difference_of_means(
     level: float,
     scale: tuple[float, float] | None = None,
 ) -> Difference | None:
-    """Return how two groups' means differ; None where one has fewer than two people, or their difference does not vary.
+    """Return the difference of two groups' means; None if one has fewer than two people or nothing varies.
 
     Args:
         values: (n,) and (m,) finite, on the scale.
-        people: (n,) and (m,) who gave each, by numbers that mean the same in both.
+        people: (n,) and (m,) the person of each value, by numbers that mean the same in both.
         level: of the interval.
-        scale: ends that the values cannot leave, where there are such; one of them may be infinite.
+        scale: limits of the values, where there are any; one of them may be infinite.
     """
     sides = [_Side(*side, scale) for side in zip(values, people, strict=True)]
     if any(side.spread is None for side in sides):
@@ -103,7 +103,7 @@ class _Side:
         return interval_ends(self.mean, self.spread, level, self._scale)
 
     def reach(self, level: float) -> tuple[float, float]:
-        """Return how far the interval goes down and up from the mean, not at all where there is none."""
+        """Return the distances from the mean to the interval's lower and upper end; 0 without an interval."""
         found = self.ends(level)
         return (0.0, 0.0) if found is None else (self.mean - found[0], found[1] - self.mean)
 
@@ -135,7 +135,7 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
     from scipy.optimize import brentq
 
     def nearest(log_p: float) -> float:
-        """Return how far 0 lies beyond the interval, below 0 where the interval holds it."""
+        """Return the distance of 0 from the interval, below 0 where the interval contains it."""
         low, high = ends(1 - float(np.exp(log_p)))
         return max(low, -high)
 

@@ -72,14 +72,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far a mean can be off.
+    """Uncertainty of a mean.
 
     Attributes:
-        variance: of the mean; 0 where nothing differs.
+        variance: of the mean; 0 where all values are equal.
         df: degrees of freedom of that variance.
-        n_units: that are independent of each other.
-        skew: of the mean, by the skewness of what the units add to its error.
-        tails_df: most degrees of freedom that the tails of what the units add leave; used where the scale has one end.
+        n_units: number of independent units.
+        skew: of the mean, by the skewness of the units' contributions to its error.
+        tails_df: upper limit of the degrees of freedom, by the tails of these contributions; for scales with one end.
     """
 
     variance: float
@@ -132,7 +132,7 @@ def mean_interval(
 def mean_spread(
     values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None
 ) -> Spread | None:
-    """Return how far the mean of values can be off; None where all are of one unit.
+    """Return the uncertainty of the mean of values, or None where all are of one unit.
 
     Args:
         values: (k,) finite; units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
@@ -246,7 +246,7 @@ def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 
 def _spread(values: np.ndarray, units: np.ndarray) -> Spread | None:
-    """Return how far a mean can be off whose units are independent; None for one unit."""
+    """Return the uncertainty of a mean whose units are independent, or None for one unit."""
     n = np.bincount(units).astype(float)
     n_units, n_all = len(n), len(values)
     if n_units < 2:

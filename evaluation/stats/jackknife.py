@@ -35,13 +35,15 @@ MOST_GROUPS = 2000
 
 
 def few_for_interval(n_items: int, needed: int = FEWEST_ITEMS) -> Reason:
-    """Return why so few items give no interval."""
+    """Return the reason why so few items give no interval."""
     text = f"no interval: {n_items} items are too few; {needed} are needed"
     return Reason("few_items_for_interval", text, n_items=n_items, needed=needed)
 
 
 def has_other(share: float, n_items: int) -> bool:
-    """Tell whether enough answers are other than the most frequent one: items' worth of them, and no skewed number of them.
+    """Return True if enough answers differ from the most frequent one.
+
+    That takes enough items' worth of them, and no skewed number of them.
 
     Args:
         share: of all answers.
@@ -51,7 +53,7 @@ def has_other(share: float, n_items: int) -> bool:
 
 
 def few_other(n_other: float, n_answers: float) -> Reason:
-    """Return why too few answers other than the most frequent one give no interval."""
+    """Return the reason why too few answers other than the most frequent one give no interval."""
     share = n_other / n_answers
     text = f"no interval: only {share:.0%} of the answers are other than the most frequent one"
     return Reason("few_other_answers", text, percent=share)

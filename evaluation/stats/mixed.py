@@ -82,7 +82,7 @@ class MixedModel:
 
     @property
     def raters_are_alike(self) -> bool:
-        """Whether no variance between raters was found."""
+        """True if no variance between raters was found."""
         return self.rater_share is not None and self.rater_share <= 1e-6
 
 
@@ -168,7 +168,7 @@ def mixed_model(
 
 
 def few_bots(n_bots: int) -> Reason:
-    """Return why fewer than two bots have no model."""
+    """Return the reason why fewer than two bots have no model."""
     why = f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed"
     return Reason("few_bots", why, n_bots=n_bots)
 

@@ -194,7 +194,7 @@ def ordinal_model(
 
 
 def _counted(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarray:
-    """Return how many ratings each rater gave to each bot: (raters, bots)."""
+    """Return the number of ratings by each rater of each bot: (raters, bots)."""
     size = (int(rater.max()) + 1) * n_bots
     return np.bincount(rater * n_bots + bot, minlength=size).reshape(-1, n_bots).astype(float)
 

@@ -56,7 +56,7 @@ class Likelihood:
         return n_raters - n_parts, self.n - n_raters - self.n_bots + n_parts
 
     def no_error(self) -> bool:
-        """Tell whether bots and raters explain everything, so that no error is left."""
+        """Return True if bots and raters explain everything, so that no error is left."""
         return self._parts(TOP)[2] <= 1e-12 * max(self.squares, 1e-300)
 
     def minus_twice_log(self, share: float) -> float:

@@ -1,4 +1,4 @@
-"""Which raters paid no attention: transparent rules, a verdict with its reason for each rater.
+"""Filters for inattentive raters: transparent rules, and a verdict with its reasons for each rater.
 
 Every rule looks at one thing that a researcher can explain to a reviewer: the same answer to all questions, hardly
 any variation, a view of the bots opposite to everybody else's, answers faster than reading allows, opposite
@@ -6,7 +6,7 @@ statements both affirmed, and a deliberately bad control that is not rated lower
 the quality control of Ji et al. (2022), Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
 
 A rater fails who fails at least `min_failed` rules. Rules that cannot judge a rater (too few ratings, no times)
-say so and count for nothing. Decide on the rules before looking at results: throwing raters out for what
+report that and do not count. Decide on the rules before looking at results: throwing raters out for what
 they say about the bots, rather than for how they answer, makes any result come true.
 """
 
@@ -26,17 +26,17 @@ from evaluation.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where each rule begins to fail a rater.
+    """Thresholds at which each rule fails a rater.
 
     Attributes:
         flat_share: share of the conversations whose questions all got one and the same answer.
         min_spread: standard deviation of all of a rater's answers, as a share of the scale.
         min_correlation: with the other raters' means of the same bots and dimensions.
         min_speed: median time per conversation, as a share of the median over raters.
-        max_contradiction: how far the answers to opposite statements add up beyond the two ends of the
+        max_contradiction: excess of the sum of answers to opposite statements over the two ends of the
             scale, as a share of it: affirming both fully is 1, denying both −1.
         control_p: one-sided rank test that the control is rated lower than the other bots.
-        min_conversations, min_bots: below which a rule does not judge.
+        min_conversations, min_bots: a rule does not judge below these numbers.
     """
 
     flat_share: float = 0.5
@@ -51,12 +51,12 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says of a rater.
+    """Result of a rule for a rater.
 
     Attributes:
         failed: None where the rule cannot judge.
         value: what was compared with the threshold; None where there is none.
-        reason: what was found, also where the rater passed; or why the rule cannot judge.
+        reason: finding of the rule, also where the rater passed; or why the rule cannot judge.
     """
 
     rule: str
@@ -68,10 +68,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to keep a rater.
+    """Verdict on a rater: to keep or to leave out.
 
     Attributes:
-        passed: fewer rules failed than it takes.
+        passed: fewer rules failed than needed to leave the rater out.
         findings: one per rule, in the order of the rules.
         n: conversations rated.
     """

@@ -1,4 +1,4 @@
-"""How many raters per bot tell two bots apart, before a study and from the ratings of one.
+"""Number of raters per bot for a significant difference, before a study and from a study's ratings.
 
 Power of the two-sided t-test (noncentral t distribution), by statsmodels; Cohen (1988), Statistical Power Analysis,
 chapter 2. With several bots every pair is compared, and the level is shared among the pairs (Bonferroni, the

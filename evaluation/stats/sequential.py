@@ -64,12 +64,12 @@ THINGS: Unit = "things"
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Which of two bots is preferred.
+    """Preference between two bots.
 
     Attributes:
         pair: a less b: the share of judgements won less that of lost ones.
         unit: what `more` counts.
-        more: further units until they are told apart, if the share stays; None where they are, or no number would do.
+        more: further units until they differ significantly, if the share stays; None where they do or never will.
     """
 
     pair: Comparison
@@ -307,7 +307,7 @@ def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
 
 
 def _more_of(found: Means, alpha: float) -> int | None:
-    """Return how many further units the mean of a pair needs until it leaves out 0, if nothing else changes."""
+    """Return the number of further units until a pair's mean excludes 0, if nothing else changes."""
     gap = abs(float(found.means[0]))
 
     def is_enough(n_more: int) -> bool:
@@ -318,14 +318,14 @@ def _more_of(found: Means, alpha: float) -> int | None:
 
 
 def more_raters(found: Means, a: str, b: str, *, alpha: float) -> int | None:
-    """Return how many further units each of two bots needs until they are told apart, if nothing else changes.
+    """Return the number of further units of each of two bots until they differ significantly, all else equal.
 
     Args:
-        found: what a unit is, is `found.unit`.
+        found: `found.unit` names the unit.
         alpha: of this pair, after a correction for all pairs.
 
     Returns:
-        0 where they are told apart; None where `MOST_MORE` would not be enough, as for two equal means.
+        0 where they already differ; None where `MOST_MORE` would not be enough, as for two equal means.
     """
     i, j = found.labels.index(a), found.labels.index(b)
     gap = abs(float(found.means[i] - found.means[j]))
@@ -349,7 +349,7 @@ def _fewest(is_enough: Callable[[int], bool]) -> int | None:
 
 
 def _times(n: np.ndarray, alpha: float) -> float:
-    """Return how many standard errors wide half the interval is.
+    """Return the half width of the interval in standard errors.
 
     Args:
         n: raters of the one mean or of the two.

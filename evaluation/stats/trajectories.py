@@ -26,13 +26,13 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """Which conversations were rated best and worst.
+    """Conversations that were rated best and worst.
 
     Attributes:
         best, worst: places in the scores given, best first and worst first; never the same one.
         lowest_best, highest_worst: the scores at which the groups end; None where empty.
-        n_tied: how many conversations with the score at a group's end were drawn for, best and worst.
-        reason: why there are fewer than asked for, or none.
+        n_tied: conversations with the score at a group's end, among which places were drawn, best and worst.
+        reason: why there are fewer than requested, or none.
     """
 
     best: np.ndarray

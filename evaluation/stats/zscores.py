@@ -109,7 +109,7 @@ def rater_codes(raters: Sequence[Any]) -> np.ndarray:
 
 
 def is_unknown(rater: Any) -> bool:
-    """Tell whether nobody is known: None, NaN or an empty name."""
+    """Return True if the rater is unknown: None, NaN or an empty name."""
     return rater is None or rater != rater or rater == ""
 
 

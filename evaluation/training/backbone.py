@@ -22,7 +22,7 @@ _PART = 512
 
 
 class States(NamedTuple):
-    """What an encoder makes of texts or pairs.
+    """Output of an encoder for texts or pairs.
 
     Attributes:
         pooled: (B, H), one vector each.

@@ -1,4 +1,4 @@
-"""Which encoder a learned metric stands on, whether it is here, and what identifies it; loads neither it nor torch."""
+"""Encoder of a learned metric: its name, availability and identity; neither it nor torch is loaded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BackboneConfig(Values):
 
 
 def backbone_missing(config: BackboneConfig) -> str | None:
-    """Say why an encoder cannot be used here, or return None. Loads nothing."""
+    """Return the reason why an encoder cannot be used here, or None. Loads nothing."""
     if config.learns == "adapters" and find_spec("peft") is None:
         return "the package peft, which makes adapters, is not installed"
     if config.model == MINILM:
@@ -44,7 +44,7 @@ def backbone_missing(config: BackboneConfig) -> str | None:
 
 
 def backbone_identity(config: BackboneConfig) -> dict[str, Any]:
-    """Return what identifies its weights, known without loading them."""
+    """Return the parameters that identify its weights, known without loading them."""
     if config.model == MINILM:
         return encoder_get(MINILM).identity.as_dict()
     return model_known_by(config.model)

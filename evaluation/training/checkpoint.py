@@ -40,18 +40,18 @@ CONCEPTNET = "conceptnet"
 
 @dataclass(frozen=True, kw_only=True)
 class MetricManifest:
-    """What a checkpoint says of itself.
+    """Manifest of a checkpoint.
 
     Attributes:
         metric, version: the learned metric it is of.
         config: of its training, whole.
-        decisive: what of the config decides the weights.
-        backbone: what identifies the encoder of text.
+        decisive: part of the config that determines the weights.
+        backbone: identity of the encoder of text.
         data: digest of the examples.
-        facts: what else is known of them.
+        facts: further facts about them.
         metrics: figures on held-out examples; an undefined one is None.
         training: steps, epochs, seconds.
-        title: a name for people.
+        title: a readable name.
         dtype: precision of the stored weights.
         files: SHA-256 of every file but the manifest, by name.
         weights_bytes: size of the weights' file.
@@ -170,13 +170,13 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
 
 
 def checkpoint_awaited(folder: Path) -> bool:
-    """Return whether a training has begun in a folder and has written no checkpoint so far, as in its first epoch."""
+    """Return True if a training has begun in a folder without any checkpoint yet, as in its first epoch."""
     begun = (folder / TRAINING_LOCK).exists()
     return begun and not any((folder / name / MANIFEST).is_file() for name in ("", "best"))
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:
-    """Say why a checkpoint cannot be loaded, as far as that is known without reading its weights, or return None."""
+    """Return the reason why a checkpoint cannot be loaded, or None; does not read the weights."""
     try:
         found = checkpoint_read(folder)
         for name in found.manifest.files:
@@ -236,7 +236,7 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Return where a file of a checkpoint is: in its folder, or in `conceptnet` beside it, under a licence of its own."""
+    """Return the path of a checkpoint's file: in its folder, or in `conceptnet` next to it (another licence)."""
     beside = folder.parent / CONCEPTNET / name
     return beside if beside.is_file() and not (folder / name).is_file() else folder / name
 

@@ -1,4 +1,4 @@
-"""What the training of a metric is asked to do: a YAML file, checked before any work starts, all mistakes told at once.
+"""Configuration of a metric's training: a YAML file, validated before any work, all mistakes reported at once.
 
 name: grade-lite
 metric: grade
@@ -7,7 +7,7 @@ backbone: {model: minilm, learns: frozen}
 options: {text: two}                # the metric's own
 optimiser: {lr: 1e-3, epochs: 5}
 
-`base: grade-lite` lays a config over another one of its folder, key by key: it says only what differs.
+`base: grade-lite` merges a config into another one of its folder, key by key: it holds only the differences.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
 
 class MetricDataConfig(Values):
-    """Which dialogues are learnt from.
+    """Dialogues that a metric learns from.
 
     Attributes:
         corpora: at least one, for a metric that learns from dialogues.
@@ -161,7 +161,7 @@ class MetricTrainingConfig(Values):
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """What decides the weights, as plain values: neither title nor folders."""
+        """Settings that determine the weights, as plain values: neither title nor folders."""
         values = self.model_dump(mode="json")
         for name in ("title", "keeping", "name"):
             del values[name]
@@ -179,7 +179,7 @@ class MetricTrainingConfig(Values):
 
     @property
     def folder(self) -> Path:
-        """Where relative paths begin; not part of the file."""
+        """Folder that relative paths start from; not part of the file."""
         return self._folder
 
     def in_folder(self, folder: Path | str) -> MetricTrainingConfig:
@@ -189,7 +189,7 @@ class MetricTrainingConfig(Values):
         return placed
 
     def path(self, relative: str) -> Path:
-        """Return where a file of the user's is."""
+        """Return the path of a user's file."""
         return self.folder / Path(relative).expanduser()
 
 

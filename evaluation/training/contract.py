@@ -1,4 +1,4 @@
-"""What a learned metric says of itself to be trained; `evaluation/training/__init__.py` tells it as a whole."""
+"""Interface of a learned metric for its training; `evaluation/training/__init__.py` explains the whole."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExampleLoss:
-    """What a batch of examples came to.
+    """Losses of a batch of examples.
 
     Attributes:
-        total: what is made smaller; a mean over the batch.
+        total: the loss that is minimised; a mean over the batch.
         n: examples.
         told: other figures for the log, means over the batch.
     """
@@ -52,16 +52,16 @@ class Examples(ABC):
         """Change examples by what the network has learnt, before the first batch of an epoch."""
 
     def told(self) -> dict[str, float]:
-        """Return what a line of the log says of the examples themselves."""
+        """Return figures on the examples themselves for a line of the log."""
         return {}
 
     @property
     def is_settled(self) -> bool:
-        """Whether `begin_epoch` found that there is nothing left to learn; the training then ends."""
+        """True if `begin_epoch` found nothing left to learn; the training then ends."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
-        """Return what `begin_epoch` decided, which a training that goes on takes back."""
+        """Return the decisions of `begin_epoch`, which a resumed training restores."""
         return {}
 
     def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
@@ -105,7 +105,7 @@ class LearnedMetric(ABC):
     reads_dialogues: ClassVar[bool | None] = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        """Say which of its options name something that is not on this machine, and why; loads nothing."""
+        """Return the options that name something missing on this machine, each with the reason; loads nothing."""
         return {}
 
     @abstractmethod

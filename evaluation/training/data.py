@@ -38,7 +38,7 @@ class Splits:
 
     @property
     def n_dialogues(self) -> dict[str, int]:
-        """How many there are, by part."""
+        """Number of dialogues in each part."""
         return {name: len(part) for name, part in self.parts()}
 
 

@@ -1,4 +1,4 @@
-"""What GRADE's graphs may be made of and under which licences that is; torch is not loaded for it."""
+"""Sources of GRADE's graphs and their licences; torch is not loaded for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LICENCE_BESIDE = "LICENSE.WordNet.txt"
 
 
 def has_wordnet(options: Mapping[str, Any]) -> bool:
-    """Tell whether a config's options put WordNet's relations into the graph."""
+    """Return True if a config's options put WordNet's relations into the graph."""
     named = options.get("graph", ())
     return WORDNET in ([named] if isinstance(named, str) else named)
 

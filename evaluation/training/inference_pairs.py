@@ -43,16 +43,16 @@ _MOST_OF_REPLY, _MOST_OF_PREMISE, _MOST_OF_REST = 5, 5, 6
 
 
 class PairOptions(Values):
-    """How many false hypotheses a premise gets; the released code's numbers where nothing is said.
+    """Number of false hypotheses for a premise; by default the released code's numbers.
 
     Attributes:
         p_dull: share of premises that get dull ones.
-        n_dull: how many then; at most as many as the list has.
+        n_dull: their number; at most as many as the list has.
         max_poor: a premise gets one to so many utterances from elsewhere; 0: none.
         poor_from: "dialogue": of the same one, as the released code; "others": of other dialogues, as the paper says.
         p_broken: share of premises that get heaps of words.
         max_broken: one to so many then; 0: none.
-        n_mnli: contradictions of MultiNLI beside them, in the training part.
+        n_mnli: additional contradictions of MultiNLI, in the training part.
     """
 
     p_dull: Number = Field(default=0.33, ge=0, le=1)

@@ -34,14 +34,14 @@ from evaluation.training.registry import learned_get
 
 @dataclass(frozen=True, kw_only=True)
 class MetricTrained:
-    """What a training came to.
+    """Result of a training.
 
     Attributes:
         checkpoint: folder of the best checkpoint.
-        epochs: how many were begun.
+        epochs: number of epochs begun.
         best: `validation_loss`, unless nothing was held out for it, `step`, and figures on the test part (`test_…`); NaN
             where undefined.
-        examples_per_s: learnt from per second, validation not counted.
+        examples_per_s: training examples per second, validation not counted.
         skipped: batches left out because their gradient was not finite.
     """
 
@@ -274,7 +274,7 @@ class _MetricTraining(Training[Any, ExampleLoss]):
 
 
 class ExampleWindow:
-    """What the batches since the last line of the log came to: means over examples, and the speed."""
+    """Statistics of the batches since the last line of the log: means over examples, and the speed."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float | Tensor] = {}

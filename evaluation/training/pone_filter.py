@@ -67,5 +67,5 @@ def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = 
 
 
 def settled(now: Labels, before: Labels | None) -> bool:
-    """Return whether labelling has come to rest."""
+    """Return True if hardly a label changes any more."""
     return before is not None and now.changed(before) < SETTLED

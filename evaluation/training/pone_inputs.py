@@ -1,4 +1,4 @@
-"""What PONE's network reads of texts: vectors of a frozen encoder, kept in the cache folder, or the words of RUBER's texts."""
+"""Input of PONE's network: vectors of a frozen encoder, kept in the cache folder, or the words of RUBER's texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inputs_of(
     config: MetricTrainingConfig,
     device: str,
 ) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
-    """Return what the network reads of texts and queries, the texts in that order, and where each query stands."""
+    """Return the network's input for texts and queries, the texts in that order, and each query's position."""
     options = config.own
     distinct = list(dict.fromkeys(queries))
     if options.sentences == "recurrent":

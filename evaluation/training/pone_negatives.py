@@ -1,4 +1,4 @@
-"""Which wrong response stands beside a true one: at random, alike to it, or sharing its words (PONE, section 3).
+"""Negative responses for a true one: at random, similar to it, or sharing its words (PONE, section 3).
 
 A sampler gives each of N true responses the number of another response of the training data, which is never the same
 text, nor an augmented response to the same utterance. Similar ones are drawn from a pool: candidates uniformly with replacement, then one of them with

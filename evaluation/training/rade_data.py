@@ -61,20 +61,20 @@ class RatedPair:
 
     @property
     def reply(self) -> ReplyInContext:
-        """What a metric reads."""
+        """Input for metrics."""
         return ReplyInContext(self.context, self.response, self.reference)
 
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """What a file of rated pairs holds.
+    """Content of a file of rated pairs.
 
     Attributes:
         pairs: each distinct pair once, the response being the system's; a pair with several scores has their mean.
         rows: all rows that can be used, both directions and repetitions among them, in the order of the file.
-        repeated: how many rows of system responses repeat a pair, `conflicting` how many pairs have different scores.
+        repeated: rows of system responses that repeat a pair; `conflicting`: pairs with different scores.
         same_text: pairs whose two texts are the same.
-        skipped: why other rows were left out, and how many.
+        skipped: number of other rows, by the reason for leaving them out.
     """
 
     pairs: tuple[RatedPair, ...]
@@ -86,11 +86,11 @@ class RatedPairs:
 
     @property
     def n_contexts(self) -> int:
-        """How many different contexts there are."""
+        """Number of different contexts."""
         return len({context_key(pair) for pair in self.pairs})
 
     def counts(self) -> dict[str, Any]:
-        """Return what is reported beside every figure."""
+        """Return the counts that are reported next to every figure."""
         return {
             "rows": len(self.rows),
             "pairs": len(self.pairs),
@@ -278,7 +278,7 @@ def _key(text: str) -> str:
 
 
 def context_key(pair: RatedPair) -> str:
-    """Return what makes a context the same: its utterances, whatever their case and blanks."""
+    """Return the key of a context: its utterances, whatever their case and blanks."""
     return "\n".join(map(_key, pair.context))
 
 

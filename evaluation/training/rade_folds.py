@@ -52,7 +52,7 @@ class FoldsMeasured:
 
     @property
     def n(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return len(self.people)
 
     def mean(self, method: str = "pearson") -> float:

@@ -19,7 +19,7 @@ _WORD = re.compile(r"(\W*)([^\W\d_]+)(\W*)")
 
 @cache
 def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
-    """Return what gives the synonyms of a word as it stands in a text, with its marks and its capital letter.
+    """Return a function that gives the synonyms of a word of a text, with its marks and its capital letter.
 
     Words of grammar have none, as in Wei and Zou's code (their "a" and "i" would become vitamins and iodine).
 

@@ -327,7 +327,7 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
 
 
 def reader_of(own: GradeOptions, keywords: Keywords, graph: Graph, table: Table | None) -> Reader:
-    """Return what makes batches of texts; without a table by the static vectors."""
+    """Return the reader that makes batches of texts; without a table it uses the static vectors."""
     lexicon = table or Lexicon(graph, StaticVectors(), own.neighbours, DIMENSION)
     width = DIMENSION if table is None else table.width
     return Reader(keywords, graph, lexicon, len(own.neighbours), width, own.max_keywords)
@@ -359,7 +359,7 @@ def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
 def text_of(
     pairs: Sequence[Pair], vectors: Mapping[str, np.ndarray] | None
 ) -> np.ndarray | tuple[list[str], list[str]]:
-    """Return what of pairs the text branch reads: features of their vectors, or both texts."""
+    """Return the text branch's input for pairs: features of their vectors, or both texts."""
     if vectors is None:
         return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [
             reply for _, reply in pairs
@@ -372,7 +372,7 @@ def text_of(
 
 
 def graph_paths(config: MetricTrainingConfig) -> list[Path]:
-    """Return where the triples of a config are."""
+    """Return the paths of a config's triples."""
     return [RELATIONS if name == WORDNET else config.path(name) for name in config.own.graph]
 
 
@@ -398,7 +398,7 @@ class StaticVectors(dict[str, "np.ndarray | None"]):
 
 
 def _packed(graph: Graph) -> bytes:
-    """Return what scoring needs of a graph."""
+    """Return the part of a graph that scoring needs, as compressed lines of edges."""
     edges = graph.edges.tocoo()
     lines = (
         f"{graph.nodes[i]}\t{graph.nodes[j]}\n" for i, j in zip(edges.row, edges.col, strict=True)

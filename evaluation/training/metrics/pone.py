@@ -278,7 +278,7 @@ class PonePairs(Examples):
 
     @property
     def is_settled(self) -> bool:
-        """Whether hardly a label changed when they were last looked at: the paper's end of training (5)."""
+        """True if hardly a label changed in the last update: the paper's end of training (5)."""
         return self._settled
 
     def told(self) -> dict[str, float]:
@@ -449,7 +449,7 @@ def _augmented(
 
 
 def _synonyms(options: PoneOptions) -> Synonyms | None:
-    """Return what gives synonyms; none where the slice is not here, and then the log says so."""
+    """Return the source of synonyms; without the slice None, with a warning in the log."""
     if options.synonyms == "none":
         return None
     try:

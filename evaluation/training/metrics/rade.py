@@ -384,7 +384,7 @@ def predicted(
 
 
 def lite_batch(pairs: Sequence[RatedPair], shared: Shared) -> LiteBatch:
-    """Return what the lite network reads of pairs."""
+    """Return the lite network's input for pairs."""
     vectors, surface = vectors_and_surface([pair.reply for pair in pairs], shared)
     return LiteBatch(torch.from_numpy(vectors), torch.from_numpy(surface), _scores(pairs))
 
