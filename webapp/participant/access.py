@@ -94,7 +94,7 @@ class Visit:
 
 
 def visit_of(request: HttpRequest) -> Visit:
-    """Return the visit with the token it came with, if that is one of ours; a preview brings its own."""
+    """Return the visit, with the request's token if it is valid; a preview sets its own visit."""
     given = getattr(request, "visit", None)
     if isinstance(given, Visit):
         return given
@@ -195,7 +195,7 @@ def _theirs(
     version: StudyVersion | None,
     visit: Visit,
 ) -> HttpResponse:
-    """Answer with a page of what was given to this participant."""
+    """Return the response for a page about this participant's own task or chat."""
     if visit.participant is not None and visit.participant.pk != participant.pk:
         visit = replace(visit, token="", participant=None)
     signed = visit.participant is not None
@@ -215,12 +215,12 @@ def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
 
 
 def _token(request: HttpRequest, visit: Visit) -> str:
-    """Return the token that came, be it of a device that was left."""
+    """Return the request's token, even of a device that the participant has left."""
     return visit.token or request.POST.get("_t") or request.GET.get("t") or ""
 
 
 def moved_page(request: HttpRequest, study: Study | None, participant: Participant) -> HttpResponse:
-    """Say on a device that this person has left that they went on on another one."""
+    """Show, on a device that the participant has left, that they continued on another one."""
     version = study.version if study is not None else None
     context = {
         **(study_texts(study, version) if study is not None and version is not None else {}),
@@ -245,10 +245,10 @@ def checked(view: View, request: HttpRequest, signed: bool) -> View:
 def framed(
     request: HttpRequest, study: Study | None, platform: str, response: HttpResponse
 ) -> HttpResponse:
-    """Let those show the page in a frame whom the study names, and the platform that sent this person.
+    """Allow frames of the origins that the study names, and of the platform that sent this participant.
 
-    Every link takes Mechanical Turk's parameters, so every study may be recruited there, and a task that
-    its frame refuses cannot be worked on: it needs no setting. Other visits are framed by nobody.
+    Every link accepts Mechanical Turk's parameters, so every study may recruit there; its frame needs no
+    setting, because a task that cannot be shown in it cannot be done. Other visits allow no frame.
     """
     origins = frame_ancestors(study)
     if platform == "mturk":

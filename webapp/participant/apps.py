@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app, and has browsers forget people who are erased."""
+"""App configuration: registers this app's kinds of job, and the removal of erased participants from sessions."""
 
 from django.apps import AppConfig
 

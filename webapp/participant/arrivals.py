@@ -1,4 +1,4 @@
-"""Somebody at a study's door: who they are, whether they may begin, and the pages for those who may not."""
+"""Arrivals at a study's first page: identity of the visitor, permission to begin, and pages for those rejected."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Arrival:
             link_opened(study=self.study, is_synthetic=is_rehearsal, refused=code)
 
     def refused_page(self, refusal: Refused) -> HttpResponse:
-        """Return the page that says why there is no chat, with the codes earned so far; the log says it too."""
+        """Return the page with the reason for a rejection and the codes earned so far; the reason is logged too."""
         request, participant = self.request, self.participant
         who = f"participant {participant.pk}" if participant is not None else "somebody new"
         logger.info("study %s refused %s: %s", self.study.key, who, refusal.code)

@@ -22,7 +22,7 @@ def aside_shown(chats: Sequence[Conversation], version: StudyVersion) -> dict[st
     due = next((one for one in left if one.after <= n_answered), None)
     return {
         "aside": due,
-        # Scripted people know what passes; nobody else is told.
+        # Only scripted participants get the right answers.
         "aside_right": due.expected[0] if due and first.is_synthetic else "",
         "asks_after": [one.after for one in left if one != due],
     }

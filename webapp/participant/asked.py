@@ -1,4 +1,4 @@
-"""Questions as pages show them: what to choose among or to write, what was answered and what is wrong with that."""
+"""Questions as pages show them: their options or text box, the answers, and errors of the answers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class QuestionShown:
     """A question on a page.
 
     Attributes:
-        number: its place among those of the page.
-        name: of its form field, and the beginning of the ids in it.
-        given: what was answered before or just now, right or wrong.
-        error: what is wrong with it; empty where nothing is.
+        number: its number on the page.
+        name: name of its form field, and the prefix of the ids in it.
+        given: answer sent before or just now, valid or not.
+        error: error message; empty if there is none.
     """
 
     number: int
@@ -70,7 +70,7 @@ class QuestionShown:
 
     @property
     def described_by(self) -> str:
-        """The ids of what describes it: its help and what is wrong."""
+        """Ids of the elements that describe it: its help and its error."""
         ids = [f"{self.name}-help"] if self.question.help else []
         return " ".join([*ids, f"{self.name}-error"] if self.error else ids)
 

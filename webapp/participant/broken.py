@@ -1,4 +1,4 @@
-"""The page that people see when our server failed: what is saved, how to go on, and a reference that the log has."""
+"""Error page for participants: the data already saved, how to continue, and a reference to the log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500: to the person of a task with what is saved, to everybody else with the plain page.
+    """Respond with status 500: a page about saved data for a task's participant, else the plain page.
 
-    That it happened is kept with the task, so that whoever decides about pay knows that it was our fault.
+    The error is stored with the task, so that a researcher who decides about pay knows that it was our fault.
     """
     error = sys.exc_info()[1]
     if isinstance(error, (OperationalError, InterfaceError)):

@@ -66,7 +66,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
     channel_layer_alias = events.FRAMES
     conversation_id: UUID
-    _n_moves = 0  # how often the person had moved when this page came
+    _n_moves = 0  # the participant's number of moves when this page was loaded
 
     async def connect(self) -> None:
         self._began = time.monotonic()
@@ -105,11 +105,11 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         if not is_theirs:
             await self._leave()
             return
-        # Pages on the devices that the person has left close.
+        # Pages on devices that the participant has left close.
         if self._n_moves:
             await events.move_publish(self.conversation_id, self._n_moves)
         self._is_marked = marks_asked(conversation) is not None
-        # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
+        # Join the group before reading the history: an event between the two then arrives twice, and is never lost.
         await self._join()
         await self._send_history()
 
@@ -131,7 +131,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         return conversation, is_here(known, conversation.participant)
 
     def _in_place(self, service: Callable[..., Any], **asked: Any) -> Any:
-        """Call a service for the person, unless they went on on another device.
+        """Call a service for the participant, unless they continued on another device.
 
         Raises:
             Refused: `moved`; and as the service.
@@ -141,12 +141,12 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         return service(conversation_id=self.conversation_id, **asked)
 
     async def _leave(self, **details: Any) -> None:
-        """Close: the person went on on another device."""
+        """Close the socket: the participant continued on another device."""
         await self._send(frames.error_frame(code=MOVED, message=str(_MOVED_WORDS), **details))
         await self._close(4409)
 
     async def moved(self, event: dict[str, Any]) -> None:
-        """Close the page of a device that the person has left."""
+        """Close the page of a device that the participant has left."""
         if event["n_moves"] > self._n_moves:
             await self._leave()
 
@@ -229,7 +229,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         turn = human.turn
         stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id)
         if not human.created:
-            # Sent again: this page gets what there is already, and the reply if it is in.
+            # Sent again: send this page the stored messages, and the reply if it has arrived.
             await self._send(stored)
             self._watch_for(turn.index + 1, at_once=True)
             return
@@ -258,7 +258,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         bot_id = await in_database(self._in_place)(services.reply_retry)
         if bot_id is not None:
             await events.reply_request(conversation_id=self.conversation_id, bot_id=bot_id)
-        # This also tells pages that retry without need how things stand.
+        # This also updates pages that retry without need.
         await self._send_history()
 
     async def _send_history(self) -> None:
@@ -358,7 +358,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         return not state.is_due
 
     async def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame, unless the page has gone: what is stored it reads when it comes back."""
+        """Send a frame, unless the page is gone: it reads stored messages when it reconnects."""
         if self._is_gone:
             return
         text = storable(json.dumps(frame, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The rating form: what a version asks after a task, and a box for comments."""
+"""Rating form: a version's questions after a task, and a box for comments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.studies.questions import Question, answers_read
 class RatingForm(forms.Form):
     """One field per question, named by its key, and `comments`.
 
-    What the rating service says beside that is wrong comes back by `refuse`.
+    Errors of the rating service are added by `refuse`.
     """
 
     comments = forms.CharField(
@@ -37,9 +37,9 @@ class RatingForm(forms.Form):
         """Make a form for the questions, in the order in which they are shown.
 
         Args:
-            data: what was sent, now or before; None if nothing was.
-            show_errors: whether the page says what is wrong with it.
-            first_number: of the first question; others may stand above.
+            data: values sent now or before; None if there are none.
+            show_errors: True if the page shows errors.
+            first_number: number of the first question; others may stand above.
         """
         super().__init__(data)
         self.first_number = first_number
@@ -50,7 +50,7 @@ class RatingForm(forms.Form):
             self.fields[question.key] = forms.Field(required=False)
 
     def clean(self) -> None:
-        """Read the answers and say beside each question what is wrong with its answer."""
+        """Read the answers, and set the error of each question with an invalid answer."""
         self.answers, wrong = answers_read(self.asked, self._given)
         self.refuse(wrong)
 
@@ -72,12 +72,12 @@ class RatingForm(forms.Form):
         return {name: given for name, given in sent.items() if given}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put messages beside their questions."""
+        """Show error messages next to their questions."""
         for key, message in errors.items():
             self.add_error(key if key in self.fields else None, message)
 
     def questions(self) -> list[QuestionShown]:
-        """Return the questions as the page shows them, with what was answered and what is wrong."""
+        """Return the questions as the page shows them, with answers and errors."""
         given = self._given if self.is_bound else {}
         wrong = self.errors if self.show_errors else {}
         return [

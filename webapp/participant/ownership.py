@@ -32,7 +32,7 @@ def participant_remember(session: Any, participant: Participant) -> None:
 
 
 def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
-    """Return whom this session has become in the study, and how often they had moved; None: nobody."""
+    """Return the session's participant in the study and their number of moves; None without one."""
     value = session.get(_SESSION_KEY, {}).get(study_key)
     return known_read(value) if value else None
 
@@ -50,7 +50,7 @@ def known_of(session: Any, token: str) -> Known:
 
 
 def sessions_forget(people: Collection[UUID]) -> None:
-    """Take people who are erased out of the sessions of browsers; what a session holds cannot be asked for in SQL."""
+    """Remove erased participants from browsers' sessions; SQL cannot query the content of a session."""
     for session in Session.objects.iterator(chunk_size=500):
         held = session.get_decoded()
         known = held.get(_SESSION_KEY, {})

@@ -1,4 +1,4 @@
-"""Texts of the participant's pages: a study's own, and what people read when something is refused."""
+"""Texts of the participant's pages: a study's own, and those about rejections."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
 
 @dataclass(frozen=True, slots=True)
 class Recruitment:
-    """The parameters that came with the link.
+    """Parameters of the link.
 
     Attributes:
-        id_name, session_name: of a panel, the parameters that hold the ids of the person and of the visit.
-        problem: code of why nobody new may begin by this link; empty where they may.
-        rehearsal: the token of a scripted participant.
-        nonce: of the entry form that carried them; empty before there is a form.
-        consent: version of the texts that stood on that form.
+        id_name, session_name: a panel's parameters for the ids of the participant and of the visit.
+        problem: code of the reason why nobody new may begin by this link; empty if they may.
+        rehearsal: token of a scripted participant.
+        nonce: nonce of the entry form that carried them; empty before there is a form.
+        consent: version of the texts on that form.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Recruitment:
         return any(_PLACEHOLDER.search(value) for value in self.fields.values())
 
     def problem_for(self, participant: Participant | None) -> str:
-        """Return the code of why this person cannot begin; empty where they can. Whom we know may go on."""
+        """Return the code of the reason against a start; empty if allowed. Known participants may continue."""
         if self.is_unfilled:
             return "no_ids"
         return "" if participant is not None or self.rehearsal else self.problem
@@ -121,7 +121,7 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
 
 
 def _named(study: Study, recruitment: Recruitment) -> Recruitment:
-    """Return it with the names of the parameters that hold a panel's ids, and what is wrong without them."""
+    """Return it with the names of a panel's id parameters, and with the problem if they are missing."""
     settings = study.values.recruitment
     if settings.platform == PLATFORM and not recruitment.fields.get(PARAMETER):
         return replace(recruitment, problem=recruitment.problem or "link_missing")
@@ -138,10 +138,10 @@ def _named(study: Study, recruitment: Recruitment) -> Recruitment:
 
 
 def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:
-    """Return the hidden field of the entry form: what came with the link, and a nonce to know the form by.
+    """Return the hidden field of the entry form: the link's parameters, and a nonce that identifies the form.
 
     Args:
-        version: of the study, whose texts have been read by whoever sends the form.
+        version: the study's version whose texts the form shows.
     """
     value = {
         "study": study.key,

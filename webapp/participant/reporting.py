@@ -1,7 +1,7 @@
-"""“Report this reply”: which reply is meant, the page that asks what is wrong, and the report.
+"""“Report this reply”: the reply, the page that asks for the reason, and the report.
 
-Pages with script open the same form in a dialog (`report.js`) and send it without leaving; the answer is then JSON.
-An address names a reply by its place on the page, so that no item or conversation stands in it.
+Pages with script open the same form in a dialog (`report.js`) and send it without leaving; the response is then
+JSON. An address names a reply by its place on the page, so that it contains no id of an item or conversation.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def places_reported(task: Task, judgement: Judgement) -> list[int]:
 @require_http_methods(["GET", "HEAD", "POST"])
 @conversation_page
 def chat_report(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Ask what is wrong with a reply of the chat, or take the report."""
+    """Show the report form for a reply of the chat, or store the report."""
     study, participant = conversation.study, conversation.participant
     assert study is not None, f"chat {conversation.pk} without a study"
     assert participant is not None, f"chat {conversation.pk} without a participant"
@@ -102,7 +102,7 @@ def chat_report(request: HttpRequest, conversation: Conversation, visit: Visit) 
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def task_report(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Ask what is wrong with a reply that is judged, or take the report."""
+    """Show the report form for a reply that is judged, or store the report."""
     judgements = judgements_of(task)
     n = _number(request, "n")
     if not 1 <= n <= len(judgements):
@@ -158,10 +158,10 @@ def _report(
     replies: Collection[Reply],
     participant: Any,
 ) -> HttpResponse:
-    """Answer with the page, or with what became of the report.
+    """Respond with the page, or with the result of the report.
 
     Args:
-        replies: those that may be meant; where there are several, `line` of the form says which, from 1.
+        replies: possible replies; if there are several, the form's `line` selects one, from 1.
     """
     if not version.values.comfort.lets_report or not replies:
         raise Http404

@@ -19,8 +19,8 @@ def participant_known(
 ) -> Participant | None:
     """Return the participant that this visit belongs to: by token, platform id, session or form, in this order.
 
-    A platform id names one person, so a session that knows someone else does not override it. A form that
-    was sent twice belongs to whom its first arrival made. Of a session that the person has left `has_left` tells.
+    A platform id identifies one person, so a session of another participant does not override it. A form that was
+    sent twice belongs to the participant made at its first arrival. For sessions left behind see `has_left`.
     """
     if token_of is not None:
         return token_of
@@ -33,7 +33,7 @@ def participant_known(
 
 
 def participant_of_form(study: Study, recruitment: Recruitment) -> Participant | None:
-    """Return whom the platform's id or an earlier arrival of the same form has made; None if nobody."""
+    """Return the participant with this platform id, or from an earlier arrival of the same form; else None."""
     participants = Participant.objects.filter(study=study).select_related("platform_ids")
     if recruitment.external_id:
         return participants.filter(
@@ -132,7 +132,7 @@ def task_under_way(participant: Participant) -> Task | None:
 
 
 def task_chat_now(task: Task) -> Conversation | None:
-    """Return the chat that somebody has come to in the task: the open one, or the last; None without any."""
+    """Return the task's current chat: the open one, or the last; None without any."""
     chats = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
     is_open = (chat for chat in chats if chat.state == Conversation.State.OPEN)
     return next(is_open, chats[-1] if chats else None)

@@ -28,7 +28,7 @@ from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
 
-# Codes of what is refused before anybody is known; the entry page says each in its own place.
+# Codes of rejections before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
 
 
@@ -43,16 +43,16 @@ def task_begin(
     choice: str = "",
     noted: bool = False,
 ) -> Task:
-    """Take in somebody who agreed, or lead them back to the task they have. Returns the task.
+    """Admit a visitor who consented, or return to their open task. Returns the task.
 
     Args:
-        recruitment: what came with the link, by the signed form.
-        agreed: whether they ticked the box.
-        participant: whom the visit belongs to; None for somebody new.
-        is_theirs: whether session, token or form speak for that participant.
-        by_token: whether the signed token does.
-        choice: the number of the chatbot that they chose on the form, where the study lets them.
-        noted: whether they ticked the box of the content notice.
+        recruitment: the link's parameters, from the signed form.
+        agreed: True if they ticked the box.
+        participant: participant of the visit; None for a new visitor.
+        is_theirs: True if the session, token or form identifies that participant.
+        by_token: True if the signed token does.
+        choice: number of the chatbot that they chose on the form, if the study allows it.
+        noted: True if they ticked the box of the content notice.
 
     Raises:
         Refused: `no_ids`, `link_…`, `preview`, `changed`, `not_noted` or `not_agreed` before anybody is stored;
@@ -71,7 +71,7 @@ def task_begin(
         raise refusal
     if participant is not None and not is_theirs:
         if recruitment.platform == PLATFORM:
-            # One person's link: while the task goes on elsewhere, whoever comes by it may be another.
+            # A one-time link: while its task is open elsewhere, its next visitor may be another person.
             task_elsewhere_check(participant=participant)
         closed = None if participant.is_synthetic else state_refusal(study)
         if closed is not None and not _is_same_visit(participant, recruitment):
@@ -80,7 +80,7 @@ def task_begin(
     if participant is not None and (open_task := task_under_way(participant)) is not None:
         task_settle(
             task=open_task
-        )  # what it held may be deleted: Start would lead back here for ever
+        )  # its content may be deleted: Start would redirect here for ever
     wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
@@ -109,13 +109,13 @@ def consent_decline(
     participant: Participant | None,
     is_theirs: bool,
 ) -> Task:
-    """Take in that somebody does not agree. Returns the task that says so, or the one they have in this visit.
+    """Store that a visitor does not agree. Returns the task for this, or the one they have in this visit.
 
     Args:
         recruitment, participant, is_theirs: as `task_begin`.
 
     Raises:
-        Refused: `no_ids` or `preview` before anybody is stored; `elsewhere` for somebody who is known, in a
+        Refused: `no_ids` or `preview` before anybody is stored; `elsewhere` for a known participant, in a
             visit that could be anybody's.
     """
     _came_check(recruitment, participant)
@@ -146,7 +146,7 @@ def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) 
 
 
 def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:
-    """Refuse those of whom nobody could tell who they are, and those who only look."""
+    """Reject visitors who cannot be identified, and those who only preview the task."""
     if problem := recruitment.problem_for(participant):
         # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
         raise Refused(problem, _("Nobody can begin by this link."))

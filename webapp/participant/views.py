@@ -1,4 +1,4 @@
-"""The participant's doors beside the pages of the steps: the front page, Start, and the ways out of a chat."""
+"""Participants' views besides the pages of the steps: the front page, Start, and the exits of a chat."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @study_page
 def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
-    """Open a task for somebody who has agreed, or lead back into the one that is open."""
+    """Open a task for a participant who has agreed, or return to the open one."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
     recruitment = (
@@ -91,7 +91,7 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 @require_POST
 @study_page
 def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
-    """Take in that somebody does not agree, and say how this visit has ended."""
+    """Store that a visitor does not agree, and show the outcome of this visit."""
     field = request.POST.get("_entry", "")
     recruitment = (
         recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
@@ -114,7 +114,7 @@ def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 
 
 def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Lead somebody who has come into their task to its next page, known by a cookie or else by a token."""
+    """Redirect the participant of a task to its next page, identified by a cookie or else by a token."""
     participant = task.participant
     if has_cookies(request):
         if has_left(request.session, participant):
@@ -126,7 +126,7 @@ def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 
 
 def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
-    """Return the page again with what is wrong on it, or the one that says why there is no chat."""
+    """Return the page again with its errors, or the page with the reason for a rejection."""
     if refused.code == PREVIEW:
         return entry_page(arrival)
     if refused.code in (CHANGED, "choice_gone"):

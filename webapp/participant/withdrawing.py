@@ -1,4 +1,4 @@
-"""Withdrawing by a link of one's own: what goes, what stays and until when, asked once more, and done."""
+"""Withdrawal by a personal link: data deleted, data kept and the time limit, confirmed once and then done."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from webapp.studies.withdrawing import (
 @require_safe
 @task_page
 def withdraw_here(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Lead from a page of a task to the person's own page of withdrawing."""
+    """Redirect from a page of a task to the participant's own page for withdrawing."""
     return redirect(visit.link("withdraw-all", withdrawal_token(task.participant)))
 
 

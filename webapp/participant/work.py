@@ -34,7 +34,7 @@ def work_of(study: Study, version: StudyVersion) -> Work:
     settings = protocols.get(study.protocol).settings
     values = version.values
     if "arena" in settings:
-        # Nobody gets a pair twice, so of few chatbots there are fewer.
+        # No participant gets a pair twice, so few chatbots make fewer pairs.
         n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
         return Work(
             _("You write to two computer programs at once and say which of them is better."),
@@ -101,7 +101,7 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
     protocol = protocols.get(study.protocol)
     questions = asked_after(version)
     always = {one.key for one in questions if not one.is_check}
-    n_checks = len(questions) - len(always)  # about one of the texts alone
+    n_checks = len(questions) - len(always)  # about only one of the texts
     kinds = {""}
     if protocol.leaves_out(version):
         kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds

@@ -35,7 +35,7 @@ class RehearsalAsked(Values):
 
 @register_kind
 class Rehearsal(Kind[Job, RehearsalAsked]):
-    """Scripted participants go through the study's pages as people do; the result says who got through."""
+    """Job in which scripted participants complete a study's pages; the result lists who completed them."""
 
     name = "rehearsal"
     title = _("Rehearsal")
@@ -116,7 +116,7 @@ class _Crowd:
         self.task = self.loop.create_task(all_of_them())
         try:
             self.result = self.loop.run_until_complete(self.task)
-        except BaseException as error:  # told to the thread that waits
+        except BaseException as error:  # raised in the waiting thread
             self.result = error
 
     def _cancel(self) -> None:

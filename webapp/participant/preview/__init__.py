@@ -1,7 +1,7 @@
-"""The participant's pages as researchers see them while they build a study; nothing of it is stored.
+"""Preview of the participant's pages for researchers who build a study; nothing is stored.
 
-`stage` makes somebody who has come to a step, `samples` what they chat about and judge, `page` shows the real
-page of that step, and `views` takes all of it back.
+`stage` creates a participant at a step, `samples` their conversations and items, `page` renders the real page
+of that step, and `views` rolls everything back.
 """
 
 from __future__ import annotations

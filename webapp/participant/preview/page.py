@@ -53,7 +53,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class PreviewVisit(Visit):
-    """The visit of somebody made for a preview: every way on leads to the preview of that step."""
+    """Visit of a participant created for a preview: every link to a step leads to its preview."""
 
     standing: Standing | None = None
     look: Look = Look()
@@ -67,7 +67,7 @@ class PreviewVisit(Visit):
 
     @property
     def elsewhere(self) -> str:
-        """Nobody goes on on another device from a preview."""
+        """Empty: a preview cannot be continued on another device."""
         return ""
 
 
@@ -79,10 +79,10 @@ class _Names(Visit):
 
 
 def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -> HttpResponse:
-    """Return the page of the step as this person gets it.
+    """Return the page of the step as this participant gets it.
 
     Raises:
-        Http404: their task has no such step: a study without questions, for example.
+        Http404: if the task has no such step, for example in a study without questions.
     """
     inner = _request(request, look)
     if step in BEFORE_TASKS:
@@ -113,8 +113,8 @@ def made_preview(
 ) -> HttpResponse:
     """Return the page with a script in front that makes it a preview, and a policy that holds without it.
 
-    Nothing can be sent from it and no socket be opened, whatever its scripts do, and this server's own pages
-    alone may frame it. It sets no cookies: those of the participant's page are of nobody.
+    The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
+    may frame it. It sets no cookies: those of the page would belong to no real participant.
     """
     response.content = response.content.replace(
         b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1
@@ -161,7 +161,7 @@ def _front(standing: Standing, step: str, look: Look) -> str:
 
 
 def _request(request: HttpRequest, look: Look) -> HttpRequest:
-    """Return a request of somebody who has never been here."""
+    """Return a request of a new visitor."""
     inner = HttpRequest()
     inner.method = "GET"
     inner.META = {name: value for name, value in request.META.items() if name != "HTTP_COOKIE"}

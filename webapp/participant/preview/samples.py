@@ -20,7 +20,7 @@ _MOST = 40  # of items and conversations: more are not looked at in a preview
 
 
 def chat_sample() -> list[str]:
-    """Return a short chat, the person's lines and the chatbot's in turn."""
+    """Return a short chat: messages of the participant and the chatbot in turn."""
     return [
         _("Hello! Any idea what I could cook with leftover rice?"),
         _("Fried rice is quick. Do you have eggs or a few vegetables at home?"),

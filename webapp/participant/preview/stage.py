@@ -1,7 +1,7 @@
-"""Somebody who has come to a step of a study, made to be taken back at once.
+"""Temporary participant at a step of a study, for a preview.
 
-Whoever calls this is inside a transaction that is rolled back. It makes rows as they would be and leaves out
-what services do for real people: nothing is frozen, counted, published or asked of a bot.
+The caller must be inside a transaction that is rolled back. The rows are as they would be, without the services'
+effects for real participants: nothing is frozen, counted or published, and no bot is called.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def standing_staged(
 def _quiz_staged(
     study: Study, participant: Participant, *, is_before: bool, is_missed: bool
 ) -> None:
-    """Store an attempt at the quiz: one that passed for whoever is beyond it, or one that missed its first question."""
+    """Store an attempt at the quiz: a passed one for a later step, or one that missed the first question."""
     questions = study.values.checking.quiz_questions
     if not questions or (is_before and not is_missed):
         return

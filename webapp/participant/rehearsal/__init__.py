@@ -1,8 +1,8 @@
-"""Scripted participants, who come through the outside doors: pages, forms and the chat's socket.
+"""Scripted participants, who use the public entry points: pages, forms and the chat's socket.
 
-For `manage.py rehearse`, and for tests. What they do is one scripted way per step of a protocol (`ways.py`), so
-they play every protocol whose steps they know. What they write is in the language of the study (`scripts.py`); how they judge
-is a simple opinion of their own, so what they leave is marked synthetic and says nothing about a bot.
+For `manage.py rehearse`, and for tests. They have one scripted action for each step of a protocol (`ways.py`), so
+they can complete every protocol of known steps. They write in the language of the study (`scripts.py`). Their
+ratings are simple opinions, so their data are marked synthetic and say nothing about a bot.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 class DoorClosed(Exception):
-    """A page did not let the participant through; the message says which and why."""
+    """A page rejected the participant; the message names the page and the reason."""
 
 
 class PageForm(HTMLParser):
@@ -277,7 +277,7 @@ class OutsideDoors:
         )
 
     async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
-        """Ask; when the server is busy, come back as often as it says."""
+        """Send a request; when the server is busy, retry after the time it gives."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.http.request(method, address, **request)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp
 
 _LOWEST, _RANGE = 0.12, 0.6
-"""Even the worst chat is not at the end of the scale for everybody, nor the best one: people and chance take it there."""
+"""Not the whole scale: only leniency and chance take ratings of the worst or best chat to its ends."""
 _WORDS = 12.0
 """Longer replies count for more, each word for less: at so many a reply has 63 % of all that length can give."""
 
@@ -25,7 +25,7 @@ class Impression:
 
     @classmethod
     def of(cls, said: list[str], heard: list[str]) -> Impression:
-        """Judge what was heard in answer to what was said; both of one length, not empty."""
+        """Rate the replies heard to the messages said; both of equal length, not empty."""
         n = len(heard)
         words = [text.split() for text in heard]
         own = sum(h == s for h, s in zip(heard, said, strict=True))

@@ -14,7 +14,7 @@ from webapp.participant.rehearsal.scripts import Script
 from webapp.participant.rehearsal.ways import WAYS
 
 _MOST_PAGES = 1000
-"""Whoever has not arrived after so many goes round in circles."""
+"""Most pages of one participant: with more, they go round in circles."""
 
 
 @dataclass(frozen=True, slots=True)

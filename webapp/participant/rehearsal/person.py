@@ -10,7 +10,10 @@ from webapp.participant.rehearsal.opinions import Impression
 
 LENIENCY_SD = 0.14
 NOISE_SD = 0.18
-"""Of people and of single answers, as shares of the scale: on seven points 1.4 together, as people's ratings of one bot have."""
+"""Standard deviations of participants and of single answers, as fractions of the scale.
+
+Together 1.4 on seven points, as in people's ratings of one bot.
+"""
 _ALIKE = 0.1
 
 
@@ -48,7 +51,7 @@ class Person:
         self.n_exchanges = 0
 
     def answer(self, question: str, choices: list[str]) -> str:
-        """Choose by what was said and heard."""
+        """Choose by the messages said and heard."""
         return self.choose(Impression.of(self.said, self.heard), question, choices)
 
     def opinion(self, impression: Impression, question: str) -> float:

@@ -19,15 +19,15 @@ from webapp.participant.rehearsal.person import Person
 from webapp.studies.questions import BETWEEN_CHOICES
 
 _ATTENTIVE = 0.95
-"""How many pass a check, of which pages tell scripted people the right answer; one in twenty does not look."""
+"""Fraction that passes a check, whose answer pages show to scripted participants; one in twenty does not look."""
 _CONTENT = 0.9
-"""How many leave what others said before as it is."""
+"""Fraction that keeps the earlier score of a known reply."""
 _MARKED = 0.3
 """How often a label is true of a reply."""
 
 
 def _by_chance(asked: PageForm, person: Person) -> dict[str, str | list[str]]:
-    """Answer texts and boxes, about which nobody has an opinion."""
+    """Answer text fields and boxes, without any opinion."""
     answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, person.comment)
     answers |= {
         name: person.rng.sample(options, person.rng.randint(1, len(options)))
@@ -47,7 +47,7 @@ def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]
 
 
 async def questions(person: Person) -> None:
-    """Answer what is asked before the task, by chance."""
+    """Answer the questions before the task at random."""
     asked, rng = person.doors.form("/questions/"), person.rng
     answers = _by_chance(asked, person)
     answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
@@ -91,7 +91,7 @@ async def chat(person: Person) -> None:
 
 
 async def _aside(person: Person, page: str) -> None:
-    """Answer what the researchers ask in the chat of this page."""
+    """Answer the researchers' questions in this page's chat."""
     doors = person.doors
     await doors.open(page)
     while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
@@ -102,7 +102,7 @@ async def _aside(person: Person, page: str) -> None:
 
 
 async def _mark(person: Person, socket: ClientConnection, turn: int) -> None:
-    """Mark a reply where the page asks for it; some people leave that for later."""
+    """Label a reply if the page asks for it; some participants leave that for later."""
     asked = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
     if asked is None or (asked[1] != "all" and str(turn) not in asked[1].split()):
         return
@@ -166,7 +166,7 @@ async def form(person: Person) -> None:
 
 
 async def judge(person: Person) -> None:
-    """Answer the questions about what this page shows, and go on to the next."""
+    """Answer the questions on this page, and continue to the next."""
     page, doors = person.doors.page.text, person.doors
     asked = doors.form("/judge/")
     heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
@@ -198,7 +198,7 @@ async def judge(person: Person) -> None:
 def _beside_known(
     person: Person, asked: PageForm, known: float, answers: dict[str, str | list[str]]
 ) -> None:
-    """Say of a reply what its scores say, beside the known one's score, which most people leave as it is."""
+    """Give the direction that a reply's scores imply; most participants keep the known reply's score."""
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)
     about = [name for name in asked.choices if name not in ("reference_score", "direction")]
@@ -208,7 +208,7 @@ def _beside_known(
 
 
 async def quiz(person: Person) -> None:
-    """Answer the questions about the instructions as the page tells scripted people."""
+    """Answer the quiz with the right answers that the page gives scripted participants."""
     asked = person.doors.form("/quiz/")
     answers = {
         name: asked.hidden.get(f"_right_{name}") or person.rng.choice(choices)
@@ -220,7 +220,7 @@ async def quiz(person: Person) -> None:
 
 
 async def practice(person: Person) -> None:
-    """Answer a practice pair as the page tells scripted people."""
+    """Answer a practice pair with the right answers that the page gives scripted participants."""
     asked = person.doors.form("/practice/")
     right = dict(parse_qsl(asked.hidden.get("_right", "")))
     answers = {

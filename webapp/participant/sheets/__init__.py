@@ -1,7 +1,7 @@
-"""One file per sheet: a way to ask the questions about one thing that is judged, and to read the answers.
+"""One file per sheet: a form of questions about one thing that is judged, which also reads the answers.
 
-A sheet is added by a file here with one `@register_sheet` class; a protocol names it in its `page`. How the
-sheet looks is said by the template partial that the protocol names beside it.
+To add a sheet, add a file here with one `@register_sheet` class; a protocol names it in its `page`, together
+with the template partial that renders it.
 """
 
 from __future__ import annotations

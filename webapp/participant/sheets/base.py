@@ -40,7 +40,7 @@ class SheetQuestion(Protocol):
 
     @property
     def anchor(self) -> str:
-        """The id of its first control, to which the summary of what is missing leads."""
+        """The id of its first control, to which the summary of missing answers links."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class SheetQuestion(Protocol):
 
 
 class SheetForm(Protocol):
-    """A sheet with what was sent or stored. A Django form with the properties below is one."""
+    """A sheet with sent or stored answers. A Django form with the properties below is one."""
 
     def is_valid(self) -> bool:
         """Return True if the answers could be read; the rating service checks whether they are right."""
@@ -67,7 +67,7 @@ class SheetForm(Protocol):
         ...
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put the rating service's messages beside their questions."""
+        """Show the rating service's error messages next to their questions."""
         ...
 
     def questions(self) -> Sequence[SheetQuestion]:
@@ -81,7 +81,7 @@ class Sheet(Protocol):
     name: str
 
     def form(self, asked: Asked, data: Mapping[str, Any] | None = None) -> SheetForm:
-        """Return the sheet with what was sent; without that, with what is stored; without that, empty."""
+        """Return the sheet with the sent answers, else with stored ones, else empty."""
         ...
 
 

@@ -55,7 +55,7 @@ class ChoiceForm(PairForm):
         return str(self.cleaned_data.get("comments", ""))
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put messages beside their questions, each once."""
+        """Show error messages next to their questions, each once."""
         super().refuse(
             {k: text for k, text in errors.items() if text not in self.errors.get(k, [])}
         )

@@ -30,7 +30,7 @@ class ChoiceShown:
 
 
 class ChooseForm(forms.Form):
-    """One field, `chosen`, sent once for every thing that is ticked."""
+    """One field, `chosen`, sent once for every option that is ticked."""
 
     comment = ""
 
@@ -52,7 +52,7 @@ class ChooseForm(forms.Form):
         return {one.key: int(one.key in self.chosen) for one in self.asked}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put the rating service's message beside the question."""
+        """Show the rating service's error message next to the question."""
         self.wrong = next(iter(errors.values()), "")
 
     def questions(self) -> list[ChoiceShown]:

@@ -62,7 +62,7 @@ class MarksForm(forms.Form):
         return {question.key: int(question.key in self.marks) for question in self.asked}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put a message beside the labels."""
+        """Show an error message next to the labels."""
         self.wrong = next(iter(errors.values()), "")
 
     def questions(self) -> list[MarksShown]:

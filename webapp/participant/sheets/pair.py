@@ -1,6 +1,6 @@
-"""Two replies side by side: for each question the one that is better, or that they are the same.
+"""Two replies side by side: for each question the better one, or that they are the same.
 
-What is stored says which of the pair as it is stored is better, whichever stood on the left: 1 the first, 0 neither,
+The stored answer refers to the stored pair, whichever reply stood on the left: 1 the first is better, 0 neither,
 -1 the second.
 """
 
@@ -78,12 +78,12 @@ class PairForm(forms.Form):
         return {key: self._stored(side) for key, side in given.items() if side}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put the rating service's messages beside their questions."""
+        """Show the rating service's error messages next to their questions."""
         for key, message in errors.items():
             self.add_error(key if key in self.fields else None, message)
 
     def questions(self) -> list[PairQuestion]:
-        """Return the rows, with what was chosen and what is wrong."""
+        """Return the rows, with choices and errors."""
         rows = []
         for number, question in enumerate(self.asked, start=1):
             errors: Iterable[Any] = self.errors.get(question.key, [])

@@ -1,6 +1,6 @@
-"""A reply beside a known one with a score: first which is better, then the study's questions about the reply.
+"""A reply next to a known one with a score: first the better one, then the study's questions about the reply.
 
-Whoever says one thing and scores the other is asked once, and may keep both.
+A participant whose direction and scores contradict each other is asked once, and may keep both.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReferenceForm(RatingForm):
         self.add_error(None, self.contradiction)
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put messages beside their questions."""
+        """Show error messages next to their questions."""
         if "direction" in errors:
             self.direction_error = errors["direction"]
         super().refuse(errors)

@@ -84,7 +84,7 @@ def arena(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 
 
 def _besides(request: HttpRequest, task: Task, judgements: list[Judgement], n: int) -> RatingForm:
-    """Return the form of what is asked beside the choice; attention checks stand at one pair of the task."""
+    """Return the form of questions besides the choice; attention checks stand at one pair of the task."""
     questions = [one for one in asked_after_of(task.participant, task.version) if not one.is_rated]
     if check_place(task, judgements) != n - 1:
         questions = [one for one in questions if not one.is_check]

@@ -1,4 +1,4 @@
-"""The contract of a step, and which step somebody has come to."""
+"""Interface of a step, and lookup of a participant's current step."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def next_step(standing: Standing) -> StepView | None:
 def step_before(name: str, standing: Standing) -> StepView | None:
     """Return the first step before the one of this name that is applicable and not completed; None: this one's turn.
 
-    So a page need not ask whether its own step is completed, which it finds out anyway.
+    So a page need not check whether its own step is completed, which it does anyway.
     """
     names = [step.name for step in protocols.get(standing.study.protocol).steps]
     way = (steps.get(one) for one in names[: names.index(name)])
@@ -118,10 +118,10 @@ def standing_open(participant: Participant) -> Standing | None:
 
 
 def to_next_step(standing: Standing, visit: Visit) -> HttpResponse:
-    """Lead somebody on who asks for a page that this task no longer has, or not yet.
+    """Redirect from a page that this task no longer has, or does not have yet, to the current step.
 
-    A chat that is over leads to the next one of its task. A task that ended in nothing leads to what is open for
-    its participant, and without that to the study's first page. It only reads: no task ends by opening a page.
+    A chat that is over leads to the next one of its task. A task that ended without an outcome leads to the
+    participant's open task, else to the study's first page. It only reads: no task ends by opening a page.
     """
     step = next_step(standing)
     if step is None:

@@ -67,13 +67,13 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     """
     visit, recruitment = arrival.visit, arrival.recruitment
     if lets_choose(arrival.study) and not recruitment.nonce:
-        # What is chosen by a number is told by the same form.
+        # The number of a choice is valid only with the same form.
         recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))
     # A platform id in a link does not open a chat: only the session or the token does.
     mine = arrival.participant if arrival.is_theirs and not errors else None
     going_on = standing_open(mine) if mine else None
     if going_on and going_on.task and recruitment.submission:
-        # Another visit of the same person is paid by itself, and begins anew.
+        # Another visit of the same person is paid separately, and begins again.
         going_on = going_on if going_on.task.submission == recruitment.submission else None
     step = next_step(going_on) if going_on else None
     context = {

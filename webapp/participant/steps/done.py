@@ -58,7 +58,7 @@ class Done:
 @require_safe
 @conversation_page
 def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Show how the task ended. Opened again it says the same."""
+    """Show the task's outcome. Opened again it shows the same."""
     ending = ending_of(conversation.task) if conversation.task else None
     if ending is None:
         return to_next_step(standing_in(conversation), visit)
@@ -120,7 +120,7 @@ def done_page(
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
-        # A platform pays for one chat at a time, so its people come back by its link, not from here.
+        # A platform pays for one chat at a time, so its participants return by its link, not from here.
         "again": ending.outcome != Outcome.NO_CONSENT
         and not participant.platform
         and study_refusal(study, participant) is None,
@@ -135,9 +135,9 @@ def done_page(
 
 
 def _withdrawal(request: HttpRequest, visit: Visit, ending: Ending) -> dict[str, Any]:
-    """Return the person's link to withdraw, and until when it can be used; nothing where it cannot.
+    """Return the participant's link to withdraw and its time limit; empty if it cannot be used.
 
-    The button's own address carries the visit on, so that a frame without cookies leads back to where work is sent.
+    The button's address carries the visit's token, so that a frame without cookies leads back to the submission.
     """
     participant = ending.task.participant
     is_theirs = ending.outcome not in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)

@@ -1,4 +1,4 @@
-"""The rating form with the conversation beside it."""
+"""The rating form next to the conversation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from webapp.ratings.services import (
 )
 from webapp.results.order import order_refresh_for_rule
 
-_CHECK = "check"  # the note of an address whose form says what is wrong with it
+_CHECK = "check"  # note in an address whose form shows errors
 
 
 @register_step
@@ -54,7 +54,7 @@ class Form:
 @require_http_methods(["GET", "HEAD", "POST"])
 @conversation_page
 def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Show the form, or take what it sends."""
+    """Show the form, or store its answers."""
     standing = standing_in(conversation)
     if not is_on_way(standing, "form") or standing.chat_is_over or step_before("chat", standing):
         return to_next_step(standing, visit)
@@ -103,10 +103,10 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 
 
 def _rate(conversation: Conversation, visit: Visit, form: RatingForm) -> HttpResponse:
-    """Take the rating, or keep what was sent and lead to the form, which says what is wrong.
+    """Store the rating, or keep invalid answers and redirect to the form, which shows the errors.
 
-    A page that answers a form cannot be reloaded or gone back to without sending it again; the one it
-    leads to can.
+    A response to a POST cannot be reloaded or gone back to without sending the form again; the page after a
+    redirect can.
     """
     assert conversation.participant is not None, f"chat {conversation.pk} without a participant"
     try:

@@ -41,7 +41,7 @@ _GONE = "gone"
 
 @register_step
 class Judge:
-    """Answer the protocol's questions about each thing in turn; every answer is stored as it is given."""
+    """Answer the protocol's questions about each thing in turn; every answer is stored at once."""
 
     name = "judge"
 
@@ -61,7 +61,7 @@ class Judge:
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Show what is judged next, or one that is judged already, or take the answers about one."""
+    """Show the next judgement or an earlier one, or store the answers of one."""
     standing = standing_of(task)
     if not is_on_way(standing, Judge.name) or step_before(Judge.name, standing):
         return to_next_step(standing, visit)
@@ -71,7 +71,7 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         return to_next_step(standing, visit)
     keys = {one.key for one in judgements}
     if request.method == "POST" and request.POST.get("_of", "") not in {"", *keys}:
-        # What was answered is deleted: whoever wrote it has withdrawn.
+        # The judged content is deleted: its participant has withdrawn.
         return redirect(visit.link("judge", task.public_id, note=_GONE))
     asked = request.POST.get("_n", "") if request.method == "POST" else request.GET.get("n", "")
     numbers = {str(number): number for number in range(1, len(judgements) + 1)}
@@ -102,7 +102,7 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 def _forms(
     request: HttpRequest, task: Task, judgements: list[Judgement], n: int
 ) -> tuple[SheetForm, RatingForm]:
-    """Return the sheet, and the form of what is asked beside scales, which stands below every sheet."""
+    """Return the sheet, and the form of the questions besides scales, which stands below every sheet."""
     rubric = protocols.get(task.participant.study.protocol).form(task.version)
     judgement = judgements[n - 1]
     questions = asked_after_of(task.participant, task.version)
@@ -143,7 +143,7 @@ def _store(task: Task, judgement: Judgement, form: SheetForm, beside: RatingForm
     """Store the answers of one judgement.
 
     Raises:
-        Refused: `bad_answers`, with what is wrong put beside the forms' questions; and as `rating_add`.
+        Refused: `bad_answers`, with errors shown next to the forms' questions; and as `rating_add`.
     """
     are_valid = form.is_valid(), beside.is_valid()
     if not all(are_valid):
@@ -183,7 +183,7 @@ def _page(
         "count": page.count % {"n": n, "of": len(judgements)},
         "segments": [one.rating is not None for one in judgements] if is_few else [],
         "n_rated": len(judgements) - n_left,
-        # Of the time that the study names; whoever has just begun has all of it left.
+        # Of the study's time; a participant who has just begun has all of it left.
         "minutes_left": ceil(version.values.texts.minutes * n_left / len(judgements)),
         "judged": judged_shown(task, judgements[n - 1], judgements),
         "is_saved": judgements[n - 1].rating is not None,

@@ -129,7 +129,7 @@ def _page(
         "wrong": [] if is_missed else wrong,
         "practice": due,
         "is_missed": is_missed,
-        # A rehearsal goes on to what comes after; scripted people know nothing.
+        # A rehearsal continues with the next step; scripted participants know nothing.
         "right": _right(due) if task.participant.is_synthetic else "",
         "way": way_at(study, "practice"),
     }

@@ -32,7 +32,7 @@ from webapp.studies.selectors import questions_answered
 
 @register_step
 class Questions:
-    """Answer the version's questions, once however many tasks somebody takes on."""
+    """Answer the version's questions, once for all tasks of a participant."""
 
     name = "questions"
 
@@ -60,7 +60,7 @@ def questions_due(standing: Standing) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
-    """Show the questions, or take the answers; what is stored cannot be changed here."""
+    """Show the questions, or store the answers; stored ones cannot be changed here."""
     standing = standing_of(task)
     if step_before(Questions.name, standing) or not questions_due(standing):
         return to_next_step(standing, visit)

@@ -26,7 +26,7 @@ from webapp.studies.quizzing import QuizDue, quiz_due
 
 @register_step
 class Quiz:
-    """Show that the instructions were understood, once however many tasks somebody takes on."""
+    """Pass the quiz about the instructions, once for all tasks of a participant."""
 
     name = "quiz"
 
@@ -117,7 +117,7 @@ def _page(
         "n_kept": len(due.right),
         "marked": {one.point for one in missed} if due.attempt > 1 else set(),
         "pay": version.values.checking.screened_out_pay,
-        # A rehearsal goes on to what comes after; scripted people know nothing.
+        # A rehearsal continues with the next step; scripted participants know nothing.
         "passing": [(_field(at), one.right) for at, one in enumerate(due.questions)]
         if task.participant.is_synthetic
         else [],
