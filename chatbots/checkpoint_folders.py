@@ -15,6 +15,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from chatbots.storable import quote
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -78,7 +80,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     if not isinstance(values, dict) or values.get("format") != format:
         found = values.get("format") if isinstance(values, dict) else None
         raise CheckpointError(
-            f"{path} has format {found!r}; this version of Confab reads format {format!r}"
+            f"{path} has format {quote(found)}; this version of Confab reads format {quote(format)}"
         )
     digest = values.get("digest")
     values = {key: value for key, value in values.items() if key not in ("format", "digest")}
@@ -102,7 +104,7 @@ def tensors_stored(
     import torch
 
     if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; it must be {' or '.join(DTYPES)}")
+        raise ValueError(f"dtype is {quote(dtype)}; it must be {' or '.join(DTYPES)}")
     stored = {}
     for name, parameter in parameters:
         tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from chatbots.identity import derive_seed
+from chatbots.storable import quote
 
 Speaker = Literal["human", "bot"]
 
@@ -25,9 +26,9 @@ class Turn:
 
     def __post_init__(self) -> None:
         if self.speaker not in ("human", "bot"):
-            raise ValueError(f"speaker is {self.speaker!r}; it must be 'human' or 'bot'")
+            raise ValueError(f"speaker is {quote(self.speaker)}; it must be 'human' or 'bot'")
         if self.vote not in (-1, 0, 1):
-            raise ValueError(f"vote is {self.vote!r}; it must be -1, 0 or 1")
+            raise ValueError(f"vote is {quote(self.vote)}; it must be -1, 0 or 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, create_model
 from chatbots.outside import Values, ValuesError, values_read, yaml_read
 from chatbots.outside_types import Wanted
 from chatbots.registry import Registry
+from chatbots.storable import quote
 
 T = TypeVar("T")
 
@@ -120,11 +121,11 @@ class Configured(Generic[T]):
                 name: str = made.name  # type: ignore[attr-defined]
                 if name in taken:
                     raise ValueError(
-                        f"{name!r} is a built-in {self.registry.what}; choose another id"
+                        f"{quote(name)} is a built-in {self.registry.what}; choose another id"
                     )
                 if name in names:
                     raise ValueError(
-                        f"a second {self.registry.what} with the id {name!r}; ids must be unique"
+                        f"a second {self.registry.what} with the id {quote(name)}; ids must be unique"
                     )
             except Exception as error:  # whatever it is, the other entries have no part in it
                 is_told = isinstance(error, ValueError)

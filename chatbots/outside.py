@@ -20,7 +20,6 @@ raise a `ValuesError` with several mistakes, whose paths begin where the field o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,11 +41,11 @@ from pydantic_core import ErrorDetails
 
 from chatbots.names import did_you_mean
 from chatbots.outside_types import Spot, is_secret_name
+from chatbots.storable import error_text, quote
 
 T = TypeVar("T")
 
-_LONGEST_VALUE = 80
-_PASSWORD = re.compile(r"//[^/\s]*@")
+_COMPARED_CHARS = 200
 
 
 class Values(BaseModel):
@@ -142,8 +141,12 @@ def yaml_read(path: Path) -> Any:
 
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ValuesError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValuesError(f"{path} cannot be read: {error_text(error)}") from error
+    except RecursionError:
+        raise ValuesError(f"{path} cannot be read: it is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits, a date that is none
+        raise ValuesError(f"{path} cannot be read: {error_text(error)}") from None
 
 
 def values_read(kind: type[T], values: Any, *, path: str = "", what: str = "it") -> T:
@@ -210,7 +213,7 @@ def _told(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
     if error["loc"][-1:] == ("[key]",):
         whole = spot.path or what
         wanted = f"its keys must be {spot.wanted}"
-        return [Mistake(spot.path, f"{whole} has the key {_shown(error['input'])}; {wanted}")]
+        return [Mistake(spot.path, f"{whole} has the key {quote(error['input'])}; {wanted}")]
     if kind == "json_invalid":
         return [Mistake(path, f"{path or what} is not JSON: {error['ctx']['error']}")]
     if kind in ("value_error", "assertion_error"):
@@ -242,26 +245,20 @@ def _tag_wrong(error: ErrorDetails, spot: Spot) -> Mistake:
     if error["type"] == "union_tag_not_found":
         return Mistake(path, f"{path} is missing; {wanted}")
     tag = str(error["ctx"]["tag"])
-    near = did_you_mean(tag, tags)
+    near = did_you_mean(tag[:_COMPARED_CHARS], tags)
     wanted = f"{near} It must be one of {', '.join(tags)}" if near else wanted
-    return Mistake(path, f"{path} is {_shown(tag)}; {wanted}")
+    return Mistake(path, f"{path} is {quote(tag)}; {wanted}")
 
 
 def _right(value: Any, spot: Spot) -> str:
     """Return a description of the values allowed, with the nearest allowed one where there is one."""
-    near = did_you_mean(value, spot.choices) if isinstance(value, str) else ""
+    near = did_you_mean(value[:_COMPARED_CHARS], spot.choices) if isinstance(value, str) else ""
     return f"{near} It must be {spot.wanted}" if near else f"it must be {spot.wanted}"
 
 
 def _got(spot: Spot, value: Any, what: str) -> str:
     name = spot.path or what
-    return f"{name} is not usable" if spot.is_secret else f"{name} is {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    """Return the value as Python writes it, cut where it is long, without the password of an address."""
-    text = _PASSWORD.sub("//…@", repr(value))
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+    return f"{name} is not usable" if spot.is_secret else f"{name} is {quote(value)}"
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
@@ -272,7 +269,7 @@ def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
             f"{path}: no secret may stand here; put it into an environment variable and name that variable, with "
             "a key such as api_key_env"
         )
-    near = did_you_mean(key, allowed)
+    near = did_you_mean(key[:_COMPARED_CHARS], allowed)
     known = f"Allowed: {', '.join(allowed)}" if allowed else "None is allowed"
     return f"{path} is no key here; {f'{near} ' if near else ''}{known}"
 

@@ -26,12 +26,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
+from chatbots.storable import storable
+
 Alternative = tuple[Any, tuple[Any, ...]]
 """A type without `Annotated`, and what was said of it there: bounds, validators."""
 
 _SECRET = re.compile(
     r"(?:api_?)?key|secret|password|passwd|(?:access_?|auth_?|bearer_?)?token|authorization"
 )
+_KEY_CHARS = 200
+"""Of a key in a path, which may be a text of any length."""
 _WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -109,7 +113,8 @@ class Spot:
                 continue
             siblings, is_alternative = list(dict.fromkeys(fields)), False
             is_secret = is_secret or any(_is_hidden(each, part) for each, _ in kinds)
-            path = f"{path}[{part}]" if isinstance(part, int) else f"{path}.{part}".lstrip(".")
+            shown = f"[{part}]" if isinstance(part, int) else f".{storable(part, _KEY_CHARS)}"
+            path = f"{path}{shown}" if path or isinstance(part, int) else shown[1:]
             kinds = whole = inside or []
         return cls(path, whole, siblings, is_alternative, is_secret)
 

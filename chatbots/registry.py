@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from chatbots.base import Bot
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -54,9 +55,9 @@ class Registry(Generic[T]):
         """Add a ready-made entry (a configured bot, say). A name used twice is refused."""
         name: str = entry.name  # type: ignore[attr-defined]
         if not name:
-            raise ValueError(f"a {self.what} without a name: {entry!r}")
+            raise ValueError(f"a {self.what} without a name: {quote(entry)}")
         if name in self._entries:
-            raise ValueError(f"two {self.what}s are called {name!r}; names must be unique")
+            raise ValueError(f"two {self.what}s are called {quote(name)}; names must be unique")
         self._entries[name] = entry
         return entry
 
@@ -108,7 +109,7 @@ class Registry(Generic[T]):
         except KeyError:
             near = nearest_names(name, list(self._entries))
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise UnknownName(f"there is no {self.what} called {name!r}{hint}") from None
+            raise UnknownName(f"there is no {self.what} called {quote(name)}{hint}") from None
 
 
 def title_of(registry: Registry[Any], name: str) -> str:
@@ -178,7 +179,7 @@ def plugins_import(modules: list[str]) -> None:
             else:
                 said = " ".join(str(error).split())
                 why = f"it cannot be imported: {type(error).__name__}: {said}{_where(error)}"
-            raise PluginError(f"{module!r}: {why}") from error
+            raise PluginError(f"{quote(module)}: {why}") from error
 
 
 def _import_with_files(module: str) -> None:

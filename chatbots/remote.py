@@ -20,6 +20,7 @@ from chatbots.generation.transformers_options import TransformersOptions
 from chatbots.names import nearest_names
 from chatbots.outside import Many, Values, ValuesError, values_read, yaml_read
 from chatbots.registry import UnknownName
+from chatbots.storable import quote
 
 FILE = Path(__file__).with_name("remote_models.yaml")
 
@@ -93,7 +94,7 @@ def remote_get(model_id: str) -> RemoteModel:
             return model
     ids = [model.id for model in remote_list()]
     near = nearest_names(model_id, ids) or ids
-    raise UnknownName(f"the catalogue has no {model_id!r}; did you mean {' or '.join(near)}?")
+    raise UnknownName(f"the catalogue has no {quote(model_id)}; did you mean {' or '.join(near)}?")
 
 
 def remote_add(model: RemoteModel, path: Path) -> None:

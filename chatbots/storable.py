@@ -7,7 +7,9 @@ and JSON can. Python only escapes such text later, where nobody expects it to fa
 from __future__ import annotations
 
 import codecs
+import math
 import re
+import reprlib
 import unicodedata
 from typing import Any
 
@@ -112,10 +114,43 @@ _FILLING = re.compile(
 )
 
 
+def quote(value: object, max_chars: int = 80) -> str:
+    """Return a value for a message: as Python writes it, cut, without the password of an address.
+
+    Never raises, whatever the value: numbers of thousands of digits, deep nesting, a broken `__repr__`.
+    """
+    try:
+        text = repr(value[:_QUOTED_CHARS] if isinstance(value, str) else value)
+    except Exception:
+        text = _SAFE.repr(value)
+    text = _PASSWORD.sub("//…@", text[:_QUOTED_CHARS])
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+
+
+class _SafeRepr(reprlib.Repr):
+    """Representation that cuts nesting, and words numbers beyond the limit of digits."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return repr(x)
+        except ValueError:
+            return f"a number of about {int(x.bit_length() * math.log10(2)) + 1} digits"
+
+
+_QUOTED_CHARS = 2000
+_SAFE = _SafeRepr()
+_PASSWORD = re.compile(r"//[^/\s]*@")
+
+
 def error_text(error: BaseException, max_chars: int | None = None) -> str:
     """Return the message of an exception as one line of sanitised text; empty if it has none or fails."""
     try:
         said = str(error)
     except Exception:
         return ""
+    said = said.replace(_OF_PYTHON, "")
     return storable(" ".join(storable(said).split()), max_chars)
+
+
+_OF_PYTHON = "; use sys.set_int_max_str_digits() to increase the limit"
+"""What Python advises where a number has thousands of digits, which is nothing for who wrote the number."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.reasons import Reason
 from evaluation.stats.intervals import (
@@ -108,7 +109,7 @@ def choices_beside(
     question = question or people.leading
     if question not in people.answers:
         raise ValueError(
-            f"nobody was asked {question!r} about pairs; there is {', '.join(people.answers)}"
+            f"nobody was asked {quote(question)} about pairs; there is {', '.join(people.answers)}"
         )
     said = people.answers[question]
     names = people.item.astype(str)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
 from evaluation.columns import Level
@@ -256,7 +257,7 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
             continue
         counts = one["counts"]
         lines += [
-            f"{name}: people's answers to {one['question']!r}: {one['n']} of {one['n_pairs']} pairs by {one['n_raters']} raters",
+            f"{name}: people's answers to {quote(one['question'])}: {one['n']} of {one['n_pairs']} pairs by {one['n_raters']} raters",
             f"  the same reply where both chose one: {_estimate(one['agreed'])}; two people: {_estimate(one['people'])}",
             f"  Cohen's kappa, ties counted: {_estimate(one['kappa'])}",
             f"  answers: {counts['same']} the same reply, {counts['other']} the other one, {counts['people_tied']} people said "

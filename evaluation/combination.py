@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.judgements import Judgements, MetricJudged, judge, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
@@ -265,7 +266,7 @@ def _checked(sets: Sequence[JudgedSet]) -> tuple[str, ...]:
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"two data sets are called {twice[0]!r}")
+        raise ValueError(f"two data sets are called {quote(twice[0])}")
     metrics = tuple(sets[0].scores)
     if len(metrics) < 2:
         raise ValueError(

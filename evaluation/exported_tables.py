@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from chatbots import Conversation, Turn
+from chatbots.storable import quote
 from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
 from evaluation.formats.jsonl import record_of
 from evaluation.formats.tables import Table, is_missing, name_of
@@ -74,7 +75,7 @@ def study_of_tables(messages: Table, ratings: Table | None, name: str) -> Study:
         if there[1] != turn and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"conversation {key[1]!r} of bot {key[2]!r} has another turn {at} in row "
+                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {at} in row "
                 f"{there[0]} than in row {number}",
             )
     told = {
@@ -90,7 +91,7 @@ def _turn(messages: Table, number: int) -> Turn:
     speaker, text = row["speaker"], row["text"]
     if speaker not in ("human", "bot"):
         where = messages.where(number, "speaker")
-        raise ValueError(f"{where} is {speaker!r}; it must be 'human' or 'bot'")
+        raise ValueError(f"{where} is {quote(speaker)}; it must be 'human' or 'bot'")
     if "vote" not in messages.columns or is_missing(row.get("vote")):
         return Turn(speaker, str(text))
     vote = messages.whole_number(number, "vote")
@@ -120,7 +121,7 @@ def study_of_items(items: Table, ratings: Table | None, name: str) -> Study:
         if told.setdefault(key, turns) != turns and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"item {key[1]!r} of {key[2]!r} has other texts in row {rows[key]} than in row {number}",
+                f"item {quote(key[1])} of {quote(key[2])} has other texts in row {rows[key]} than in row {number}",
             )
         rows.setdefault(key, number)
     kept = {key: turns for key, turns in told.items() if key not in clashes}
@@ -157,8 +158,8 @@ def _rated_apart(
         elif rated not in passed_over:
             held = ", ".join(repr(key[2]) for key in by_id.get(rated, ()))
             why = f"which is there for {held}" if held else "which is not there or was left out"
-            of_bot = f" of bot {bot!r}" if bot else ""
-            lost.append(Skipped(number, f"a rating of {target} {rated!r}{of_bot}, {why}"))
+            of_bot = f" of bot {quote(bot)}" if bot else ""
+            lost.append(Skipped(number, f"a rating of {target} {quote(rated)}{of_bot}, {why}"))
     dialogues = tuple(
         Dialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
         for named, (key, turns) in zip(names_of(tuple(told)), told.items(), strict=True)
@@ -180,7 +181,7 @@ def _listed(table: Table, number: int, column: str) -> list[str]:
         return [str(text) for text in found]
     except (TypeError, ValueError):
         where = table.where(number, column)
-        raise ValueError(f"{where} is {str(cell)[:60]!r}; a JSON list of texts is needed") from None
+        raise ValueError(f"{where} is {quote(str(cell))}; a JSON list of texts is needed") from None
 
 
 def _answers(ratings: Table | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:

@@ -27,6 +27,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from chatbots import Conversation
 from chatbots.outside import Many, Number, Values, ValuesError, values_read
 from chatbots.outside_types import Wanted
+from chatbots.storable import error_text, quote
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
 from evaluation.formats.lines import text_lines
 from evaluation.formats.tables import is_missing
@@ -166,7 +167,7 @@ class ReplyInContext(NamedTuple):
 def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | None]:
     for name, one in value.items():
         if isinstance(one, str) and name not in _NOT_SCORES:
-            raise ValueError(f"each value must be a number, but {name} is {one!r}")
+            raise ValueError(f"each value must be a number, but {name} is {quote(one)}")
     return value
 
 
@@ -296,4 +297,4 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
         except RecursionError:
             yield Skipped(number, "not an item: nested too deeply")
         except ValueError as error:  # a mistake in it, or an integer of thousands of digits
-            yield Skipped(number, str(error))
+            yield Skipped(number, error_text(error))

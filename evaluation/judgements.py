@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.against import Against
 from evaluation.against import against as against_column
 from evaluation.best_rater import max_over_raters_everywhere
@@ -76,7 +77,7 @@ class Judgements:
                 f"there is no single reply with a human score (`ratings` of a file){told}"
             )
         if name and name not in there:
-            raise ValueError(f"nobody judged {name!r}; there is {', '.join(there)}")
+            raise ValueError(f"nobody judged {quote(name)}; there is {', '.join(there)}")
         return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
 
 
@@ -105,9 +106,9 @@ def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> Judgeme
                 skipped[DUPLICATE_ID] += 1
             else:
                 skipped[CLASH] += 1
-                of_model = f" of model {item.model!r}" if item.model else ""
+                of_model = f" of model {quote(item.model)}" if item.model else ""
                 wrong = (
-                    f"line {line}: id {item.key!r}{of_model} has other texts or scores in line "
+                    f"line {line}: id {quote(item.key)}{of_model} has other texts or scores in line "
                     f"{first_line[key]}; items of one id are told apart by `model`"
                 )
         if wrong and len(lines) < _MOST_LINES_TOLD:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.powered import PoweredMeans, powered_means
 from evaluation.hybrid.of_study import scored_table
 from evaluation.hybrid.results import HybridResult
@@ -43,7 +44,7 @@ def powered(
     if column is None and len(names) == 1:
         column = names[0]
     if column not in names:
-        raise ValueError(f"column is {column!r}; {metric} gives {', '.join(names)}")
+        raise ValueError(f"column is {quote(column)}; {metric} gives {', '.join(names)}")
     return powered_means(
         ratings,
         table["conversation"].astype(str).tolist(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.registry import nearest_names
+from chatbots.storable import quote
 from evaluation.formats.scales import Scale, Scales
 from evaluation.formats.tables import is_missing, name_of, table_of
 
@@ -145,7 +146,7 @@ class Ratings:
         keys = [dimension.key for dimension in self.dimensions]
         twice = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
         if twice is not None:
-            raise ValueError(f"the dimension {twice!r} stands there twice")
+            raise ValueError(f"the dimension {quote(twice)} stands there twice")
         if set(keys) != set(self.answers):
             raise ValueError(
                 f"answers to {', '.join(self.answers) or 'nothing'} for the dimensions "
@@ -185,7 +186,7 @@ class Ratings:
         for name in ("conversation", "bot"):
             if name not in frame.columns:
                 raise ValueError(
-                    f"the table has no column {name!r}; it has {', '.join(frame.columns)}"
+                    f"the table has no column {quote(name)}; it has {', '.join(frame.columns)}"
                 )
             for row, cell in enumerate(frame[name].tolist(), start=1):
                 if not isinstance(cell, str) and is_missing(cell):
@@ -411,7 +412,7 @@ class Ratings:
 def _no_dimension(key: str, known: Sequence[str]) -> str:
     near = nearest_names(key, list(known))
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-    return f"no dimension {key!r}; {hint}"
+    return f"no dimension {quote(key)}; {hint}"
 
 
 def _seen(values: np.ndarray) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chatbots import Conversation
 from chatbots.data_folder import TEXTS
+from chatbots.storable import quote
 from evaluation.formats.base import RecordRating, Skipped
 from evaluation.formats.scales import Scale, Scales
 from evaluation.formats.tables import is_missing
@@ -105,7 +106,7 @@ class Study:
         for dialogue in self.dialogues:
             if dialogue.conversation.id in seen:
                 raise ValueError(
-                    f"two conversations have the id {dialogue.conversation.id!r}; ids must be unique"
+                    f"two conversations have the id {quote(dialogue.conversation.id)}; ids must be unique"
                 )
             seen.add(dialogue.conversation.id)
 
@@ -232,7 +233,9 @@ class Study:
         without = (without,) if isinstance(without, str) else tuple(without)
         unknown = [bot for bot in bots if bot not in self.bots]
         if unknown:
-            raise ValueError(f"the study has no bot {unknown[0]!r}; it has {', '.join(self.bots)}")
+            raise ValueError(
+                f"the study has no bot {quote(unknown[0])}; it has {', '.join(self.bots)}"
+            )
         if without and all(dialogue.flags is None for dialogue in self.dialogues):
             raise ValueError(
                 f"{self.name} says nothing of flags; the exported table of conversations does"
@@ -257,7 +260,8 @@ class Study:
             dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
             name = dialogue.conversation.id
             skipped += [
-                Skipped(dialogue.line, f"conversation {name!r}: {reason}") for reason in reasons
+                Skipped(dialogue.line, f"conversation {quote(name)}: {reason}")
+                for reason in reasons
             ]
         return replace(self, dialogues=tuple(dialogues), skipped=tuple(skipped))
 

@@ -40,6 +40,7 @@ from chatbots.generation.detokenise import SentencePieces
 from chatbots.generation.prompts import chat_messages, turns_joined
 from chatbots.outside import ValuesError
 from chatbots.registry import bots
+from chatbots.storable import quote
 
 _FIRST_WAIT_S = 0.5
 """Before the second try, where the endpoint asks for no wait; doubled before each further one."""
@@ -82,7 +83,7 @@ class EndpointBot(ConfiguredBot):
         super().__init__(name=name, title=title, **options)
         if self.options.fallback_bot == name:
             raise ValuesError(
-                f"fallback_bot is {name!r}, the bot itself; it must be another bot's id"
+                f"fallback_bot is {quote(name)}, the bot itself; it must be another bot's id"
             )
         # What the host, the meter and the address ask of any bot.
         self.capacity = self.concurrency = self.options.concurrency
@@ -138,7 +139,7 @@ class EndpointBot(ConfiguredBot):
             if name and not os.environ.get(name, "").strip():
                 return f"the environment variable {name}, which must hold the key, is not set"
         if self.fallback_bot and self.fallback_bot not in bots:
-            return f"fallback_bot names {self.fallback_bot!r}, and there is no such bot"
+            return f"fallback_bot names {quote(self.fallback_bot)}, and there is no such bot"
         return None
 
     def load(self, device: str) -> None:
@@ -303,7 +304,9 @@ class EndpointBot(ConfiguredBot):
                     yield said
                 if not has_said:
                     beside = " beside its thoughts" if reply.has_thought else ""
-                    raise CallFailed(f"the model sent no text{beside} (finish reason {finish!r})")
+                    raise CallFailed(
+                        f"the model sent no text{beside} (finish reason {quote(finish)})"
+                    )
                 route.address.answered(route.model)
             except CallFailed as error:
                 if error.is_free:

@@ -24,6 +24,7 @@ from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.outside import Values
 from chatbots.outside_types import Wanted
+from chatbots.storable import quote
 
 
 class NeuralChatOptions(Values):
@@ -78,7 +79,7 @@ class NeuralChatBot(ConfiguredBot):
         package = self.options.path.partition(":")[0].partition(".")[0]
         # Only the top-level package: looking for a module inside it would run the package's code.
         if importlib.util.find_spec(package) is None:
-            return f"there is no Python package {package!r} to import {self.options.path} from"
+            return f"there is no Python package {quote(package)} to import {self.options.path} from"
         return None
 
     def load(self, device: str) -> None:
@@ -122,6 +123,6 @@ class NeuralChatBot(ConfiguredBot):
         reply = self._bot.handle_messages(messages)
         if not isinstance(reply, str):
             raise BotError(
-                f"{self.options.path} returned {reply!r}; handle_messages must return a text"
+                f"{self.options.path} returned {quote(reply)}; handle_messages must return a text"
             )
         return reply

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chatbots.corpora.reader import CorpusError, Dialogue
+from chatbots.storable import quote
 
 _PUBLISHED = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
 """What the names of published parts begin with ("valid", "valid_freq", "test_rare")."""
@@ -71,6 +72,6 @@ def _part(dialogue: Dialogue) -> str:
         if dialogue.split.lower().startswith(begins):
             return part
     raise CorpusError(
-        f"dialogue {dialogue.id!r} is of the part {dialogue.split!r}; its name must begin with "
+        f"dialogue {quote(dialogue.id)} is of the part {quote(dialogue.split)}; its name must begin with "
         f"{', '.join(_PUBLISHED)}"
     )

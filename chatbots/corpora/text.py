@@ -22,6 +22,7 @@ import regex
 from chatbots.models.tokens import SPECIAL_TOKENS, UNK
 from chatbots.names import nearest_names
 from chatbots.registry import UnknownName
+from chatbots.storable import quote
 
 UNKNOWN_SHOWN = "<unknown>"
 """How a reply shows `<unk>` (released code)."""
@@ -208,6 +209,6 @@ def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
         near = nearest_names(name, list(TOKENISERS), limit=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UnknownName(
-            f"there is no tokeniser called {name!r}{hint} (there are {', '.join(TOKENISERS)})"
+            f"there is no tokeniser called {quote(name)}{hint} (there are {', '.join(TOKENISERS)})"
         )
     return TOKENISERS[name]

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from chatbots.models.tokens import SPECIAL_TOKENS, UNK
+from chatbots.storable import quote
 
 MAX_SIZE = 20_000
 MIN_COUNT = 5
@@ -128,14 +129,16 @@ def _check(words: Sequence[str], where: str) -> None:
     for number, word in enumerate(words, start=1):
         if number <= len(SPECIAL_TOKENS) and word != SPECIAL_TOKENS[number - 1]:
             raise VocabularyError(
-                f"{where} {number} is {word!r}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
+                f"{where} {number} is {quote(word)}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
             )
         if not word or word.split() != [word]:
             raise VocabularyError(
-                f"{where} {number} is {word!r}; a word is not empty and has no blank"
+                f"{where} {number} is {quote(word)}; a word is not empty and has no blank"
             )
         if word in first:
-            raise VocabularyError(f"{where} {number} is {word!r} again, as {where} {first[word]}")
+            raise VocabularyError(
+                f"{where} {number} is {quote(word)} again, as {where} {first[word]}"
+            )
         first[word] = number
     if len(words) < len(SPECIAL_TOKENS):
         raise VocabularyError(

@@ -17,6 +17,7 @@ from chatbots.corpora.reader import Dialogue
 from chatbots.corpora.text import Tokeniser
 from chatbots.corpora.vocabulary import Vocabulary
 from chatbots.models.tokens import EOS, PAD, UNK
+from chatbots.storable import quote
 
 if TYPE_CHECKING:
     from chatbots.models.batch import DialogueBatch
@@ -171,7 +172,7 @@ def windows_make(
     if max_tokens < 2:
         raise ValueError(f"max_tokens is {max_tokens}; it must be 2 or more")
     if mode not in ("first", "slide"):
-        raise ValueError(f"mode is {mode!r}; it must be 'first' or 'slide'")
+        raise ValueError(f"mode is {quote(mode)}; it must be 'first' or 'slide'")
     words: dict[str, list[int]] = {}
     for dialogue in dialogues:
         for turn in dialogue.turns:

@@ -22,6 +22,7 @@ from chatbots.encoders.vectors import FileVectors, Format, VectorTable
 from chatbots.encoders.weights import file_sha256, weights_read
 from chatbots.identity import Identity
 from chatbots.release import package_version
+from chatbots.storable import quote
 
 COMPAT_BATCH = 64
 COMPAT_ROWS = 100_000
@@ -64,7 +65,7 @@ class InferSentEncoder:
         device: str = "cpu",
     ) -> None:
         if version not in _VERSIONS:
-            raise ValueError(f"InferSent's version is {version!r}; it must be 1 or 2")
+            raise ValueError(f"InferSent's version is {quote(version)}; it must be 1 or 2")
         if compat and version == 2:
             raise ValueError(
                 "version 2 leaves padding out of the maximum; compat belongs to version 1"

@@ -16,6 +16,7 @@ from pydantic import model_validator
 from chatbots.encoders.emotion import EmotionEncoder, emotion_encoder
 from chatbots.encoders.sentence import SentenceEncoder, encoder_get
 from chatbots.outside import Values
+from chatbots.storable import quote
 
 if TYPE_CHECKING:
     from chatbots.encoders.deepmoji import DeepMojiEncoder
@@ -91,7 +92,9 @@ def emotion_encoder_named(
     if name == GOEMOTIONS:
         return emotion_encoder(device)
     if name != DEEPMOJI:
-        raise ValueError(f"the emotion encoder is {name!r}; it must be {GOEMOTIONS} or {DEEPMOJI}")
+        raise ValueError(
+            f"the emotion encoder is {quote(name)}; it must be {GOEMOTIONS} or {DEEPMOJI}"
+        )
     if files is None:
         raise ValueError(f"{DEEPMOJI} needs its files named: weights and vocabulary")
     return _deepmoji(files, device)

@@ -34,6 +34,7 @@ from chatbots.encoders.cache import cache_folder, made_alone
 from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.sentence import EncoderError
 from chatbots.identity import Identity, canonical_json
+from chatbots.storable import quote
 
 Format = Literal["word2vec", "glove", "fasttext"]
 
@@ -104,7 +105,9 @@ class VectorTable:
         if row is not None:
             return np.asarray(self._vectors[row])
         if self._asked is not None and token not in self._asked:
-            raise KeyError(f"this table was not made for {token!r}; ask for it in `table(words=…)`")
+            raise KeyError(
+                f"this table was not made for {quote(token)}; ask for it in `table(words=…)`"
+            )
         return None
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
@@ -303,7 +306,7 @@ def _text_rows(
                 continue
             word, *numbers = line.rstrip().rsplit(b" ", width)  # words of GloVe may hold blanks
             if row < choice.first or word in choice.words:
-                yield word, _parsed(numbers, width, f"{path}, word {row + 1} ({word!r})")
+                yield word, _parsed(numbers, width, f"{path}, word {row + 1} ({quote(word)})")
         if n is not None and row + 1 < n:
             raise VectorFileError(f"{path} is cut off: {row + 1} of {n} words")
 
@@ -324,7 +327,7 @@ def _header(file: BinaryIO, path: Path) -> tuple[int, int]:
         n, width = map(int, line.split())
     except ValueError:
         raise VectorFileError(
-            f"{path} begins with {line[:40]!r}; a line with the number of words and of dimensions is wanted"
+            f"{path} begins with {quote(line)}; a line with the number of words and of dimensions is wanted"
         ) from None
     return n, width
 

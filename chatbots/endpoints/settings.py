@@ -12,6 +12,7 @@ from chatbots.generation.sampling_options import ThoughtOptions
 from chatbots.identity import canonical_json
 from chatbots.outside import Mistake, NumberAsWritten, ValuesError
 from chatbots.outside_types import Wanted
+from chatbots.storable import quote
 
 _OURS = {
     *("model", "messages", "stream", "stream_options", "n", "seed", "temperature", "top_p", "stop"),
@@ -147,13 +148,13 @@ class EndpointOptions(ThoughtOptions):
             if name in _OURS:
                 yield Mistake(
                     "extra_body",
-                    f"extra_body holds {name!r}, which the bot sets itself or cannot do with; it may hold other "
+                    f"extra_body holds {quote(name)}, which the bot sets itself or cannot do with; it may hold other "
                     "fields that the endpoint knows, such as top_k",
                 )
             if _SECRET.search(name):
                 yield Mistake(
                     "extra_body",
-                    f"extra_body holds {name!r}: no secret may stand in this file; put it into an environment "
+                    f"extra_body holds {quote(name)}: no secret may stand in this file; put it into an environment "
                     "variable and name that variable with api_key_env",
                 )
         try:

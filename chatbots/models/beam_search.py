@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from chatbots.generation.decoding import NgramBan, S, Stepper, forbid
+from chatbots.storable import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,7 @@ def pick_hypothesis(
     if rule == "best":
         return hypotheses[0]
     if rule not in ("priority", "length"):
-        raise ValueError(f"rule is {rule!r}; it must be 'best', 'priority' or 'length'")
+        raise ValueError(f"rule is {quote(rule)}; it must be 'best', 'priority' or 'length'")
     fit = [h for h in hypotheses if h.tokens and h.tokens.count(unknown) <= 2]
     if not fit:
         return hypotheses[int(uniform * len(hypotheses))]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.agreement import MOST_CATEGORIES
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
@@ -74,7 +75,7 @@ class ItemSets:
         for one in self.sets:
             if (one.items, one.dimension) == (items, dimension):
                 return one
-        raise KeyError(f"no set {items!r} with ratings of {dimension!r}")
+        raise KeyError(f"no set {quote(items)} with ratings of {quote(dimension)}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""

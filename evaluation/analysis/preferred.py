@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, preferences_fixed
@@ -46,7 +47,7 @@ class Preferred:
         for one in self.found:
             if (one.pair.a, one.pair.b) == (a, b):
                 return one.pair
-        raise KeyError(f"nobody compared {a!r} with {b!r} on {self.question!r}")
+        raise KeyError(f"nobody compared {quote(a)} with {quote(b)} on {quote(self.question)}")
 
 
 def preferred(judged: Judgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chatbots.storable import quote
 from evaluation.analysis.tables import plain, text_table
 from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.plots.plot import Plot
@@ -186,6 +187,6 @@ def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
     if said.strip().lower() not in _OUTCOMES:
         known = ", ".join(repr(word) for word in _OUTCOMES)
         raise ValueError(
-            f"{where} is {said!r}; it must be {first!r} or {second!r}, or one of {known}"
+            f"{where} is {quote(said)}; it must be {quote(first)} or {quote(second)}, or one of {known}"
         )
     return _OUTCOMES[said.strip().lower()]

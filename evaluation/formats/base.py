@@ -17,6 +17,7 @@ from typing import Protocol
 
 from chatbots import Turn
 from chatbots.registry import C, Registry
+from chatbots.storable import quote
 
 MAX_ID_CHARS = 200
 MAX_BOT_CHARS = 100
@@ -79,7 +80,7 @@ def skip_mixed_control(record: Record) -> Skipped:
     """Skip a degraded conversation of a bot that has others, too."""
     return Skipped(
         record.line,
-        f"meta.degraded_control is true here and not in other conversations of bot {record.bot!r}; give the "
+        f"meta.degraded_control is true here and not in other conversations of bot {quote(record.bot)}; give the "
         "control a name of its own",
     )
 
@@ -145,8 +146,8 @@ def without_clashes(items: Iterable[Record | Skipped]) -> Iterator[Record | Skip
 
 def record_name(record: Record) -> str:
     """Name a record in a message by its key."""
-    source = f" from {record.source!r}" if record.source else ""
-    return f"dialogue_id {record.dialogue_id!r} of bot {record.bot!r}{source}"
+    source = f" from {quote(record.source)}" if record.source else ""
+    return f"dialogue_id {quote(record.dialogue_id)} of bot {quote(record.bot)}{source}"
 
 
 def text_problem(text: str) -> str | None:

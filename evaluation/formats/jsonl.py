@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
-from chatbots.storable import storable
+from chatbots.storable import error_text, quote, storable
 from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
@@ -70,7 +70,7 @@ def _parse(text: str) -> Any:
     except RecursionError:
         raise BadRecord("not a conversation: nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise BadRecord(f"not JSON: {error}") from None
+        raise BadRecord(f"not JSON: {error_text(error)}") from None
 
 
 def record_of(data: Any, *, line: int) -> Record:
@@ -119,7 +119,7 @@ def _looks_like(data: dict[str, Any]) -> str:
     for key, name in _FOREIGN.items():
         if isinstance(data.get(key), list):
             return (
-                f"; with {key!r} this looks like the format of {name}: write it as turns "
+                f"; with {quote(key)} this looks like the format of {name}: write it as turns "
                 'such as {"speaker": "human", "text": "…"}, with dialogue_id and bot'
             )
     return ""
@@ -175,7 +175,7 @@ def _rating(data: Any, where: str) -> RecordRating:
         elif value is not None:
             dimension = dimension_key(key, where)
             if dimension in answers:
-                raise BadRecord(f"{where} has {key!r} twice, in two spellings")
+                raise BadRecord(f"{where} has {quote(key)} twice, in two spellings")
             answers[dimension] = number(value, f"{where}.{key}")
     return RecordRating(answers, rater=rater, comment=comment)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
+from chatbots.storable import quote
 from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
@@ -201,7 +202,7 @@ def _texts(path: Path, damage: list[Skipped]) -> Iterator[str]:
 def _exchange(cells: Mapping[str, str]) -> dict[str, Any]:
     vote = _text(cells, "Response Rating").strip() or "0"
     if vote not in ("-1", "0", "1"):
-        raise BadRecord(f"Response Rating is {vote!r}; it must be -1, 0 or 1")
+        raise BadRecord(f"Response Rating is {quote(vote)}; it must be -1, 0 or 1")
     message, response = _text(cells, "Message"), _without_emoji(_text(cells, "Response"))
     if not message and not response:
         raise BadRecord("Message and Response are both empty")
@@ -225,7 +226,7 @@ def _record(chat: str, exchanges: list[tuple[int, dict[str, Any]]]) -> Record | 
     line = exchanges[0][0]
     bots = sorted({exchange["bot"] for _, exchange in exchanges})
     if len(bots) > 1:
-        return Skipped(line, f"chat {chat!r} has more than one Chatbot ID: {', '.join(bots)}")
+        return Skipped(line, f"chat {quote(chat)} has more than one Chatbot ID: {', '.join(bots)}")
     turns: list[Turn] = []
     times: list[datetime] = []
     for _, exchange in exchanges:
@@ -292,7 +293,7 @@ def _time(cells: Mapping[str, str]) -> datetime:
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadRecord(
-            f"Datetime is {value[:40]!r}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed"
+            f"Datetime is {quote(value)}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed"
         ) from None
 
 
@@ -305,5 +306,5 @@ def _number(cells: Mapping[str, str], column: str) -> float | None:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise BadRecord(f"{column} is {value[:40]!r}; a number is needed")
+        raise BadRecord(f"{column} is {quote(value)}; a number is needed")
     return int(found) if found.is_integer() else found

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from chatbots.storable import quote
 from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
 from evaluation.formats.jsonl import dimension_key
 
@@ -44,7 +45,7 @@ class Scales:
             return cls()
         if not isinstance(given, Mapping):
             return cls(_checked(given, "scale"))
-        found = {name: _checked(ends, f"scale of {name!r}") for name, ends in given.items()}
+        found = {name: _checked(ends, f"scale of {quote(name)}") for name, ends in given.items()}
         default = found.pop("", None)
         return cls(default, {_question(name): ends for name, ends in found.items()})
 
@@ -63,7 +64,7 @@ class Scales:
                 low, high = (float(part) for part in ends.split(":"))
             except ValueError:
                 raise ValueError(
-                    f"the scale is {text!r}; two numbers such as 1:7 are needed, or fun=1:7 for one question"
+                    f"the scale is {quote(text)}; two numbers such as 1:7 are needed, or fun=1:7 for one question"
                 ) from None
             if name in found:
                 raise ValueError(f"{name or 'the scale of all questions'} is given twice")
@@ -85,7 +86,7 @@ class Scales:
         unknown = next((name for name in self.of if name not in known), None)
         if unknown is not None:
             raise ValueError(
-                f"a scale is given for {unknown!r}; rated are {', '.join(known) or 'no questions'}"
+                f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}"
             )
 
     def keep(self, ratings: Sequence[RecordRating]) -> tuple[tuple[RecordRating, ...], list[str]]:
@@ -132,7 +133,7 @@ def _question(name: str) -> str:
 
 
 def _written(ends: Scale) -> str:
-    return f"{ends[0]!r}:{ends[1]!r}"
+    return f"{quote(ends[0])}:{quote(ends[1])}"
 
 
 def _checked(ends: Scale, what: str) -> Scale:
@@ -140,7 +141,7 @@ def _checked(ends: Scale, what: str) -> Scale:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
         raise ValueError(
-            f"the {what} is {ends!r}; its lowest and highest value are needed"
+            f"the {what} is {quote(ends)}; its lowest and highest value are needed"
         ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"the {what} is {low:g} to {high:g}; the first must be below the second")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 from evaluation.hybrid.embeddings import block_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def design_of(
         if name not in columns:
             near = nearest_names(name, columns)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise HybridError(f"the table has no column {name!r}{hint}")
+            raise HybridError(f"the table has no column {quote(name)}{hint}")
     extra = [name for name in extra if name in columns]
     numeric = list(dict.fromkeys([*features, *targets, *dimensions, *extra]))
     values = table[numeric].apply(pd.to_numeric, errors="coerce")

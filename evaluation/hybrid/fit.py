@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chatbots.storable import quote
 from evaluation.analysis.findings import finding
 from evaluation.hybrid.apart import ToldApart, told_apart
 from evaluation.hybrid.assess import assess
@@ -223,8 +224,8 @@ def _check(targets: tuple[str, ...], intercept: str, names: tuple[str, ...]) -> 
     if not targets:
         raise HybridError("no target is chosen; name at least one rating dimension")
     if intercept not in INTERCEPTS:
-        raise HybridError(f"intercept is {intercept!r}; it must be 'fold' or 'common'")
+        raise HybridError(f"intercept is {quote(intercept)}; it must be 'fold' or 'common'")
     for what, given in (("feature", names), ("target", targets)):
         twice = [name for i, name in enumerate(given) if name in given[:i]]
         if twice:
-            raise HybridError(f"the {what} {twice[0]!r} is named twice")
+            raise HybridError(f"the {what} {quote(twice[0])} is named twice")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots import Identity
+from chatbots.storable import quote
 from evaluation.hybrid.bot_level import Intercept
 from evaluation.hybrid.carrying import Carrying, fitted_whole
 from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
@@ -39,7 +40,7 @@ def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
     for block in preset.blocks:
         if not block_columns(columns, [block]):
             raise HybridError(
-                f"preset {preset.name!r} reads sentence embeddings and the table has no columns {block}_000 …; "
+                f"preset {quote(preset.name)} reads sentence embeddings and the table has no columns {block}_000 …; "
                 "evaluation.hybrid.embeddings.pooled_embeddings makes them"
             )
     return block_columns(columns, preset.blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from chatbots.storable import quote
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
 from evaluation.hybrid.embeddings import block_of, pooled_embeddings
 from evaluation.hybrid.features import HybridError
@@ -98,7 +99,7 @@ def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...
     for name in asked:
         if name not in study.dimensions:
             raise HybridError(
-                f"{study.name} has no ratings of {name!r}; it is rated on {', '.join(study.dimensions)}"
+                f"{study.name} has no ratings of {quote(name)}; it is rated on {', '.join(study.dimensions)}"
             )
     return asked
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any
 
+from chatbots.storable import quote
 from evaluation.plots.plot import Plot
 from evaluation.plots.scatter import Point, scatter_drawing
 from evaluation.plots.weights import Weight, weights_drawing
@@ -134,7 +135,7 @@ def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -
         ValueError: for another source, or one that the fit has no prediction from.
     """
     if source not in SOURCES:
-        raise ValueError(f"source is {source!r}; it must be one of {', '.join(SOURCES)}")
+        raise ValueError(f"source is {quote(source)}; it must be one of {', '.join(SOURCES)}")
     points = [point for point in points_of(result, SOURCES[source]) if point.human is not None]
     if not points:
         raise ValueError(f"no rated bot is predicted from {source}, so there is nothing to draw")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chatbots.encoders.valence import LABELS
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 from evaluation.hybrid.embeddings import USER_BLOCK
 from evaluation.hybrid.features import PAPER_FEATURES, HybridError
 
@@ -118,4 +119,4 @@ def preset_get(name: str) -> Preset:
             return preset
     near = nearest_names(name, list(PRESETS))
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise HybridError(f"there is no preset {name!r}; there is: {', '.join(PRESETS)}{hint}")
+    raise HybridError(f"there is no preset {quote(name)}; there is: {', '.join(PRESETS)}{hint}")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots import Identity
+from chatbots.storable import quote
 from evaluation.analysis.findings import Finding
 from evaluation.hybrid.bot_level import (
     INTERCEPT_NAMES,
@@ -277,7 +278,7 @@ class KeptFit:
         if not isinstance(value, Mapping) or value.get("format") != FORMAT:
             found = value.get("format") if isinstance(value, Mapping) else type(value).__name__
             raise HybridError(
-                f"not a kept hybrid fit: its format is {found!r}, it must be {FORMAT!r}"
+                f"not a kept hybrid fit: its format is {quote(found)}, it must be {quote(FORMAT)}"
             )
         try:
             features = tuple(str(name) for name in value["features"])
@@ -304,7 +305,7 @@ class KeptFit:
                 ratings=str(value.get("ratings", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise HybridError(f"the kept hybrid fit is damaged: {error!r}") from error
+            raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error
         sizes = {
             len(fit.centre),
             len(fit.whole.slopes),

@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 
 from chatbots import Conversation
 from chatbots.outside import Values
+from chatbots.storable import quote
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
@@ -99,7 +100,7 @@ class JudgeOptions(Values):
         for key in self.rubric:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
                 raise ValueError(
-                    f"rubric names {key!r}; a column's name has lower-case letters, digits and underscores"
+                    f"rubric names {quote(key)}; a column's name has lower-case letters, digits and underscores"
                 )
         names = {"low_label": "", "high_label": ""} | dict.fromkeys(("low", "high"), 0)
         try:
@@ -186,7 +187,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             return self._model.unavailable_reason()
         bot = _bot(self.options.bot)
         if bot is None:
-            return f"there is no bot {self.options.bot!r}; bots.yaml declares bots"
+            return f"there is no bot {quote(self.options.bot)}; bots.yaml declares bots"
         if not hasattr(bot, "likely_take"):
             return f"{self.options.bot} is no endpoint bot; name its model under `model` instead"
         return bot.unavailable_reason()

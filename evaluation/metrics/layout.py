@@ -25,7 +25,7 @@ from itertools import pairwise
 import numpy as np
 
 from chatbots import Conversation
-from chatbots.storable import storable
+from chatbots.storable import quote, storable
 
 LAYOUT_VERSION = 1
 """Raise it when these rules change: it is part of every metric's identity."""
@@ -79,7 +79,7 @@ class Layout:
         for number, conversation in enumerate(conversations):
             if conversation.id in seen:
                 raise ValueError(
-                    f"two conversations have the id {conversation.id!r}; ids must be unique"
+                    f"two conversations have the id {quote(conversation.id)}; ids must be unique"
                 )
             seen.add(conversation.id)
             start = len(texts)

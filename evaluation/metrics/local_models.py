@@ -34,6 +34,7 @@ from chatbots.huggingface import (
 )
 from chatbots.identity import Identity
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 
 MOST_TOKENS = 1024
 """Longer texts are cut, so that one very long turn cannot fill the memory."""
@@ -92,7 +93,7 @@ class LocalModel:
 
     def __init__(self, model: str, device: str, dtype: str = "auto") -> None:
         if not isinstance(model, str) or not model.strip():
-            raise ValueError(f"model is {model!r}; it must be a folder or a hub id")
+            raise ValueError(f"model is {quote(model)}; it must be a folder or a hub id")
         self.model = model
         self.device = device
         self.dtype = dtype
@@ -184,7 +185,7 @@ class LocalClassifier(LocalModel):
         if reason is None and self._index() is None:
             labels = self._labels()
             near = nearest_names(self.label, labels, 1)
-            reason = f"{self.model} has no label {self.label!r}; it has {', '.join(labels)}"
+            reason = f"{self.model} has no label {quote(self.label)}; it has {', '.join(labels)}"
             reason += f"; did you mean {near[0]}?" if near else ""
         return reason
 

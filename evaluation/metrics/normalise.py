@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from chatbots.storable import quote
+
 
 def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
     """Compute (x − mean) / (std + ε) with the population std of the defined values; NaN where that is 0/0."""
@@ -80,7 +82,7 @@ def combination(
     """
     unknown = sorted(set(weights) - set(rewards))
     if unknown:
-        raise ValueError(f"there is no reward {unknown[0]!r}; there are {', '.join(rewards)}")
+        raise ValueError(f"there is no reward {quote(unknown[0])}; there are {', '.join(rewards)}")
     total = np.zeros(len(conversation_of))
     for name, weight in weights.items():
         total += weight * zscore(discounted(rewards[name], conversation_of, gamma), epsilon=epsilon)

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from chatbots.outside import Many, Number, Values, values_read
+from chatbots.storable import quote
 from evaluation.stats.correlation import METHODS, Method, fisher_interval
 
 _FOLDER = Path(__file__).parent
@@ -139,7 +140,9 @@ def published_rows() -> tuple[Published, ...]:
 def _row(facts: _Facts, row: dict[str, str]) -> Published:
     known = facts.metrics.get(row["metric"])
     if row["set"] not in facts.sets:
-        raise ValueError(f"correlations.csv names the set {row['set']!r}, which sets.yaml lacks")
+        raise ValueError(
+            f"correlations.csv names the set {quote(row['set'])}, which sets.yaml lacks"
+        )
     return Published(
         set=row["set"],
         system=row["system"],

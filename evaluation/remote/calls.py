@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from chatbots.storable import quote
 from evaluation.remote.answers import RemoteJob, checked
 
 API = "/api/v1"
@@ -29,7 +30,7 @@ class Calls:
         self, url: str, token: str, *, transport: httpx.BaseTransport | None = None
     ) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"the address is {url!r}; it must begin with http:// or https://")
+            raise ValueError(f"the address is {quote(url)}; it must begin with http:// or https://")
         self.url = url.rstrip("/").removesuffix("/dashboard")
         self._http = httpx.Client(
             base_url=self.url + API,

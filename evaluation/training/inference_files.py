@@ -14,6 +14,7 @@ from pathlib import Path
 
 from chatbots.corpora.reader import CorpusError, lines_read
 from chatbots.identity import derive_seed
+from chatbots.storable import quote
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.tokens import lower_tokens
 from evaluation.training.inference_pairs import LABELS, MULTINLI, InferencePair
@@ -136,14 +137,14 @@ def _pair(row: Mapping[str, object], where: str) -> InferencePair | None:
     for name in _NEEDED:
         if not isinstance(row.get(name), str) or not str(row[name]).strip():
             raise CorpusError(
-                f"{where}: {name} is {row.get(name)!r}; it must be a text that is not blank"
+                f"{where}: {name} is {quote(row.get(name))}; it must be a text that is not blank"
             )
     label = str(row["gold_label"]).strip()
     if label == UNDECIDED:
         return None
     if label not in LABELS:
         raise CorpusError(
-            f"{where}: gold_label is {label!r}; it must be {', '.join(LABELS)}, or {UNDECIDED} where undecided"
+            f"{where}: gold_label is {quote(label)}; it must be {', '.join(LABELS)}, or {UNDECIDED} where undecided"
         )
     genre = row.get("genre")
     return InferencePair(

@@ -25,6 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from chatbots.outside import Many, Number, Values, values_read
+from chatbots.storable import error_text
 from evaluation.formats.base import Skipped
 from evaluation.formats.lines import text_lines
 from evaluation.items import JudgedItem, ReplyInContext, Said
@@ -152,7 +153,7 @@ def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
         try:
             yield _row(json.loads(text))
         except (ValueError, RecursionError) as error:
-            yield Skipped(number, str(error))
+            yield Skipped(number, error_text(error))
 
 
 def _row(told: Any) -> RatedPair:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from chatbots.names import did_you_mean
 from chatbots.outside import Mistake, ValuesError
+from chatbots.storable import quote
 from webapp.reading.fields import Number, Numbers
 from webapp.reading.syntax import LONGEST, Unreadable
 from webapp.transfer.exporters.base import ExportOptions, Source, search_check
@@ -69,7 +70,7 @@ def columns_read(names: str, numbers: Numbers) -> list[Number]:
                 [
                     Mistake(
                         "columns",
-                        f"columns names {name!r}, which is no number here. {near}".rstrip(),
+                        f"columns names {quote(name)}, which is no number here. {near}".rstrip(),
                     )
                 ]
             )

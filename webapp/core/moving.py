@@ -21,6 +21,7 @@ from django.db import connection, connections, transaction
 from django.db.models import Model
 from django.db.models.sql import InsertQuery
 
+from chatbots.storable import quote
 from webapp.core.backups import database_has_rows
 from webapp.core.errors import Refused
 from webapp.core.upgrading import migrations_pending
@@ -106,11 +107,11 @@ def _address(url: str) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # about what is refused below
             config: dict[str, Any] = environ.Env.db_url_config(url)
     except Exception as error:
-        raise Refused("url", f"{url!r} is no address of a database ({error})") from error
+        raise Refused("url", f"{quote(url)} is no address of a database ({error})") from error
     if not config.get("ENGINE") or not config.get("NAME"):
         raise Refused(
             "url",
-            f"{url!r} is no address of a database, such as postgres://user:password@host:5432/confab",
+            f"{quote(url)} is no address of a database, such as postgres://user:password@host:5432/confab",
         )
     return config
 

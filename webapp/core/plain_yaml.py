@@ -17,9 +17,10 @@ from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode
 
-from chatbots.storable import are_storable
+from chatbots.storable import are_storable, error_text, quote
 
 MOST_BYTES = 1_000_000
+_MOST_DIGITS = 1000
 _OTHER_LINE_ENDS = set("\r\x85\u2028\u2029")
 
 
@@ -50,7 +51,7 @@ class _Loader(yaml.SafeLoader):
                 ) from None
             if is_twice:
                 raise ConstructorError(
-                    None, None, f"the key {key!r} stands there twice", key_node.start_mark
+                    None, None, f"the key {quote(key)} stands there twice", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -93,9 +94,18 @@ for _tag, _pattern, _first in (
         )
 
 
+def _whole(text: str, base: int = 10) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise NotPlain(f"a number in it has {len(text)} digits; at most {_MOST_DIGITS} are read")
+    return int(text, base)
+
+
 def _int(loader: _Loader, node: Any) -> int:
     text = loader.construct_scalar(node)
-    return int(text, 16 if text.startswith("0x") else 10)  # 007 is seven, as in YAML 1.2
+    try:
+        return _whole(text, 16 if text.startswith("0x") else 10)  # 007 is seven, as in YAML 1.2
+    except NotPlain as error:
+        raise ConstructorError(None, None, str(error), node.start_mark) from None
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _int)
@@ -116,7 +126,7 @@ def plain_read(text: str | bytes) -> Any:
     try:
         if content.lstrip().startswith(("{", "[")):
             with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
-                return _storable(json.loads(content, object_pairs_hook=_pairs))
+                return _storable(json.loads(content, object_pairs_hook=_pairs, parse_int=_whole))
         # A SafeLoader that takes less.
         return _storable(yaml.load(content, Loader=_Loader))  # noqa: S506
     except NotPlain:
@@ -129,8 +139,8 @@ def plain_read(text: str | bytes) -> Any:
         raise NotPlain(f"it is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise NotPlain("it is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise NotPlain(str(error)) from None
+    except ValueError as error:
+        raise NotPlain(error_text(error)) from None
 
 
 def _storable(values: Any) -> Any:
@@ -143,7 +153,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise NotPlain(f"the key {key!r} stands there twice")
+            raise NotPlain(f"the key {quote(key)} stands there twice")
         found[key] = value
     return found
 

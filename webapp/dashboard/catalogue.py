@@ -16,6 +16,7 @@ from typing import Any
 from chatbots.configured import bot_kinds, kind_parameters
 from chatbots.registry import bot_list
 from chatbots.remote import remote_list
+from chatbots.storable import quote
 from evaluation.columns import Column
 from evaluation.hybrid.presets import PRESETS
 from evaluation.metrics.base import Metric
@@ -48,7 +49,7 @@ def catalogue_fill(text: str, *, root: Path) -> str:
         name = found["name"]
         if name not in CATALOGUES:
             raise UnknownCatalogue(
-                f"there is no catalogue {name!r}; there are: {', '.join(sorted(CATALOGUES))}"
+                f"there is no catalogue {quote(name)}; there are: {', '.join(sorted(CATALOGUES))}"
             )
         return f"{found['open']}{CATALOGUES[name](root)}\n{found['close']}"
 

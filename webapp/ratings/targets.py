@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
+from chatbots.storable import quote
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Item, Slot, Task
@@ -28,7 +29,7 @@ def target_fields(target: Target) -> dict[str, Any]:
             return {"item": target}
         case (first, second):
             return {"first": first, "second": second}
-    raise TypeError(f"{target!r} cannot be rated: a conversation, turn, item or two slots can")
+    raise TypeError(f"{quote(target)} cannot be rated: a conversation, turn, item or two slots can")
 
 
 def slots_rated(task: Task, target: Target) -> set[int]:

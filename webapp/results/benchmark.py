@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
 from chatbots.outside import Many, Values
+from chatbots.storable import quote
 from evaluation.judgements import Judgements, judgements_of, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
@@ -129,7 +130,9 @@ def benchmark_ask(
     if not metrics:
         raise Refused("no_metric", str(_("Choose a metric at least.")))
     if unknown := [name for name in metrics if name not in known]:
-        raise Refused("unknown_name", f"no metric {unknown[0]!r}; there are {', '.join(known)}")
+        raise Refused(
+            "unknown_name", f"no metric {quote(unknown[0])}; there are {', '.join(known)}"
+        )
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=KIND,
@@ -260,7 +263,7 @@ def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
     else:
         study = Study.objects.filter(key=asked.study).first()
         if study is None:
-            raise Refused("not_found", f"there is no study {asked.study!r}")
+            raise Refused("not_found", f"there is no study {quote(asked.study)}")
         found = judgements_of(study_judged(study))
     if not found.targets:
         raise Refused("not_judged", str(_("Nobody has judged a single reply there.")))

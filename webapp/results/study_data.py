@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.db.models import QuerySet
 
+from chatbots.storable import quote
 from evaluation.analysis.comparisons import means_compared
 from evaluation.ratings import Dimension, Ratings
 from webapp.bots.models import BotVersion
@@ -234,7 +235,7 @@ def study_data(
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
     if unknown is not None:
-        raise ValueError(f"the study has no dimension {unknown!r}; it has {', '.join(keys)}")
+        raise ValueError(f"the study has no dimension {quote(unknown)}; it has {', '.join(keys)}")
     if not keys or not len(ratings):
         return None
     return StudyData(

@@ -23,7 +23,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from chatbots.storable import error_text, storable
+from chatbots.storable import error_text, quote, storable
 from webapp.bots.models import Alert, BotAside
 from webapp.core.models import Incident
 from webapp.runs import queue
@@ -186,7 +186,7 @@ def _post(found: dict[str, Any]) -> None:
     address = settings.CONFAB_ALERT_WEBHOOK
     if urlsplit(address).scheme not in ("http", "https"):
         raise AlertError(
-            f"CONFAB_ALERT_WEBHOOK is {address!r}; it must begin with http:// or https://"
+            f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://"
         )
     body = json.dumps(found, ensure_ascii=False).encode()
     sent_at = str(int(timezone.now().timestamp()))

@@ -18,6 +18,7 @@ from typing import Any
 from django.db import transaction
 
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 
@@ -100,9 +101,9 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
         if bot not in bots:
             near = nearest_names(bot, sorted(bots))
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {_few(bots)}"
-            raise _bad(f"line {line}: the study has no bot {bot!r}; {hint}")
+            raise _bad(f"line {line}: the study has no bot {quote(bot)}; {hint}")
         if bot in seen:
-            raise _bad(f"line {line}: bot {bot!r} stands twice; each bot has one row")
+            raise _bad(f"line {line}: bot {quote(bot)} stands twice; each bot has one row")
         seen[bot] = {**row, "": str(line)}
     if not seen:
         raise _bad("there is no row below the header; a row for each bot is needed")
@@ -116,14 +117,14 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
             continue
         numbers = {bot: _number(cell) for bot, (_line, cell) in cells.items() if cell}
         if not numbers:
-            raise _bad(f"column {name!r} is empty; give it values or leave it out")
+            raise _bad(f"column {quote(name)} is empty; give it values or leave it out")
         if all(value is None for value in numbers.values()):
             factors[name] = {bot: cell for bot, (_line, cell) in cells.items() if cell}
             continue
         for bot, (line, cell) in cells.items():
             if cell and numbers[bot] is None:
                 raise _bad(
-                    f"line {line}: {name} of {bot} is {cell!r}, where other bots have numbers; write a finite "
+                    f"line {line}: {name} of {bot} is {quote(cell)}, where other bots have numbers; write a finite "
                     "number or leave the cell empty"
                 )
         metrics[name] = {bot: value for bot, value in numbers.items() if value is not None}
@@ -156,11 +157,11 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     if BOT not in header:
         hint = "; separate the columns by commas" if len(header) == 1 and ";" in header[0] else ""
         raise _bad(
-            f"the header is {','.join(header)[:80]!r}; one column must be called {BOT!r}{hint}"
+            f"the header is {quote(','.join(header))}; one column must be called {quote(BOT)}{hint}"
         )
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:
-        raise _bad(f"column {twice!r} stands twice in the header")
+        raise _bad(f"column {quote(twice)} stands twice in the header")
     if "" in header:
         raise _bad(f"column {header.index('') + 1} has no name in the header")
     if len(header) == 1:
@@ -176,7 +177,7 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
 def _control(cells: Mapping[str, tuple[int, str]]) -> frozenset[str]:
     for bot, (line, cell) in cells.items():
         if cell.lower() not in _YES:
-            raise _bad(f"line {line}: control of {bot} is {cell!r}; it must be yes or no")
+            raise _bad(f"line {line}: control of {bot} is {quote(cell)}; it must be yes or no")
     return frozenset(bot for bot, (_line, cell) in cells.items() if _YES[cell.lower()])
 
 

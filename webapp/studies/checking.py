@@ -26,6 +26,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from chatbots.outside import Many, Values
+from chatbots.storable import quote
 from webapp.studies.questions import Option, Question, said_alike, twice
 
 MOST_ATTEMPTS = 2
@@ -59,9 +60,9 @@ class QuizQuestion(Values):
         if len(self.options) < 2:
             raise ValueError("options must be two or more answers to choose from")
         if again := twice(self.options):
-            raise ValueError(f"options has {again!r} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
         if self.right not in self.options:
-            raise ValueError(f"right is {self.right!r}; it must be one of the options")
+            raise ValueError(f"right is {quote(self.right)}; it must be one of the options")
         if not self.point and not self.why:
             raise ValueError(
                 "why is empty, and no point of the instructions is named; whoever misses it must be told one of them"
@@ -112,10 +113,10 @@ class ChatCheck(Values):
         if len(self.options) == 1:
             raise ValueError("options must be two or more answers, or none where people write")
         if again := twice(self.options):
-            raise ValueError(f"options has {again!r} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
         beyond = [one for one in self.expected if self.options and one not in self.options]
         if beyond:
-            raise ValueError(f"expected has {beyond[0]!r}; it must be one of the options")
+            raise ValueError(f"expected has {quote(beyond[0])}; it must be one of the options")
         if self.options and set(self.options) <= set(self.expected):
             raise ValueError("expected must leave an option out: every answer would pass")
         return self

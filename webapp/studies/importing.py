@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from chatbots.outside import Mistake, ValuesError
+from chatbots.storable import quote
 from webapp.studies.attention import answers_beyond
 from webapp.studies.checks import study_errors
 from webapp.studies.differences import Change, names_diff, values_diff
@@ -166,12 +167,12 @@ def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileI
         return ()  # its own, which are here already
     if folder is None:
         raise _items_wrong(
-            f"names the file {name!r}, which cannot be read here; write the items in"
+            f"names the file {quote(name)}, which cannot be read here; write the items in"
         )
     if Path(name).name != name:
-        raise _items_wrong(f"is {name!r}; it must be the name of a file beside the study's")
+        raise _items_wrong(f"is {quote(name)}; it must be the name of a file beside the study's")
     if not (folder / name).is_file():
-        raise _items_wrong(f"names the file {name!r}, which is not beside the study's")
+        raise _items_wrong(f"names the file {quote(name)}, which is not beside the study's")
     return items_of_file(folder / name)
 
 
@@ -203,7 +204,7 @@ def items_bring(
             if item.id in rows or (known and FileItem.of(known) != item):
                 what = "twice" if item.id in rows else "in the study with other texts already"
                 path = f"items[{number}].id"
-                wrong.append(Mistake(path, f"{path} is {item.id!r}, which stands {what}"))
+                wrong.append(Mistake(path, f"{path} is {quote(item.id)}, which stands {what}"))
             elif known is None:
                 rows[item.id] = item.to_row(study)
                 rows[item.id].origin = dict(origin or {})

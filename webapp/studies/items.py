@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from chatbots.storable import storable
+from chatbots.storable import quote, storable
 from evaluation.formats.base import Skipped
 from evaluation.items import ItemLine
 from webapp.studies.attention import AttentionCheck, answers_beyond
@@ -208,7 +208,9 @@ def items_import(
                 else:
                     where = f"line {first_line[key]}" if key in first_line else "the study"
                     report.skipped.append(
-                        Skipped(one.line, f"id {key!r} stands in {where} with other texts already")
+                        Skipped(
+                            one.line, f"id {quote(key)} stands in {where} with other texts already"
+                        )
                     )
             Item.objects.bulk_create(wanted.values(), ignore_conflicts=True)
         report.items += len(wanted)

@@ -29,7 +29,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from chatbots import derive_seed
 from chatbots.outside import Many, Mistake, Values
 from chatbots.outside_types import Wanted
-from chatbots.storable import given_text, is_blank
+from chatbots.storable import given_text, is_blank, quote
 from webapp.core.plain_yaml import plain_read, plain_text
 from webapp.studies.default_texts import texts_in
 
@@ -124,9 +124,9 @@ class Question(Values):
             )
             raise ValueError(f"options must be left out: {why}")
         if has_options and len(self.options) < 2:
-            raise ValueError(f"options must be two or more, as {self.kind!r} needs them")
+            raise ValueError(f"options must be two or more, as {quote(self.kind)} needs them")
         if again := twice(self.options):
-            raise ValueError(f"options has {again!r} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
         if self.kind != "scale":
             named = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
             if named:
@@ -153,7 +153,7 @@ class Question(Values):
             possible = [str(point) for point in range(self.low, self.high + 1)]
         beyond = [one for one in self.expected if one not in possible]
         if beyond and self.kind != "text":
-            return f"expected has {beyond[0]!r}; it must be one of {', '.join(possible)}"
+            return f"expected has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if self.kind in ("scale", "choice") and set(possible) <= set(self.expected):
             return "expected must leave an answer out: every answer would pass"
         return ""
@@ -262,9 +262,11 @@ def keys_wrong(
         before = first.setdefault(question.key, i)
         if before != i:
             as_before = f"as {where}[{before}].key is; each must be another one"
-            mistakes.append(Mistake(path, f"{path} is {question.key!r}, {as_before}"))
+            mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
         elif question.key in taken:
-            message = f"{path} is {question.key!r}, a name that the form itself has; choose another"
+            message = (
+                f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
+            )
             mistakes.append(Mistake(path, message))
     return mistakes
 

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
+from chatbots.storable import quote
 from webapp.core.errors import Refused
 from webapp.studies.models import (
     AGREED_BY_PEOPLE,
@@ -50,7 +51,7 @@ def study_by_key(key: str) -> Study:
     """
     study = study_found(key)
     if study is None:
-        raise Study.DoesNotExist(f"there is no study {key!r}")
+        raise Study.DoesNotExist(f"there is no study {quote(key)}")
     return study
 
 

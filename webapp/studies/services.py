@@ -15,6 +15,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from chatbots import derive_seed
+from chatbots.storable import quote
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns, columns_write
@@ -411,7 +412,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
         ValueError: for another outcome, which has a service of its own.
     """
     if outcome not in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK):
-        raise ValueError(f"task_end cannot end a task as {outcome!r}")
+        raise ValueError(f"task_end cannot end a task as {quote(outcome)}")
     for _attempt in range(10):
         try:
             with transaction.atomic():

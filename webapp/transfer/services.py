@@ -19,6 +19,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
+from chatbots.storable import quote
 from evaluation.formats.base import Record, RecordRating, Skipped, record_name
 from evaluation.formats.scales import Scale, Scales
 from evaluation.ratings import rater_named
@@ -70,7 +71,7 @@ def study_for_import(
             if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", key):
                 raise Refused(
                     "bad_key",
-                    f"the study key is {key!r}; letters, digits, - and _ are possible, at most 60",
+                    f"the study key is {quote(key)}; letters, digits, - and _ are possible, at most 60",
                 )
             return study_create(
                 key=key,
@@ -119,7 +120,7 @@ def language_checked(language: str) -> str:
     if code and not (len(code) <= 20 and re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{2,8})*", code)):
         raise Refused(
             "bad_language",
-            f"the language is {language!r}; a code of ISO 639 such as en, de or pt-br is needed",
+            f"the language is {quote(language)}; a code of ISO 639 such as en, de or pt-br is needed",
         )
     return code
 
@@ -205,10 +206,12 @@ def _rated(record: Record, there: Collection[Key]) -> Key | Skipped:
         return found[0]
     if found:
         bots = ", ".join(sorted(key[2] for key in found))
-        reason = f"several bots have a conversation {record.external_id!r}: {bots}; name the bot"
+        reason = (
+            f"several bots have a conversation {quote(record.external_id)}: {bots}; name the bot"
+        )
     else:
-        of_bot = f" of bot {record.bot!r}" if record.bot else ""
-        reason = f"no conversation {record.external_id!r}{of_bot} is in the study to be rated"
+        of_bot = f" of bot {quote(record.bot)}" if record.bot else ""
+        reason = f"no conversation {quote(record.external_id)}{of_bot} is in the study to be rated"
     return Skipped(record.line, reason)
 
 
@@ -270,7 +273,7 @@ def _ratings(
             used.add(name)
             if name in there:
                 if there[name] != answers:
-                    reason = f"rater {rating.rater!r} has rated {record_name(record)} with other answers already"
+                    reason = f"rater {quote(rating.rater)} has rated {record_name(record)} with other answers already"
                     skipped.append(Skipped(record.line, reason))
                 continue
             there[name] = answers
@@ -389,13 +392,13 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
             asked = ", ".join(scales) or "nothing"
             raise Refused(
                 "other_rubric",
-                f"the file rates {name!r}, but study {study.key!r} asks for {asked}; "
+                f"the file rates {quote(name)}, but study {quote(study.key)} asks for {asked}; "
                 "import the file into a study of its own",
             )
         if low < scales[name][0] or high > scales[name][1]:
             raise Refused(
                 "other_scale",
-                f"the file rates {name!r} from {low:g} to {high:g}, but study {study.key!r} asks for it "
+                f"the file rates {quote(name)} from {low:g} to {high:g}, but study {quote(study.key)} asks for it "
                 f"from {scales[name][0]:g} to {scales[name][1]:g}; import the file into a study of its own",
             )
 
@@ -406,7 +409,7 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
     if n_agreed:
         raise Refused(
             "agreed",
-            f"the file would change {' and '.join(changed)} of study {study.key!r}, to which {n_agreed} "
+            f"the file would change {' and '.join(changed)} of study {quote(study.key)}, to which {n_agreed} "
             "participants agreed as it is; import the file into a study of its own",
         )
     return study_edit(study=study, **changed)
@@ -427,6 +430,6 @@ def _check_stored(study: Study, scales: Scales) -> None:
             if scale is not None and not scale[0] <= value <= scale[1]:
                 raise Refused(
                     "other_scale",
-                    f"study {study.key!r} holds {name} = {value:g} already, which is not on the scale "
+                    f"study {quote(study.key)} holds {name} = {value:g} already, which is not on the scale "
                     f"from {scale[0]:g} to {scale[1]:g}",
                 )

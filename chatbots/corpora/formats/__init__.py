@@ -12,6 +12,7 @@ from pathlib import Path
 from chatbots.corpora.reader import Corpus, CorpusError
 from chatbots.names import nearest_names
 from chatbots.registry import UnknownName
+from chatbots.storable import quote
 
 FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
 """The names of all formats."""
@@ -32,7 +33,7 @@ def corpus_read(format: str, path: Path) -> Corpus:
         near = nearest_names(format, list(FORMATS))
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UnknownName(
-            f"there is no corpus format called {format!r}{hint} (there are {', '.join(FORMATS)})"
+            f"there is no corpus format called {quote(format)}{hint} (there are {', '.join(FORMATS)})"
         )
     if not path.exists():
         raise CorpusError(f"there is no corpus at {path}: neither a file nor a folder")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chatbots.corpora.reader import CorpusError, Dialogue, lines_read, speakers_numbered
+from chatbots.storable import quote
 
 LINES, CONVERSATIONS = "movie_lines.txt", "movie_conversations.txt"
 _SEPARATOR = " +++$+++ "
@@ -34,7 +35,7 @@ def read(path: Path) -> Iterator[Dialogue]:
         ids = ids.strip()
         if not _IDS.fullmatch(ids):
             raise CorpusError(
-                f"{where}: the line ids are {ids!r}; a list as ['L1', 'L2'] is wanted"
+                f"{where}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted"
             )
         line_ids = re.findall(r"'([^']+)'", ids)
         for line_id in line_ids:

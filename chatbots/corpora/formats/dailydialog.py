@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chatbots.corpora.reader import CorpusError, Dialogue, lines_read
+from chatbots.storable import quote
 
 END = "__eou__"
 WHOLE = "dialogues_text.txt"
@@ -26,7 +27,7 @@ def read(path: Path) -> Iterator[Dialogue]:
             if not turns:
                 raise CorpusError(f"{where}: no {END}; it must end every utterance")
             if rest.strip():
-                raise CorpusError(f"{where}: {rest.strip()[:40]!r} stands after the last {END}")
+                raise CorpusError(f"{where}: {quote(rest.strip())} stands after the last {END}")
             closed = tuple(_SPACED_APOSTROPHE.sub("'", turn).strip() for turn in turns)
             yield Dialogue(closed, id=where, split=split)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chatbots.corpora.reader import CorpusError, Dialogue, lines_read, speakers_numbered
+from chatbots.storable import quote
 
 COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance")
 COMMA = "_comma_"
@@ -49,7 +50,7 @@ def _rows(file: Path) -> Iterator[_Row]:
     where, header = next(lines, (f"{file.name}, line 1", ""))
     if tuple(header.split(",")[: len(COLUMNS)]) != COLUMNS:
         raise CorpusError(
-            f"{where}: the header is {header[:80]!r}; it must begin with {','.join(COLUMNS)}"
+            f"{where}: the header is {quote(header)}; it must begin with {','.join(COLUMNS)}"
         )
     for where, line in lines:
         fields = line.split(",")
@@ -57,5 +58,7 @@ def _rows(file: Path) -> Iterator[_Row]:
             raise CorpusError(f"{where}: {len(fields)} columns; {len(COLUMNS)} or more are wanted")
         name, number, emotion, _, speaker, text = fields[: len(COLUMNS)]
         if not number.isdecimal():
-            raise CorpusError(f"{where}: utterance_idx is {number!r}; a whole number is wanted")
+            raise CorpusError(
+                f"{where}: utterance_idx is {quote(number)}; a whole number is wanted"
+            )
         yield _Row(name, int(number), emotion, speaker, text.replace(COMMA, ",").strip())

@@ -23,6 +23,7 @@ from chatbots.corpora.reader import CorpusError, Dialogue
 from chatbots.identity import canonical_json, derive_seed
 from chatbots.outside import Many, Number, Size, Values
 from chatbots.registry import UnknownName, bot_get, bot_load
+from chatbots.storable import quote
 from evaluation.models.pone import (
     HIDDEN,
     PoneScorer,
@@ -306,7 +307,7 @@ class Pone(LearnedMetric):
         found = {}
         if config.backbone.learns != "frozen":
             found["window"] = (
-                f"PONE's encoder is frozen; backbone.learns is {config.backbone.learns!r}"
+                f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
             )
         if options.positives == "bot":
             try:
@@ -327,7 +328,7 @@ class Pone(LearnedMetric):
                 )
         if config.backbone.pooling != "mean" and options.sentences == "frozen":
             found["sentences"] = (
-                f"PONE's vectors are means over tokens; backbone.pooling is {config.backbone.pooling!r}"
+                f"PONE's vectors are means over tokens; backbone.pooling is {quote(config.backbone.pooling)}"
             )
         if options.filter != "none" and options.positives == "none":
             found["filter"] = (

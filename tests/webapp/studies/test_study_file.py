@@ -339,3 +339,38 @@ def test_a_version_goes_out_as_people_wrote_it_whatever_they_wrote() -> None:
     values = study_file_read(text).values
     assert (values.texts.consent_text, values.texts.payment) == (nasty, "£1: 50%")
     assert values == study.values
+
+
+HOSTILE = {
+    "hexadecimal": "0x" + "f" * 6000,
+    "decimal": "7" * 6000,
+    "negative": "-" + "7" * 6000,
+    "list": "[0x" + "f" * 6000 + "]",
+    "nested": "[" * 5000 + "]" * 5000,
+    "mappings": "{a: " * 5000 + "}" * 5000,
+    "long": '"' + "x" * 100_000 + '"',
+    "surrogate": '"\\ud800"',
+    "nul": '"\\0"',
+    "key": "{? 0x" + "f" * 6000 + ": 1}",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "place", ["confab_study: 1", "key: talk", "minutes: 6", "min_exchanges: 3", "protocol: chat"]
+)
+def test_a_file_with_any_value_is_refused_in_one_sentence(
+    name: str, place: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(FILE.replace(place, f"{place.partition(':')[0]}: {HOSTILE[name]}"))
+    err = StringIO()
+    with pytest.raises(
+        CommandError, match=r"mistakes? in .*s\.yaml; nothing was changed"
+    ) as raised:
+        call_command("import_study", str(path), stderr=err)
+    assert raised.value.returncode == 1
+    said = err.getvalue()
+    assert said.startswith("- ")
+    assert len(said) < 2000
+    assert "sys." not in said

@@ -15,6 +15,7 @@ from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
 from chatbots.outside import Mistake, ValuesError
+from chatbots.storable import quote
 from evaluation.formats.scales import Scales
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
@@ -187,7 +188,9 @@ def _after(text: str) -> str:
         key = Key.read(text)
         is_one = key is not None and not timezone.is_naive(key.created_at)
         if key is None or not is_one or not _is_finite(key.at):
-            raise ValuesError([Mistake("after", f"after is {text!r}, which no page has given")])
+            raise ValuesError(
+                [Mistake("after", f"after is {quote(text)}, which no page has given")]
+            )
     return text
 
 

@@ -8,6 +8,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import Http404, HttpRequest
 from ninja import Router, Status
 
+from chatbots.storable import quote
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.schemas import AskFit, FitOut, JobOut
@@ -52,7 +53,9 @@ def job_found(kind: str, pk: int) -> JobBase:
         Http404: there is none.
     """
     if kind not in kinds:
-        raise Http404(f"there is no kind of job {kind!r}; there are {', '.join(kinds.names())}")
+        raise Http404(
+            f"there is no kind of job {quote(kind)}; there are {', '.join(kinds.names())}"
+        )
     job = kinds.get(kind).model._default_manager.filter(pk=pk).first()
     if job is None or job.kind != kind:
         raise Http404(f"there is no job {pk} of the kind {kind}")

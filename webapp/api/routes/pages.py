@@ -9,6 +9,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from chatbots.outside import Mistake, ValuesError
+from chatbots.storable import quote
 from evaluation.analysis.leaderboard import leaderboard
 from webapp.api.auth import Token, rights_of
 from webapp.api.errors import FAILURES
@@ -208,7 +209,7 @@ def study_leaderboard(
     result, facts = answer.made.result, answer.made.facts
     questions = [one.key for one in facts.all_dimensions]
     if by and by not in questions:
-        told = f"by is {by!r}; it must be one of {', '.join(questions)}"
+        told = f"by is {quote(by)}; it must be one of {', '.join(questions)}"
         raise ValuesError([Mistake("by", told)])
     compared = result.compared
     if by and by != questions[0]:

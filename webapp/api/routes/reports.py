@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router, Status
 
+from chatbots.storable import quote
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.files import file_described
@@ -186,7 +187,7 @@ def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[J
     asked = [name for name in sections.split(",") if name]
     if unknown := document.unknown(asked):
         there = ", ".join(one.id for one in document.chapters)
-        raise Http404(f"the report has no section {unknown[0]!r}; it has {there}")
+        raise Http404(f"the report has no section {quote(unknown[0])}; it has {there}")
     return made, document.chosen(asked)
 
 

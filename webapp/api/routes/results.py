@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Schema
 
 from chatbots.release import release
+from chatbots.storable import quote
 from evaluation.metrics.registry import metric_list
 from webapp.api.auth import Token, demand, rights_of
 from webapp.api.errors import FAILURES
@@ -105,7 +106,7 @@ def table(
     `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
     """
     if table not in exporters:
-        raise Http404(f"there is no table {table!r}; there are {', '.join(exporters.names())}")
+        raise Http404(f"there is no table {quote(table)}; there are {', '.join(exporters.names())}")
     study = study_by_key(key)
     options = replace(included.options(), search=table_line(study, table, searched.q))
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from ninja import File, Form, Router, Status
 from ninja.files import UploadedFile
 
 from chatbots.registry import UnknownName
+from chatbots.storable import quote
 from evaluation.stats.correlation import Method
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
@@ -70,7 +71,7 @@ def bot(request: HttpRequest, id: str) -> Any:
     """Return a bot with its health, its settings and its model card."""
     entry = next((one for one in bot_entry_list() if one.id == id), None)
     if entry is None:
-        raise Http404(f"there is no bot {id!r}")
+        raise Http404(f"there is no bot {quote(id)}")
     try:
         found = bot_find(id)
     except UnknownName:  # a broken entry of bots.yaml

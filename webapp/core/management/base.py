@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import InternalError, OperationalError, ProgrammingError
 
 from chatbots.release import release
+from chatbots.storable import quote
 from webapp.core.database import database_complaint
 from webapp.core.errors import Refused
 
@@ -84,7 +85,7 @@ def whole_number(at_least: int) -> Callable[[str], int]:
         try:
             value = int(text)
         except ValueError:
-            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+            raise ArgumentTypeError(f"{quote(text)} is not a whole number") from None
         if value < at_least:
             raise ArgumentTypeError(f"{value} is too small; it must be at least {at_least}")
         return value

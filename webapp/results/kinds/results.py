@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from chatbots.storable import quote
 from webapp.core.errors import Refused
 from webapp.results.making import PARTS
 from webapp.results.read_once import study_read
@@ -29,7 +30,7 @@ class Results(Kind[Job, Asked]):
     def check(self, asked: Asked) -> None:
         if asked.part not in PARTS:
             raise Refused(
-                "no_part", f"there is no part {asked.part!r}; there are {', '.join(PARTS)}"
+                "no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}"
             )
 
     def slice(self, work: Work[Job, Asked]) -> dict[str, Any]:

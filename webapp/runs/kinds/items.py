@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 import chatbots
 from chatbots import derive_seed
 from chatbots.outside import Number, Values
+from chatbots.storable import quote
 from evaluation.contexts import Filters, Place, places_of
 from webapp.bots.selectors import bot_find, bots_unknown
 from webapp.bots.services import bot_version_record
@@ -90,9 +91,9 @@ class Items(Kind[Job, ItemsAsked]):
     def check(self, asked: ItemsAsked) -> None:
         study = Study.objects.filter(key=asked.study).first()
         if study is None:
-            raise Refused("not_found", f"there is no study {asked.study!r}")
+            raise Refused("not_found", f"there is no study {quote(asked.study)}")
         if asked.of_study and not Study.objects.filter(key=asked.of_study).exists():
-            raise Refused("not_found", f"there is no study {asked.of_study!r} to draw from")
+            raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw from")
         if unknown := bots_unknown(asked.bots):
             raise Refused("unknown_bot", " ".join(unknown))
         if len(set(asked.bots)) < len(asked.bots):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 
@@ -18,4 +19,4 @@ def study_named(key: str) -> Study:
     except Study.DoesNotExist:
         near = nearest_names(key, list(Study.objects.values_list("key", flat=True)))
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise LookupError(f"there is no study {key!r}{hint}") from None
+        raise LookupError(f"there is no study {quote(key)}{hint}") from None

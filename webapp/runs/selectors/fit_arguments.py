@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chatbots.names import nearest_names
+from chatbots.storable import quote
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.runs.selectors.frames import column_names
@@ -58,4 +59,4 @@ def _known(what: str, asked: Sequence[str], known: list[str]) -> None:
         if name not in known:
             near = nearest_names(name, known)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(known)}"
-            raise Refused("unknown_name", f"there is no {what} {name!r}; {hint}")
+            raise Refused("unknown_name", f"there is no {what} {quote(name)}; {hint}")

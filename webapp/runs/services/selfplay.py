@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatbots import Conversation as Dialogue
-from chatbots.storable import storable
+from chatbots.storable import quote, storable
 from evaluation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry, bot_find
@@ -72,7 +72,7 @@ def run_create(
     if not bots:
         raise Refused("bad_plan", "no bot is named; at least one is needed")
     if pairs not in PAIRS:
-        raise Refused("bad_plan", f"pairs is {pairs!r}; it must be {' or '.join(PAIRS)}")
+        raise Refused("bad_plan", f"pairs is {quote(pairs)}; it must be {' or '.join(PAIRS)}")
     if pairs == "all" and len(bots) < 2:
         raise Refused("bad_plan", f"{bots[0]} alone makes no pair; name at least two bots")
     for what, number in (("conversations", n_conversations), ("turns", n_turns)):

@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from chatbots.registry import C, Registry, UnknownName
+from chatbots.storable import quote
 from webapp.conversations.models import Conversation
 from webapp.quality.selectors import left_out
 from webapp.reading.finding import conversations_found
@@ -173,7 +174,7 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
     found: Any = next((one for one in run_exporters() if one.name == name), None)
     if found is None:
         there = ", ".join(one.name for one in run_exporters())
-        raise UnknownName(f"a self-play run has no table {name!r}; it has {there}")
+        raise UnknownName(f"a self-play run has no table {quote(name)}; it has {there}")
     return Table(found, found.columns(run, options), found.rows(run, options))
 
 

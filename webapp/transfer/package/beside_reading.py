@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Count, Model
 from django.utils import timezone
 
+from chatbots.storable import quote
 from evaluation.package import Package, PackageError
 from webapp.conversations.models import (
     ChatCheckAnswer,
@@ -80,15 +81,15 @@ def _reports(study: Study, rows: Sequence[Row]) -> Stored:
         )
         if row["reason"] not in ReplyReport.Reason.values:
             raise PackageError(
-                f"data/reports.csv: reason {row['reason']!r} is none that Confab knows"
+                f"data/reports.csv: reason {quote(row['reason'])} is none that Confab knows"
             )
         if row["conversation"]:
             turn = turns.get((row["conversation"], row["turn"]))
-            where = f"turn {row['turn']} of {row['conversation']!r}"
+            where = f"turn {row['turn']} of {quote(row['conversation'])}"
             report.turn = turn
             is_there = turn is not None
         else:
-            where = f"item {row['item']!r}"
+            where = f"item {quote(row['item'])}"
             report.item_id = items.get(row["item"])
             report.response = int(row["response"] or 0)
             is_there = report.item_id is not None
@@ -114,7 +115,7 @@ def _marks(study: Study, rows: Sequence[Row]) -> Stored:
     for row in rows:
         turn = turns.get((row["conversation"], row["turn"]))
         if turn is None:
-            where = f"turn {row['turn']} of {row['conversation']!r}"
+            where = f"turn {row['turn']} of {quote(row['conversation'])}"
             stored.left_out.append((where, "a mark is on it, and it is not in the package"))
         elif (turn.pk, row["filter"]) not in there:
             mark = ReplyMark(
@@ -275,7 +276,7 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Store
         chat = chats.get(row["conversation"])
         if chat is None:
             told = "a check was answered in it, and it is not in the package"
-            stored.left_out.append((f"conversation {row['conversation']!r}", told))
+            stored.left_out.append((f"conversation {quote(row['conversation'])}", told))
             continue
         if chat.slot_id is None:
             task = tasks[row["task"]]
@@ -368,7 +369,7 @@ def _json(cell: str) -> Any:
         return json.loads(cell) if cell else None
     except ValueError:
         raise PackageError(
-            f"{cell[:80]!r} is no JSON, in data/checks.csv or reply_marks.csv"
+            f"{quote(cell)} is no JSON, in data/checks.csv or reply_marks.csv"
         ) from None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from chatbots import Identity
+from chatbots.storable import quote
 from evaluation.package import Package, PackageError
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.studies.models import Study
@@ -51,7 +52,7 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
             ) from None
         if not is_it:
             raise PackageError(
-                f"versions.json: {key!r} is not the key of metric {name!r}, version {version!r}, with these settings"
+                f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, with these settings"
             )
         row, _made = MetricVersion.objects.get_or_create(
             key=key, defaults={"name": name, "version": version, "params": params}
@@ -188,7 +189,7 @@ def _cell(row: Mapping[str, str], name: str) -> str:
     try:
         return row[name]
     except KeyError:
-        raise PackageError(f"the tables of metrics have no column {name!r}") from None
+        raise PackageError(f"the tables of metrics have no column {quote(name)}") from None
 
 
 def _number(cell: str) -> float | None:
@@ -197,4 +198,4 @@ def _number(cell: str) -> float | None:
     try:
         return float(cell) if any(c in cell for c in ".eE") else int(cell)
     except ValueError:
-        raise PackageError(f"a table of metrics has {cell!r}, which is no number") from None
+        raise PackageError(f"a table of metrics has {quote(cell)}, which is no number") from None

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from chatbots.storable import quote
 from evaluation.package import Package, PackageError
 from webapp.core.errors import Refused
 from webapp.reading.models import Note
@@ -49,7 +50,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> Stored:
             note.conversation_id = ids[row["conversation"]]
             read.setdefault(_name(note), note)
         else:
-            where = f"conversation {row['conversation']!r}"
+            where = f"conversation {quote(row['conversation'])}"
             stored.left_out.append((where, f"a {note.kind} is at it, and it is not in the package"))
     there = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
     new = {name: note for name, note in read.items() if name not in there}
@@ -67,12 +68,12 @@ def _note(number: int, row: Row) -> Note:
     where = f"data/{TABLE}.csv, row {number}"
     missing = {"conversation", "kind", "text", "created_at"} - row.keys()
     if missing:
-        raise PackageError(f"{where}: there is no column {min(missing)!r}")
+        raise PackageError(f"{where}: there is no column {quote(min(missing))}")
     kind, text = row["kind"], row["text"]
     try:
         if kind not in Note.Kind.values:
             raise ValueError(
-                f"kind {kind!r} is none that Confab knows; it must be star, tag or note"
+                f"kind {quote(kind)} is none that Confab knows; it must be star, tag or note"
             )
         if kind == Note.Kind.TAG:
             text = tag_checked(text)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from django.utils import timezone
 
+from chatbots.storable import quote
 from evaluation.formats.base import Skipped
 from evaluation.package import Package, PackageError, package_open
 from webapp.conversations.models import Conversation
@@ -91,7 +92,7 @@ class _Reading:
             unknown = next((one for one in chats if one.bot_version not in bots), None)
             if unknown is not None:
                 raise PackageError(
-                    f"data/conversations.csv: bot_version {unknown.bot_version!r} is not in data/bots.csv"
+                    f"data/conversations.csv: bot_version {quote(unknown.bot_version)} is not in data/bots.csv"
                 )
             self.report.conversations += conversations_store(study=study, batch=chats, bots=bots)
         for turns in self._batches("turns", _turn):
@@ -131,7 +132,9 @@ class _Reading:
             except PackageError:
                 raise
             except KeyError as error:
-                raise PackageError(f"data/{table}.csv has no column {error.args[0]!r}") from None
+                raise PackageError(
+                    f"data/{table}.csv has no column {quote(error.args[0])}"
+                ) from None
             except (ValueError, TypeError) as error:
                 raise PackageError(f"data/{table}.csv, row {number}: {error}") from None
             yield one
@@ -180,7 +183,9 @@ class _Reading:
             "pair": (row["first"], row["second"]),
         }.get(target)
         if about is None:
-            raise PackageError(f"data/ratings.csv: target {target!r} is none that Confab knows")
+            raise PackageError(
+                f"data/ratings.csv: target {quote(target)} is none that Confab knows"
+            )
         answers = {
             key: _number(row[column])
             for column, key in self.codebook.after.items()
@@ -236,7 +241,7 @@ def _language(code: str) -> str:
 
 def _turn(row: Mapping[str, str]) -> ReadTurn:
     if row["speaker"] not in ("human", "bot"):
-        raise ValueError(f"speaker is {row['speaker']!r}; it must be human or bot")
+        raise ValueError(f"speaker is {quote(row['speaker'])}; it must be human or bot")
     return ReadTurn(
         conversation=row["conversation"],
         index=int(row["turn"]),
@@ -264,7 +269,7 @@ def _answer(question: Question, cell: str) -> Any:
 def _number(cell: str) -> float:
     value = json.loads(cell)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{cell!r} is no number")
+        raise ValueError(f"{quote(cell)} is no number")
     return value
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Q
 
+from chatbots.storable import quote
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
@@ -203,9 +204,7 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> Stored:
         for one in batch:
             chat = chats.get(one.conversation)
             if chat is None:
-                told = (
-                    f"turn {one.index} is of conversation {one.conversation!r}, which is not there"
-                )
+                told = f"turn {one.index} is of conversation {quote(one.conversation)}, which is not there"
                 stored.left_out.append((one.conversation, told))
             elif (chat, one.index) not in there and (chat, one.index) not in rows:
                 turn = Turn(conversation_id=chat, index=one.index, **one.values)
@@ -334,9 +333,11 @@ class _Placing:
             if one.target in ("conversation", "turn"):
                 where = self.chats  # type: ignore[assignment]
             if name not in where:
-                return f"it is about {name!r}, which is not in the package"
+                return f"it is about {quote(name)}, which is not in the package"
         if one.target == "turn" and (self.chats[one.about[0]], one.turn) not in self.turns:
-            return f"it is about turn {one.turn} of {one.about[0]!r}, which is not in the package"
+            return (
+                f"it is about turn {one.turn} of {quote(one.about[0])}, which is not in the package"
+            )
         if one.target in ("turn", "pair") and one.task not in self.tasks:
             return f"a rating of a {one.target} must name its task and its rater"
         return ""

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from chatbots import Identity
 from chatbots.outside import ValuesError
+from chatbots.storable import quote
 from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
@@ -85,7 +86,7 @@ def package_check(package: Package) -> None:
     number = made_as.get("package") if isinstance(made_as, dict) else None
     if number != FORMAT:
         raise PackageError(
-            f"versions.json names package format {number!r}; this Confab reads {FORMAT}"
+            f"versions.json names package format {quote(number)}; this Confab reads {FORMAT}"
         )
     if missing := left_out_of(package.json(DESCRIPTOR)):
         raise PackageError(
@@ -193,7 +194,7 @@ def _check_own(study: Study, file: StudyFile) -> None:
     if not same or chats.exists() or people.exists():
         raise Refused(
             "not_from_package",
-            f"study {study.key!r} is there already and was not made of this package; import it under another key",
+            f"study {quote(study.key)} is there already and was not made of this package; import it under another key",
         )
 
 
@@ -213,7 +214,7 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
             is_it = False
         if not is_it:
             raise PackageError(
-                f"data/bots.csv: {key!r} is not the key of bot {bot_id!r} with these settings"
+                f"data/bots.csv: {quote(key)} is not the key of bot {quote(bot_id)} with these settings"
             )
         found[key], _ = BotVersion.objects.get_or_create(
             key=key,

@@ -12,6 +12,7 @@ from django.conf import settings
 from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.registry import bot_load
+from chatbots.storable import quote
 from webapp.bots.selectors import bot_find
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
@@ -34,7 +35,7 @@ class Command(ConfabCommand):
         for message in options["message"] or []:
             if not message.strip():
                 raise Usage(
-                    f"--message is {message!r}; a message has at least one visible character"
+                    f"--message is {quote(message)}; a message has at least one visible character"
                 )
         bot_find(name)
         try:

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from chatbots.entries import EntriesError
+from chatbots.storable import quote
 from webapp.bots.selectors import bot_pools, bots_discover
 from webapp.conversations.bot_host import runtime_get
 from webapp.core.stopping import end_within
@@ -29,7 +30,9 @@ class Command(BaseCommand):
         except EntriesError as error:
             raise CommandError(str(error)) from error
         if pool is not None and pool not in bot_pools():
-            raise CommandError(f"there is no pool {pool!r}; there are: {', '.join(bot_pools())}")
+            raise CommandError(
+                f"there is no pool {quote(pool)}; there are: {', '.join(bot_pools())}"
+            )
         self.stderr.write(f"Bot host for {'all pools' if pool is None else pool} is running.")
         asyncio.run(self._run(pool))
 

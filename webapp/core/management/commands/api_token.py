@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from chatbots.storable import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
@@ -48,7 +49,7 @@ class Command(ConfabCommand):
         name = options["user"]
         user = get_user_model().objects.filter(username=name).first()
         if user is None:
-            raise LookupError(f"there is no user {name!r}")
+            raise LookupError(f"there is no user {quote(name)}")
         rights = [right.strip() for right in options["rights"].split(",") if right.strip()]
         token, text = token_make(
             user=user, name=options["name"], rights=rights, days=options["days"]

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from chatbots.storable import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.report import pair_report, report_of, report_steps
 from webapp.dashboard.report_files import report_before, report_state
@@ -167,7 +168,7 @@ def _sections(asked: str, known: Sequence[str]) -> list[str]:
     names = [name.strip() for name in asked.split(",") if name.strip()]
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise LookupError(f"the report has no section {unknown!r}; it has {', '.join(known)}")
+        raise LookupError(f"the report has no section {quote(unknown)}; it has {', '.join(known)}")
     return names or list(known)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 from tqdm import tqdm
 
+from chatbots.storable import quote
 from webapp.core.address import server_address
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, whole_number
@@ -36,7 +37,7 @@ class Command(ConfabCommand):
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
-            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+            raise Refused("not_found", f"there is no study {quote(options['study'])}") from None
         try:
             httpx.get(f"{url}/healthz", timeout=10)
         except httpx.HTTPError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
+from chatbots.storable import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.judged import study_judged
@@ -103,7 +104,7 @@ class Command(ConfabCommand):
         if not options["target"] and len(judgements.targets) > 1:
             others = ", ".join(name for name in judgements.targets if name != target)
             self.note(
-                f"compared with people's scores of {target!r}; --target names others: {others}"
+                f"compared with people's scores of {quote(target)}; --target names others: {others}"
             )
         found = judge(
             judgements,

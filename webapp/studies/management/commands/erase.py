@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from chatbots.storable import given_id
+from chatbots.storable import given_id, quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Erasure, Participant, Study
@@ -72,7 +72,7 @@ class Command(ConfabCommand):
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
-            raise LookupError(f"there is no study {options['study']!r}") from None
+            raise LookupError(f"there is no study {quote(options['study'])}") from None
         if options["texts"]:
             removed = texts_counts(study) if is_dry else texts_erase(study=study)
             return {"removed": removed, "dry_run": is_dry}
@@ -95,7 +95,7 @@ class Command(ConfabCommand):
             asked = f"with the id {options['participant']}"
             found = people.filter(pk=options["participant"])
         else:
-            asked = f"whom a platform calls {options['external_id']!r}"
+            asked = f"whom a platform calls {quote(options['external_id'])}"
             found = people.filter(
                 platform_ids__external_id__in={
                     options["external_id"],
@@ -103,7 +103,7 @@ class Command(ConfabCommand):
                 }
             )
         if not found.exists():
-            raise LookupError(f"study {study.key!r} has no participant {asked}")
+            raise LookupError(f"study {quote(study.key)} has no participant {asked}")
         return found
 
     def _due(self, is_dry: bool) -> dict[str, Any]:

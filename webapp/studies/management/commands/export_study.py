@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from chatbots.storable import quote
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.models import Study
@@ -32,7 +33,7 @@ class Command(ConfabCommand):
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
-            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+            raise Refused("not_found", f"there is no study {quote(options['study'])}") from None
         file = study_file_of(study)
         text = study_file_json(file) if path.suffix == ".json" else study_file_text(file)
         path.write_text(text, encoding="utf-8", newline="\n")

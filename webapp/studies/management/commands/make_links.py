@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from chatbots.storable import quote
 from webapp.core.address import server_address
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
@@ -36,7 +37,7 @@ class Command(ConfabCommand):
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
-            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+            raise Refused("not_found", f"there is no study {quote(options['study'])}") from None
         path: Path = options["output"]
         address = options["address"] or server_address()
         link = f"{address.rstrip('/')}/s/{study.key}/"

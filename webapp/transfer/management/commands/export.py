@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from chatbots.storable import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.reading.syntax import Unreadable
@@ -160,4 +161,4 @@ def _source(options: dict[str, Any]) -> Source:
     try:
         return study_by_key(options["study"])
     except Study.DoesNotExist:
-        raise LookupError(f"there is no study {options['study']!r}") from None
+        raise LookupError(f"there is no study {quote(options['study'])}") from None
