@@ -35,8 +35,11 @@ def judged_file_read(path: Path) -> JudgedRead:
     Raises:
         ValueError: it is another kind of file, or holds the judgements of several judges.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        whole = list(csv.reader(line for line in file if line.endswith("\n")))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            whole = list(csv.reader(line for line in file if line.endswith("\n")))
+    except csv.Error:
+        whole = []
     if not whole or tuple(whole[0]) != _COLUMNS or {len(row) for row in whole} != {len(_COLUMNS)}:
         raise ValueError(
             f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one"

@@ -12,11 +12,13 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from chatbots.archives import damage_named, is_zip
+from chatbots.storable import error_text, quote
 from evaluation.formats.spreadsheet import unescaped
 
 SUMS = "SHA256SUMS"
@@ -77,10 +79,10 @@ def package_open(path: Path) -> Iterator[Package]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    try:
+    if not is_zip(path):
+        raise PackageError(f"{path.name} is no zip, or a damaged one")
+    with damage_named(path.name, PackageError):
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
-        raise PackageError(f"{path.name} is no zip, or a damaged one") from None
     with archive:
         _look(archive, path.name, path.stat().st_size)
         yield Package(path.name, archive)
@@ -96,11 +98,11 @@ def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
         path = PurePosixPath(entry.filename)
         is_plain = not (path.is_absolute() or ".." in path.parts or "\\" in entry.filename)
         if not is_plain or ":" in entry.filename:
-            raise PackageError(f"{name} holds {entry.filename!r}, a path that leads out of it")
+            raise PackageError(f"{name} holds {quote(entry.filename)}, a path that leads out of it")
         if entry.filename in seen:
-            raise PackageError(f"{name} holds {entry.filename!r} twice")
+            raise PackageError(f"{name} holds {quote(entry.filename)} twice")
         if entry.flag_bits & 1:
-            raise PackageError(f"{name} is encrypted: {entry.filename!r} cannot be read")
+            raise PackageError(f"{name} is encrypted: {quote(entry.filename)} cannot be read")
         seen.add(entry.filename)
     n_bytes = sum(entry.file_size for entry in entries)
     if n_bytes > MOST_BYTES:
@@ -138,12 +140,12 @@ class Package:
             raise PackageError(
                 f"{path} has {n_bytes:,} bytes; at most {MOST_TEXT_BYTES:,} are read"
             )
+        with self._damage_named(path):
+            data = self._archive.read(path)
         try:
-            return self._archive.read(path).decode("utf-8")
+            return data.decode("utf-8")
         except UnicodeDecodeError:
             raise PackageError(f"{path} is no text in UTF-8") from None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
-            raise PackageError(f"{path} is damaged: {error}") from None
 
     def json(self, path: str) -> Any:
         """Return the content of a JSON file.
@@ -156,7 +158,7 @@ class Package:
         except PackageError:
             raise
         except (ValueError, RecursionError) as error:
-            raise PackageError(f"{path} is no JSON: {error}") from None
+            raise PackageError(f"{path} is no JSON: {error_text(error)}") from None
 
     def tables(self) -> list[str]:
         """Return the names of its tables, by the alphabet."""
@@ -175,8 +177,8 @@ class Package:
         if path not in self._archive.namelist():
             raise PackageError(f"{self.name} holds no {path}")
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-        try:
-            with self._archive.open(path) as file:
+        with self._damage_named(path), self._archive.open(path) as file:
+            try:
                 reader = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
                 header = next(reader, [])
                 for cells in reader:
@@ -185,10 +187,13 @@ class Package:
                             f"{path}, line {reader.line_num}: {len(cells)} cells for {len(header)} columns"
                         )
                     yield dict(zip(header, map(unescaped, cells), strict=True))
-        except UnicodeDecodeError:
-            raise PackageError(f"{path} is no text in UTF-8") from None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, csv.Error, OSError) as error:
-            raise PackageError(f"{path} is damaged: {error}") from None
+            except UnicodeDecodeError:
+                raise PackageError(f"{path} is no text in UTF-8") from None
+            except csv.Error as error:
+                raise PackageError(f"{path} is damaged: {error}") from None
+
+    def _damage_named(self, path: str) -> AbstractContextManager[None]:
+        return damage_named(f"{self.name}, file {path},", PackageError)
 
     def unpack(self, folder: Path) -> None:
         """Write all files into a folder.
@@ -196,10 +201,8 @@ class Package:
         Raises:
             PackageError: one of them is damaged.
         """
-        try:
+        with damage_named(self.name, PackageError):
             self._archive.extractall(folder)
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
-            raise PackageError(f"{self.name} is damaged: {error}") from None
 
     def check(self) -> Checked:
         """Compare every file with its digest.
@@ -224,7 +227,7 @@ class Package:
         for number, line in enumerate(self.text(SUMS).splitlines(), start=1):
             digest, _, path = line.partition("  ")
             if len(digest) != 64 or not path:
-                raise PackageError(f"{SUMS}, line {number} is no digest with a path: {line[:80]!r}")
+                raise PackageError(f"{SUMS}, line {number} is no digest with a path: {quote(line)}")
             found[path] = digest.lower()
         return found
 
@@ -232,9 +235,9 @@ class Package:
         """Return a file's digest; of a damaged one an empty text, which none has."""
         digest = hashlib.sha256()
         try:
-            with self._archive.open(path) as file:
+            with self._damage_named(path), self._archive.open(path) as file:
                 while piece := file.read(_PIECE_BYTES):
                     digest.update(piece)
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError):
+        except PackageError:
             return ""
         return digest.hexdigest()

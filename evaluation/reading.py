@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatbots import Conversation
+from chatbots.archives import is_zip
+from chatbots.storable import quote
 from evaluation.exported_tables import (
     CONVERSATION_COLUMNS,
     ITEM_COLUMNS,
@@ -82,7 +83,7 @@ def read(
     unknown = [name for name in reversed if name not in found.dimensions]
     if unknown:
         raise ValueError(
-            f"reversed names {unknown[0]!r}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
+            f"reversed names {quote(unknown[0])}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
         )
     turned = tuple(reversed) or found.reversed
     return replace(found, scale=scale if scales else found.scale, reversed=turned, device=device)
@@ -91,7 +92,7 @@ def read(
 def _read(file: Path, ratings: Path | None) -> Study:
     if file.is_dir():
         return _of_folder(file, file.name)
-    if zipfile.is_zipfile(file):
+    if file.is_file() and is_zip(file):
         with package_open(file) as package:
             if DESCRIPTOR in package.paths:
                 return study_of_package(package)
@@ -111,7 +112,7 @@ def _read(file: Path, ratings: Path | None) -> Study:
         if there.issuperset(("conversation", "rater")):
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
-                f"ratings={file.name!r}"
+                f"ratings={quote(file.name)}"
             )
         if file.suffix.lower() == ".parquet":
             raise ValueError(

@@ -10,14 +10,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
+from chatbots.archives import DAMAGE
 from chatbots.identity import canonical_json
+from chatbots.storable import quote
 
 EVERYDAY = Path(__file__).parent / "everyday"
 """The folder of the everyday corpus: one `.jsonl` file per topic."""
@@ -48,7 +49,7 @@ class Dialogue:
     def __post_init__(self) -> None:
         if self.speakers is not None and len(self.speakers) != len(self.turns):
             raise CorpusError(
-                f"dialogue {self.id!r} has {len(self.turns)} turns and {len(self.speakers)} speakers; "
+                f"dialogue {quote(self.id)} has {len(self.turns)} turns and {len(self.speakers)} speakers; "
                 "one speaker per turn is wanted"
             )
 
@@ -144,7 +145,7 @@ def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield f"{file.name}, line {number}", line.rstrip("\r\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise CorpusError(f"{file} cannot be read: {error}") from error
 
 
@@ -164,11 +165,11 @@ def _dialogue(line: str, where: str) -> Dialogue:
     for turn in turns:
         if not isinstance(turn, str) or not turn.strip():
             raise CorpusError(
-                f"{where}: an utterance is {turn!r}; it must be a text that is not blank"
+                f"{where}: an utterance is {quote(turn)}; it must be a text that is not blank"
             )
     for key in ("topic", "split"):
         if not isinstance(entry.get(key, ""), str):
-            raise CorpusError(f"{where}: the {key} is {entry[key]!r}; it must be a text")
+            raise CorpusError(f"{where}: the {key} is {quote(entry[key])}; it must be a text")
     return Dialogue(
         tuple(turn.strip() for turn in turns),
         entry.get("topic", ""),

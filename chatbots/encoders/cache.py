@@ -11,13 +11,13 @@ import hashlib
 import logging
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from chatbots.archives import DAMAGE
 from chatbots.identity import Identity, canonical_json
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
             return {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         log.warning("the cached file %s is unreadable and is made again: %s", path, error)
         return None
 

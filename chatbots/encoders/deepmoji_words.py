@@ -23,6 +23,7 @@ import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
+from chatbots.archives import DAMAGE
 from chatbots.encoders.sentence import EncoderError
 
 MASK, UNKNOWN, MENTION, URL, NUMBER, BREAK = (
@@ -141,7 +142,7 @@ def vocabulary_read(path: Path | str) -> dict[str, int]:
     data = path.read_bytes()
     try:
         found = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (ValueError, OSError, EOFError) as error:
+    except DAMAGE as error:
         raise VocabularyError(f"{path} is no JSON vocabulary: {error}") from error
     if not isinstance(found, dict) or sorted(found.values()) != list(range(len(found))):
         raise VocabularyError(

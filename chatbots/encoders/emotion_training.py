@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from chatbots.archives import DAMAGE
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.emotion import (
     HEAD,
@@ -47,6 +48,7 @@ from chatbots.outside import (
     values_read_json,
     yaml_read,
 )
+from chatbots.storable import quote
 
 CONFIG = HEAD / "training.yaml"
 SPLITS = ("train", "valid", "test")
@@ -128,7 +130,7 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
         texts[record.split].append(record.text)
     empty = [split for split in SPLITS if not texts[split]]
     if empty:
-        raise EmotionDataError(f"{path} has no comment of the part {empty[0]!r}")
+        raise EmotionDataError(f"{path} has no comment of the part {quote(empty[0])}")
     parts = {}
     for split in SPLITS:
         present = np.zeros((len(rows[split]), len(LABELS)), dtype=bool)
@@ -169,12 +171,17 @@ class _Polar(_Line):
 
 def _records(kind: type[L], path: Path) -> Iterator[L]:
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield values_read_json(kind, line, what="the line")
-            except ValuesError as error:
-                raise EmotionDataError(f"{path}, line {number}: {error}") from None
+    try:
+        with opened(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield values_read_json(kind, line, what="the line")
+                except ValuesError as error:
+                    raise EmotionDataError(f"{path}, line {number}: {error}") from None
+    except (EmotionDataError, FileNotFoundError):
+        raise
+    except DAMAGE as error:
+        raise EmotionDataError(f"{path} cannot be read: {error}") from error
 
 
 def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:

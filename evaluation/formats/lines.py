@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from chatbots.storable import error_text
 from evaluation.formats.base import Skipped
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -76,13 +77,13 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def _unpacked(path: Path) -> IO[bytes]:
-    handle = path.open("rb")
-    magic = handle.read(2)
-    handle.seek(0)
-    if magic != _GZIP_MAGIC:
-        return handle
-    handle.close()
-    return gzip.open(path, "rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
+
+
+def is_gzip(path: Path) -> bool:
+    """Check whether a file begins as a gzip does."""
+    with path.open("rb") as handle:
+        return handle.read(2) == _GZIP_MAGIC
 
 
 def _beginning(handle: IO[bytes], n_bytes: int) -> bytes:
@@ -220,7 +221,7 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
             yield Skipped(wrong, f"not JSON: {what}; nothing behind it is read")
             return
         except (ValueError, RecursionError) as error:
-            yield Skipped(line, f"not JSON: {error}; nothing behind it is read")
+            yield Skipped(line, f"not JSON: {error_text(error)}; nothing behind it is read")
             return
         yield line, text[at:end]
         at = end

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chatbots.storable import quote
 from evaluation.formats.base import FileFormat, formats
-from evaluation.formats.lines import head_of
+from evaluation.formats.lines import head_of, is_gzip
 
 
 def format_for(path: Path) -> FileFormat:
@@ -24,5 +25,7 @@ def format_for(path: Path) -> FileFormat:
     for file_format in formats:
         if file_format.recognises(head):
             return file_format
+    if path.name.lower().endswith(".gz") and not is_gzip(path):
+        raise ValueError(f"{path.name} is a damaged gzip, of which nothing can be read")
     known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
-    raise ValueError(f"{path.name} is in no format known here, it begins {head[:40]!r} ({known})")
+    raise ValueError(f"{path.name} is in no format known here, it begins {quote(head)} ({known})")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chatbots.archives import DAMAGE
+from chatbots.storable import error_text, quote
 from evaluation.formats.base import Skipped
 from evaluation.formats.lines import MAX_LINE_BYTES, delimiter_of, head_of, open_bytes, text_lines
 from evaluation.formats.spreadsheet import unescaped
@@ -79,7 +81,7 @@ class Table:
             is_comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
             such = str(cell).strip().replace(",", ".") if is_comma else "3.5"
             raise ValueError(
-                f"{self.where(row, column)} is {cell!r}; a number such as {such} is needed"
+                f"{self.where(row, column)} is {quote(cell)}; a number such as {such} is needed"
             )
         return found
 
@@ -101,7 +103,9 @@ class Table:
         found = self.number(row, column)
         if found is None or not found.is_integer():
             cell = self.rows[row - 1].get(column)
-            raise ValueError(f"{self.where(row, column)} is {cell!r}; a whole number is needed")
+            raise ValueError(
+                f"{self.where(row, column)} is {quote(cell)}; a whole number is needed"
+            )
         return int(found)
 
     def holds_numbers(self, column: str) -> bool:
@@ -172,7 +176,13 @@ def table_read(path: Path) -> Table:
     if path.suffix.lower() == ".parquet":
         import pandas as pd
 
-        return table_of(pd.read_parquet(path), path.name)
+        try:
+            frame = pd.read_parquet(path)
+        except FileNotFoundError:
+            raise
+        except DAMAGE as error:
+            raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
+        return table_of(frame, path.name)
     if ".json" in path.name.lower():
         return _of_json(path)
     return _of_csv(path)
@@ -187,7 +197,7 @@ def _of_json(path: Path) -> Table:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path.name}, line {number}: not JSON: {error}") from None
+            raise ValueError(f"{path.name}, line {number}: not JSON: {error_text(error)}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{path.name}, line {number}: an object {{…}} is needed")
         rows.append(row)
@@ -225,5 +235,5 @@ def _of_csv(path: Path) -> Table:
             raise ValueError(f"{path.name}, row {len(rows) + 1}: not CSV: {error}") from None
     twice = next((name for i, name in enumerate(header) if name and name in header[:i]), None)
     if twice is not None:
-        raise ValueError(f"{path.name} has two columns {twice!r}")
+        raise ValueError(f"{path.name} has two columns {quote(twice)}")
     return Table(path.name, tuple(header), tuple(rows))

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from chatbots.archives import DAMAGE
 from chatbots.identity import derive_seed
+from chatbots.storable import quote
 
 FAR = 20
 """Hops where no path leads or a word is unknown: the “unlimited hop” of the released code."""
@@ -253,23 +255,32 @@ def graph_read(*paths: Path) -> Graph:
 def _edges_read(path: Path) -> list[tuple[str, str]]:
     opener = gzip.open if path.suffix == ".gz" else open
     edges = []
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                if line.startswith("{"):
-                    triple = json.loads(line)
-                    head, tail = triple["head"], triple["tail"]
-                else:
-                    _, head, tail, *_ = line.rstrip("\n").split("\t")
-                edges.append((_node(head), _node(tail)))
-            except (ValueError, KeyError, AttributeError):
-                raise GraphError(
-                    f'{path}, line {number}: {line[:60]!r} is no triple; it must be {{"head", "relation", "tail"}} '
-                    "or relation, head and tail between tabs"
-                ) from None
+    try:
+        with opener(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                edges.append(_edge(line, f"{path}, line {number}"))
+    except (GraphError, FileNotFoundError):
+        raise
+    except DAMAGE as error:
+        raise GraphError(f"{path} cannot be read: {error}") from error
     if not edges:
         raise GraphError(f"{path} holds no triple")
     return edges
+
+
+def _edge(line: str, where: str) -> tuple[str, str]:
+    try:
+        if line.startswith("{"):
+            triple = json.loads(line)
+            head, tail = triple["head"], triple["tail"]
+        else:
+            _, head, tail, *_ = line.rstrip("\n").split("\t")
+        return _node(head), _node(tail)
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        raise GraphError(
+            f'{where}: {quote(line)} is no triple; it must be {{"head", "relation", "tail"}} '
+            "or relation, head and tail between tabs"
+        ) from None
 
 
 def _node(text: str) -> str:

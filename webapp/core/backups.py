@@ -30,6 +30,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.crypto import salted_hmac
 
+from chatbots.archives import damage_named, is_zip
 from chatbots.release import release
 from webapp.core.database import database_is_damaged
 from webapp.core.errors import Refused
@@ -146,17 +147,37 @@ def backup_read(file: Path) -> Backup:
     Raises:
         Refused: if it is no backup of Confab's, or a part of it is not what was written.
     """
+    if not is_zip(file):
+        raise Refused(
+            "no_backup", f"{file} is no backup of Confab's: it is no zip, or a damaged one"
+        )
     try:
-        with zipfile.ZipFile(file) as archive:
-            stored = json.loads(archive.read(_MANIFEST))
-            backup = Backup(**{**stored, "migrations": tuple(stored["migrations"])})
+        with damage_named(str(file), _Damaged), zipfile.ZipFile(file) as archive:
+            backup = _manifest_read(file, archive)
             for name, digest in backup.parts.items():
                 with archive.open(name) as part:
                     if _digest(part) != digest:
                         raise Refused("damaged", f"{name} in {file} is not what was backed up")
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
-        raise Refused("no_backup", f"{file} is no backup of Confab's ({error})") from error
+    except _Damaged as error:
+        raise Refused("damaged", str(error)) from error
+    except KeyError as error:
+        raise Refused("damaged", f"{file} lacks a part of a backup: {error.args[0]}") from error
     return backup
+
+
+def _manifest_read(file: Path, archive: zipfile.ZipFile) -> Backup:
+    data = archive.read(_MANIFEST)
+    try:
+        stored = json.loads(data)
+        return Backup(**{**stored, "migrations": tuple(stored["migrations"])})
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise Refused(
+            "no_backup", f"{file} is no backup of Confab's: its {_MANIFEST} is another's"
+        ) from error
+
+
+class _Damaged(ValueError):
+    """The archive is damaged."""
 
 
 def backup_restore(file: Path) -> Restored:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from chatbots.archives import is_zip
 from evaluation.formats.base import (
     Record,
     Skipped,
@@ -74,7 +74,7 @@ def import_conversations(
     language, scales = language_checked(language), Scales.read(scale)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    if zipfile.is_zipfile(path):
+    if is_zip(path):
         if scales:
             raise ValueError("a data package knows its scales; leave out the scale")
         if language:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,6 +12,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
+from chatbots.storable import error_text, storable
 from evaluation.formats.scales import Scales
 from webapp.core.errors import Refused
 from webapp.runs.models import UNFINISHED, Job
@@ -48,6 +50,7 @@ def upload_import(
             kind="import",
             payload={
                 "file": str(path),
+                "name": storable(upload.name or "", 200),
                 "study": study,
                 "scales": scale.texts() if scale else [],
                 "language": language,
@@ -58,6 +61,23 @@ def upload_import(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def upload_errors(path: Path, name: str) -> Iterator[None]:
+    """Refuse an upload that cannot be read, by the name that the person gave it.
+
+    Args:
+        path: where it lies meanwhile, which messages name.
+
+    Raises:
+        Refused: `bad_file`.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        told = error_text(error).replace(str(path), name).replace(path.name, name)
+        raise Refused("bad_file", told) from error
 
 
 def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from chatbots.archives import DAMAGE
 from chatbots.corpora.reader import CorpusError, Dialogue, speakers_numbered
+from chatbots.storable import quote
 
 _EDIT = re.compile(
     r"(?:^|(?<=\s))(?:\*+\s*edit\b|edit(?:\s*\d+)?\s*:).*", re.IGNORECASE | re.DOTALL
@@ -55,7 +57,7 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
             found = json.load(file)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path.name}, line {error.lineno}: no JSON ({error})") from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if not isinstance(found, list):
         raise CorpusError(
@@ -75,5 +77,7 @@ def _line(line: object, where: str) -> tuple[str, str]:
         or not isinstance(line.get("text"), str)
         or "character" not in line
     ):
-        raise CorpusError(f'{where}: it is {line!r:.80}; {{"text": "…", "character": 0}} is wanted')
+        raise CorpusError(
+            f'{where}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted'
+        )
     return str(line["character"]), line["text"]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from chatbots.archives import DAMAGE
 from evaluation.printing import percent, share, span
 from evaluation.storing import result_dump, result_load
 from webapp.dashboard.plots.figure import Figure, Table
@@ -195,5 +196,5 @@ def document_load(kept: bytes) -> Document:
     """
     try:
         return result_load(json.loads(gzip.decompress(kept)), Document)
-    except (OSError, EOFError) as error:
+    except DAMAGE as error:
         raise ValueError(f"this is no report: {error}") from None

@@ -20,7 +20,7 @@ from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
 from webapp.transfer.jobs import import_conversations
 from webapp.transfer.report import ImportReport
-from webapp.transfer.uploads import upload_import, upload_write
+from webapp.transfer.uploads import upload_errors, upload_import, upload_write
 
 _SHOWN = 200
 WAITED_FOR_BYTES = 500_000
@@ -45,7 +45,7 @@ def imports(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:job", job.kind, job.pk)
         try:
             report = _load(form)
-        except (Refused, OSError, ValueError, EOFError) as error:
+        except Refused as error:
             form.add_error("file", _("It could not be imported: {why}").format(why=error))
         else:
             context = imported_context(report, form.cleaned_data["study"])
@@ -79,10 +79,12 @@ def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
 def _load(form: ImportForm) -> ImportReport:
     """Write the upload where the import can read it twice, and import it."""
     with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
-        path = upload_write(form.cleaned_data["file"], Path(folder), "upload")
-        return import_conversations(
-            path,
-            study_key=form.cleaned_data["study"],
-            scale=form.cleaned_data["scale"],
-            language=form.cleaned_data["language"],
-        )
+        upload = form.cleaned_data["file"]
+        path = upload_write(upload, Path(folder), "upload")
+        with upload_errors(path, upload.name):
+            return import_conversations(
+                path,
+                study_key=form.cleaned_data["study"],
+                scale=form.cleaned_data["scale"],
+                language=form.cleaned_data["language"],
+            )

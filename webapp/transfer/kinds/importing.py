@@ -16,12 +16,14 @@ from webapp.runs.kinds.base import Kind, Work, register_kind
 from webapp.runs.models import Job
 from webapp.transfer.jobs import import_conversations
 from webapp.transfer.services import language_checked
+from webapp.transfer.uploads import upload_errors
 
 
 class ImportAsked(Values):
     """A file that every worker of the queue can read, and the study it goes into.
 
     Attributes:
+        name: that the person gave an upload; empty: that of the file.
         language: of all conversations; empty: told by their words.
         scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
         scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
@@ -30,6 +32,7 @@ class ImportAsked(Values):
 
     file: str
     study: str
+    name: str = ""
     scale: Many[Number] = ()
     scales: Many[str] = ()
     language: str = ""
@@ -73,13 +76,15 @@ class Import(Kind[Job, ImportAsked]):
         scales = Scales.parse(asked.scales)
         if asked.scale:
             scales = Scales.read((asked.scale[0], asked.scale[1]))
-        report = import_conversations(
-            Path(asked.file),
-            study_key=asked.study,
-            scale=scales,
-            language=asked.language,
-            progress=progress,
-        )
+        path = Path(asked.file)
+        with upload_errors(path, asked.name or path.name):
+            report = import_conversations(
+                path,
+                study_key=asked.study,
+                scale=scales,
+                language=asked.language,
+                progress=progress,
+            )
         return report.as_dict()
 
     def finish(self, work: Work[Job, ImportAsked], results: Sequence[Any]) -> Any:

@@ -37,6 +37,7 @@ from webapp.studies.study_file import FileItem, items_of_file
 from webapp.transfer.jobs import import_conversations
 from webapp.transfer.samples import conversations_sample
 from webapp.transfer.services import records_store
+from webapp.transfer.uploads import upload_errors
 
 _TOLD = 10
 
@@ -97,12 +98,14 @@ def _load(request: HttpRequest, study: Study) -> None:
         path = Path(folder) / f"items{ending}"
         _write(upload, path)
         try:
-            origin = origin_of_file(study, upload.name, path)
-            if compares_pairs(study):
-                report = ItemsReport(items=items_bring(study, items_of_file(path), origin=origin))
-            else:
-                report = items_import(study=study, lines=items_read(path), origin=origin)
-        except (OSError, ValueError, EOFError) as error:
+            with upload_errors(path, upload.name):
+                origin = origin_of_file(study, upload.name, path)
+                if compares_pairs(study):
+                    new = items_bring(study, items_of_file(path), origin=origin)
+                    report = ItemsReport(items=new)
+                else:
+                    report = items_import(study=study, lines=items_read(path), origin=origin)
+        except Refused as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return
     _tell(request, report)
@@ -123,10 +126,11 @@ def _conversations(request: HttpRequest, study: Study) -> None:
         path = Path(folder) / f"upload{''.join(Path(upload.name.lower()).suffixes[-2:])}"
         _write(upload, path)
         try:
-            report = import_conversations(
-                path, study_key=study.key, language=form.cleaned_data["language"]
-            )
-        except (Refused, OSError, ValueError, EOFError) as error:
+            with upload_errors(path, upload.name):
+                report = import_conversations(
+                    path, study_key=study.key, language=form.cleaned_data["language"]
+                )
+        except Refused as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return
     _told_new(request, report.conversations)
