@@ -99,7 +99,7 @@ class Generation(Protocol):
     """One running batch, touched by its device's thread only."""
 
     def admit(self, contexts: Sequence[Conversation]) -> list[int]:
-        """Encode newcomers and give each a slot number, never used before in this generation.
+        """Encode the admitted requests and give each a slot number, never used before in this generation.
 
         If it raises, the slots already running must be as they were: only the newcomers are tried
         again, each alone.

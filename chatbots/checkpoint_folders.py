@@ -29,7 +29,7 @@ DTYPES = {"float32": "F32", "float16": "F16"}
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be read; the message says which and why."""
+    """Error in a checkpoint that cannot be read; the message names it and the reason."""
 
 
 class Digested(Protocol):

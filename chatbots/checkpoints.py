@@ -228,7 +228,7 @@ def code_version() -> str:
 
 
 def _code(source: str) -> str:
-    """Lay Python code out anew without its comments and docstrings."""
+    """Format Python code again without its comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)

@@ -1,4 +1,4 @@
-"""The nearest right names for a name that somebody mistyped."""
+"""Nearest valid names for a mistyped name."""
 
 from __future__ import annotations
 

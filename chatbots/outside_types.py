@@ -145,7 +145,7 @@ class Spot:
 
 
 def alternatives(kind: Any, said: tuple[Any, ...] = ()) -> Iterator[Alternative]:
-    """Yield the types that a type allows: unions taken apart, `Annotated` set aside."""
+    """Yield the types that a type allows: members of unions, without `Annotated`."""
     if isinstance(kind, TypeAliasType):
         yield from alternatives(kind.__value__, said)
         return

@@ -20,7 +20,7 @@ C = TypeVar("C", bound=type)
 
 
 class UnknownName(KeyError):
-    """A name nobody registered; the message offers the nearest ones."""
+    """Error for a name that is not registered; the message offers the nearest ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -113,7 +113,7 @@ class Registry(Generic[T]):
 
 
 def title_of(registry: Registry[Any], name: str) -> str:
-    """Return the title of the entry called `name`, or the name where nobody registered it."""
+    """Return the title of the entry called `name`, or the name where it is not registered."""
     return next((entry.title for entry in registry if entry.name == name), name)
 
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes the documentation site: `make site`, without network, with nothing taken from elsewhere."""
+"""Sphinx configuration of the documentation site (`make site`): it needs no network and no external files."""
 
 import sys
 from pathlib import Path

@@ -175,7 +175,7 @@ class EndpointBot(ConfiguredBot):
         self._routes = ()
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """Yield the reply in the pieces in which the endpoint sends it, without the model's thoughts.
+        """Yield the reply in the pieces in which the endpoint sends it, without reasoning tokens.
 
         Raises:
             BotError: if there is no reply or it breaks off; the message never holds the key.

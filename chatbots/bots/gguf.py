@@ -108,7 +108,7 @@ class GgufBot(ConfiguredBot):
 
     @property
     def deterministic(self) -> bool:  # type: ignore[override]
-        """Only where each reply is computed alone and anew; see the module's text."""
+        """True only where each reply is computed alone and from scratch; see the module's text."""
         return self.capacity == 1
 
     @property

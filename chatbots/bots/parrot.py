@@ -13,7 +13,7 @@ OPENER = "Hello."
 
 @register_bot
 class ParrotBot(BotDefaults):
-    """Says what the participant said last, word for word."""
+    """Bot that repeats the participant's last message, word for word."""
 
     name = "parrot"
     title = "Parrot (control)"

@@ -352,7 +352,7 @@ def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random
 
 
 def _fresh(phrases: Sequence[str], said: str, rng: random.Random) -> str:
-    """Draw one of the phrases, if possible one that nobody has said yet."""
+    """Draw one of the phrases, if possible one that the conversation does not have yet."""
     return rng.choice([phrase for phrase in phrases if phrase not in said] or list(phrases))
 
 

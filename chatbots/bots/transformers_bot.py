@@ -106,7 +106,7 @@ class TransformersBot(ConfiguredBot):
         return self._loaded is not None and self._loaded.ahead.has_work
 
     def work_idle(self) -> None:
-        """Read a part of what is certain of some conversation's next prompt; for while nobody waits."""
+        """Prefill a certain part of some conversation's next prompt, while no caller waits."""
         if self._loaded is not None:
             self._loaded.ahead.read()
 

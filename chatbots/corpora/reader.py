@@ -195,6 +195,6 @@ def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None
 
 
 def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
-    """Give each speaker a number: 0 for whoever speaks first, 1 for the next who appears, and so on."""
+    """Return a number for each speaker: 0 for the first, 1 for the next who appears, and so on."""
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return tuple(number[name] for name in names)

@@ -57,7 +57,7 @@ L = TypeVar("L", bound="_Line")
 
 
 class EmotionDataError(ValueError):
-    """Training data that cannot be used; the message says what would be right."""
+    """Error in training data that cannot be used; the message explains what would be right."""
 
 
 class EmotionTraining(Values):
@@ -153,7 +153,7 @@ def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
 
 
 class _Line(Values):
-    """A line of such a file; keys beside these are left alone."""
+    """Line of such a file; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -60,7 +60,7 @@ class PCA:
         return reduced
 
     def write(self, folder: Path) -> None:
-        """Keep it beside the checkpoint: the input-only variant needs it to generate."""
+        """Write it next to the checkpoint: the input-only variant needs it to generate."""
         from safetensors.numpy import save_file
 
         arrays = {"mean": self.mean, "components": np.ascontiguousarray(self.components)}

@@ -52,7 +52,7 @@ class Customer(Protocol):
 
 @dataclass(slots=True)
 class _Breaker:
-    """Failures in a row, and until when nobody asks again."""
+    """Failures in a row, and the time until which no request is sent."""
 
     n_failed: int = 0
     reason: str = ""
@@ -117,7 +117,7 @@ class Address:
                 breaker.rests_until = monotonic() + REST_S
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so many seconds, because the address asked for it."""
+        """Send nothing for so many seconds, because the server requested it."""
         until = monotonic() + min(seconds, LONGEST_PAUSE_S)
         with self._lock:
             self._not_before = max(self._not_before, until)

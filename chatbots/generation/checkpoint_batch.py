@@ -132,7 +132,7 @@ class LoadedCheckpoint:
     def _read(
         self, heard: list[list[str]]
     ) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
-        """Return emotions and embeddings by conversation, which an input-only EI model reads beside the words."""
+        """Return emotions and embeddings by conversation, which an input-only EI model reads with the words."""
         if self.ei_inputs is None:
             return None, None
         both = [self.ei_inputs(texts) for texts in heard]
@@ -305,5 +305,5 @@ class BeamGeneration:
 
 
 def joined(state: DecoderState | None, newcomers: DecoderState) -> DecoderState:
-    """Append the rows of newcomers to those of a running batch."""
+    """Append the rows of admitted requests to those of a running batch."""
     return newcomers if state is None else type(newcomers).join([state, newcomers])

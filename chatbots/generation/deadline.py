@@ -1,7 +1,7 @@
-"""Until when the reply that is being made is of use to anybody.
+"""Deadline until which the reply under way is of use.
 
-Whoever drives a bot sets it in the context of the bot's task; a bot that may wait (for an endpoint that
-asks for patience, say) looks at it and does not wait in vain.
+The caller of a bot sets it in the context of the bot's task; a bot that may wait (for an endpoint that is busy, say)
+reads it and does not wait in vain.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def deadline_set(at: float | None) -> None:
 
 
 def seconds_left() -> float:
-    """Return the seconds until the deadline; infinity where nobody has set one."""
+    """Return the seconds until the deadline; infinity where none is set."""
     at = _deadline.get()
     return math.inf if at is None else at - time.monotonic()

@@ -1,4 +1,4 @@
-"""Text of a reply while its tokens come in: whole words, whole characters, nothing taken back."""
+"""Text of a reply while its tokens come in: whole words, whole characters, nothing withdrawn."""
 
 from __future__ import annotations
 

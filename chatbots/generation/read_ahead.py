@@ -1,4 +1,4 @@
-"""Reading what is certain of a conversation's next prompt while nobody waits for the device.
+"""Prefill of the certain part of a conversation's next prompt while no request waits for the device.
 
 Once a bot has replied, all of the next prompt is known but what the person will say. Mostly it was read already and is
 kept (`kept_turns.py`). Where the window has moved on, or the oldest turns no longer fit, nothing read before fits, and

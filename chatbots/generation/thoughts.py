@@ -1,4 +1,4 @@
-"""Removal of reasoning tokens from replies: what a model thinks is shown to nobody.
+"""Removal of reasoning tokens from replies: no participant sees them.
 
 A mark between quotation marks is text, as in "`<think>` opens a thought".
 """
@@ -65,7 +65,7 @@ def _patterns(
 
 
 class ThoughtFilter:
-    """Filter of a text that comes in pieces: passes on what stands outside of thoughts.
+    """Filter of a text that comes in pieces: passes on the text outside of reasoning.
 
     What may be the beginning of a mark is held back. A thought that is never closed lasts to the end.
 
@@ -153,7 +153,7 @@ class ThoughtFilter:
 
 
 def without_thoughts(text: str, marks: Mapping[str, str] | None = None) -> str:
-    """Remove the thoughts from a whole text, for replies from elsewhere that go into a prompt."""
+    """Remove the reasoning from a whole text, for replies from other sources that go into a prompt."""
     try:
         thoughts = ThoughtFilter(marks)
         said = thoughts.take(text) + thoughts.end()

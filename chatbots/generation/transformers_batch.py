@@ -152,7 +152,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
 
 
 def _context_limit(bot: ModelSpeaker, config: Any) -> int:
-    """Return the most tokens of context: as many as are asked for and fit the model beside the reply."""
+    """Return the most tokens of context: as many as are requested and fit the model with the reply."""
     holds = n_positions(config)
     wanted = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
@@ -222,7 +222,7 @@ class SlotGeneration:
             self._slots.pop(slot).gone = True
 
     def step(self) -> list[Piece]:
-        """Extend every running reply by a token and give newcomers their first; return the pieces."""
+        """Extend every running reply by a token and give admitted requests their first; return the pieces."""
         with torch.inference_mode():
             pieces: list[Piece] = []
             for batch in self._advance():

@@ -100,7 +100,7 @@ def _sha256(file: Path, mtime_ns: int, size: int) -> str:
 
 
 def gguf_values(file: Path) -> dict[str, Any]:
-    """Read the table at the file's beginning, names and values as they are; each call reads it anew.
+    """Read the table at the file's beginning, names and values as they are; each call reads it again.
 
     Raises:
         GgufError: it is no GGUF file.

@@ -168,6 +168,6 @@ class HierarchicalModel(DialogueModel):
         return self.decoder.step(tokens, state)
 
     def read_utterances(self, batch: DialogueBatch) -> Tensor:
-        """Return the encoded utterances with what is read beside them, (B, N, W)."""
+        """Return the encoded utterances with their additional inputs, (B, N, W)."""
         h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
         return with_inputs(h, batch, self._ei_config)

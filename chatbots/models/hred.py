@@ -66,7 +66,7 @@ class HREDConfig(Values):
 
     @property
     def W(self) -> int:
-        """Width of an encoded utterance with what is read beside it: 2H_e, input-only 2H_e + K + D."""
+        """Width of an encoded utterance with its additional inputs: 2H_e, input-only 2H_e + K + D."""
         return 2 * self.H_e + input_width(self.ei)
 
 

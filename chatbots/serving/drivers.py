@@ -72,7 +72,7 @@ class _Queues:
         return False
 
     def _wait_left(self, now: float, batch_wait_s: float) -> float | None:
-        """Return the seconds until a first batch should start, or None if nobody waits."""
+        """Return the seconds until a first batch should start, or None if no request waits."""
         if self._alone or len(self._waiting) >= self.capacity:
             return 0.0
         if not self._waiting:
@@ -118,7 +118,7 @@ class _Batch:
 
 
 class StepDriver(_Queues):
-    """Drives a `StepBot`: newcomers join between steps, up to its capacity.
+    """Driver of a `StepBot`: requests are admitted between steps, up to its capacity.
 
     There is one running batch, and beside it at most one conversation that is tried once more alone,
     after the batch it was in raised. When `admit` raises, only the newcomers are concerned: the batch
@@ -149,7 +149,7 @@ class StepDriver(_Queues):
             return self._wait_left(now, batch_wait_s)
 
     def turn(self, guard: Guard = nullcontext) -> list[Event]:
-        """Free slots, admit newcomers, advance every batch by one step."""
+        """Free slots, admit requests, advance every batch by one step."""
         # Events are kept on the driver: a call that never returns must not lose those of other requests.
         self._news = self._free_gone(guard)
         self._news += self._admit_alone(guard)
@@ -326,7 +326,7 @@ class WholeDriver(_Queues):
         self._running: list[Request] = []
 
     def cancel(self, request: Request) -> None:
-        """Forget a waiting request; the answer to a running one will find nobody."""
+        """Forget a waiting request; the reply to a running one will be dropped."""
         request.closed = True
         with self._lock:
             self._forget(request)

@@ -350,7 +350,7 @@ class BotHost:
         )
 
     def _bot_hangs(self, driver: Driver, shift: Shift) -> None:
-        """Count a thread that was abandoned; after too many of them the bot is offered to nobody."""
+        """Count a thread that was abandoned; after too many of them the bot is offered to no participant."""
         lane = self._of_driver[driver]
         lane.hung = [old for old in lane.hung if old.alive] + [shift]
         n_hung = len(lane.hung)
@@ -386,7 +386,7 @@ class BotHost:
         return inbox
 
     def _let_go(self, lane: Lane, request: Request) -> None:
-        """Free the place of a request that nobody waits for any more, if it still has one."""
+        """Free the place of a request that no caller waits for any more, if it still has one."""
         del self._inboxes[request]
         if request.closed:
             return

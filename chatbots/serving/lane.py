@@ -45,7 +45,7 @@ class Lane:
 
     @property
     def n_in_bot(self) -> int:
-        """Replies the bot is at work on, those that nobody waits for any more included."""
+        """Number of replies that the bot is at work on, including those that no caller waits for any more."""
         source = self.driver or self.pump
         return source.n_running if source else 0
 
@@ -61,7 +61,7 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        """Ready, and nobody has anything of it."""
+        """True if the bot is ready and no request of it waits or runs."""
         hangs = any(shift.alive for shift in self.hung)
         return self.state == "ready" and not (self.n_open or self.n_in_bot or hangs)
 

@@ -98,7 +98,7 @@ class MemoryBudget:
             raise BotError("the bot host is closed")
 
     async def _put_out(self, lane: Lane) -> None:
-        """Unload an idle bot. It is loaded again when it is asked for."""
+        """Unload an idle bot; the next request loads it again."""
         self._shut(lane)
         lane.state = "unloaded"
         lane.n_unloads += 1

@@ -108,7 +108,7 @@ class Event:
 
 
 def describe(exc: BaseException) -> str:
-    """Describe an exception in one line for people; a BotError's own text is enough."""
+    """Describe an exception in one line for researchers; a BotError's own text is enough."""
     text = error_text(exc, REASON_MAX_CHARS)
     if isinstance(exc, BotError) and text:
         return text

@@ -86,7 +86,7 @@ def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[Non
 
 
 def training_forget(output: Path) -> None:
-    """Remove what a training left in its folder, so that it begins anew; its log stays."""
+    """Remove the files of a training from its folder, so that it begins again; its log stays."""
     (output / STATE).unlink(missing_ok=True)
     shutil.rmtree(output / BEST, ignore_errors=True)
 
@@ -142,7 +142,7 @@ class Training(ABC, Generic[B, L]):
 
     @abstractmethod
     def learnt(self, parts: L) -> tuple[float, int]:
-        """Return the loss that people are told of a batch, and how many tokens or examples it was of."""
+        """Return the loss to show for a batch, and its number of tokens or examples."""
 
     @abstractmethod
     def window(self) -> Window:

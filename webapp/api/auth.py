@@ -29,7 +29,7 @@ class Lacks(Exception):
 
 
 class Token(HttpBearer):
-    """Lets a call through that shows a token with these rights beside `Right.READ`."""
+    """Token authentication that requires these rights besides `Right.READ`."""
 
     def __init__(self, *rights: Right) -> None:
         super().__init__()

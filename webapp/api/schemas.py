@@ -157,7 +157,7 @@ class AskFit(Values):
 
 
 class AskAnalysis(Values):
-    """Metrics of a study and, with enough rated bots, its hybrid fit; before them self-play of its bots, if asked for."""
+    """Metrics of a study and, with enough rated bots, its hybrid fit; before them self-play on request."""
 
     selfplay: bool = False
 

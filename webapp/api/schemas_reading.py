@@ -152,7 +152,7 @@ class AskSearch(Values):
 
 
 class SearchOut(Schema):
-    """A search that somebody keeps by name; `why` says what of it cannot be read any more."""
+    """Search that a user keeps by name; `why` explains the part of it that cannot be read any more."""
 
     name: str
     q: str

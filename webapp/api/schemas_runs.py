@@ -137,9 +137,10 @@ class SideOut(Schema):
 
 
 class RunsComparedOut(Schema):
-    """Runs beside one another, bot by bot; intervals have this level, and conversations as units.
+    """Runs compared, bot by bot; intervals have this level, and conversations as units.
 
-    `differ` names the settings in which the runs differ, `versions_differ` the bots that are not the same in all of them,
+    `differ` names the settings in which the runs differ, `versions_differ` the bots that are not the same in all of
+    them,
     and `repeated` deterministic bots whose conversations in two of the runs are the same. Nothing is tested.
     """
 

@@ -34,7 +34,7 @@ class SpentOut(Schema):
 
 
 class BotOut(Schema):
-    """A bot that this server has: whether it can be loaded, whether people are given it, and what is wrong with it."""
+    """Bot of this server: whether it can be loaded, whether participants get it, and its problem."""
 
     id: str
     name: str
@@ -153,7 +153,7 @@ class CellOut(Schema):
 
 
 class SetOut(Schema):
-    """A data set of the benchmark; `target` is the dimension that is compared, empty where people did not judge it."""
+    """Data set of the benchmark; `target` is the dimension that is compared, empty where it has no ratings."""
 
     name: str
     job: int
@@ -186,7 +186,7 @@ class StaleOut(Schema):
 
 
 class BenchmarkOut(Schema):
-    """Metrics against people's scores of single replies; `pairs` against their choices of two."""
+    """Metrics against ratings of single replies; `pairs` against choices of two."""
 
     method: Literal["spearman", "pearson", "kendall"]
     sets: list[SetOut]
@@ -199,7 +199,7 @@ class BenchmarkOut(Schema):
 
 
 class AskBenchmark(Values):
-    """A study whose people judged single replies, or compared two, and the metrics to set against them."""
+    """Study with ratings of single replies, or of pairs, and the metrics to compare with them."""
 
     study: str = Field(min_length=1)
     metrics: Many[Name] = Field((), description="None: those that are usual.")

@@ -190,7 +190,7 @@ class LiveBotOut(Schema):
 
 
 class WaitingOut(Schema):
-    """Somebody who waits for a reply."""
+    """Participant who waits for a reply."""
 
     chat: UUID
     bot: str
@@ -337,9 +337,9 @@ class VotesOut(Schema):
 
 
 class FlagKindOut(Schema):
-    """A kind of flag: how many people have it, and of how many tasks that could have it how many do.
+    """A kind of flag: the number of participants with it, and of tasks with it, of those that could have it.
 
-    `why_none` says why it could not be looked for; then the counts say nothing.
+    `why_none` explains why it could not be looked for; then the counts mean nothing.
     """
 
     name: str
@@ -352,9 +352,10 @@ class FlagKindOut(Schema):
 
 
 class FlagsOut(Schema):
-    """The flags of a study's people, counted; null where nobody has looked yet, and `job` does.
+    """Counts of the flags of a study's participants; null before they are first made, which `job` does.
 
-    `n_people` did `n_tasks` tasks to their end, and `n_flagged` of them have a flag. Where `is_current` is false, work has
+    `n_people` did `n_tasks` tasks to their end, and `n_flagged` of them have a flag. Where `is_current` is false, work
+    has
     come in since.
     """
 
@@ -401,7 +402,7 @@ class ChapterOut(Schema):
 
 
 class ReportOut(Schema):
-    """The newest report; `is_current` tells whether it is of the data as they are now."""
+    """The newest report; `is_current` is true if it is of the present data."""
 
     study: str
     name: str

@@ -26,7 +26,7 @@ class SearchedTable(Schema):
 
 
 def table_line(source: Source, table: str, q: str) -> str:
-    """Return the line that narrows a table of a study or run, once it is known that it can.
+    """Return the query that filters a table of a study or run, once it is known that it can.
 
     Raises:
         ValuesError: it cannot be read, or the table is not of conversations alone; with what would work.

@@ -1,4 +1,4 @@
-"""Writes of how bots' replies go: those that keep failing are set aside, and come back.
+"""Writes of bots' health: bots that keep failing are disabled, and enabled again.
 
 Two rules set a bot aside. Failures in a row mean that it is down: a trial that works, or any other reply, brings it
 back. Failures among its latest replies mean that it cannot be relied on, which one good reply does not mend: that bot
@@ -40,7 +40,7 @@ bot_came_back = Signal()
 
 
 def bot_answered(*, bot_id: str) -> None:
-    """Note that the bot gave a reply; one that was set aside is back, unless it waits for a person."""
+    """Store that the bot gave a reply; one that was disabled is enabled, unless it waits for a researcher."""
     now = timezone.now()
     is_known = BotHealth.objects.filter(
         bot_id=bot_id, n_failed=0, latest=[], answered_at__gt=now - timedelta(minutes=1)
@@ -62,10 +62,10 @@ def bot_answered(*, bot_id: str) -> None:
 
 
 def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
-    """Note that a reply of the bot failed; one that keeps failing is set aside, once however many fail at a time.
+    """Store that a reply of the bot failed; one that keeps failing is disabled, once however many fail at a time.
 
     Args:
-        chat: which one, so that one chat alone sets no bot aside.
+        chat: which one, so that one chat alone disables no bot.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -84,7 +84,7 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
 
 
 def bot_put_back(*, bot_id: str, by: User | None = None) -> bool:
-    """Give a bot that was set aside to people again, its earlier failures forgotten; False if it was not set aside."""
+    """Enable a bot that was disabled, and forget its failures; False if it was not disabled."""
     with transaction.atomic():
         health = BotHealth.objects.select_for_update().filter(bot_id=bot_id).first()
         if health is None or health.set_aside_at is None:
@@ -108,7 +108,7 @@ def bot_try_claim(*, bot_id: str) -> bool:
 
 
 def bot_reasons_forget(bot_ids: Collection[str]) -> None:
-    """Remove what these bots said when they failed: somebody who talked to them was erased, and it may quote them."""
+    """Remove these bots' error messages: a participant was erased, and the messages may quote them."""
     for rows in (BotHealth.objects, BotAside.objects):
         found = rows.filter(bot_id__in=bot_ids).exclude(reason="")
         found.update(reason=REASON_REMOVED)
@@ -126,7 +126,7 @@ def _with(latest: list[str], chat: str) -> list[str]:
 
 
 def _set_aside_if_due(health: BotHealth) -> None:
-    """Set the bot aside where one of the two rules says so."""
+    """Disable the bot where one of the two rules says so."""
     failed = [chat for chat in health.latest if chat]
     in_a_row = health.n_failed >= settings.CONFAB_ASIDE_IN_A_ROW
     in_a_row = in_a_row and len(health.failed_in) >= SET_ASIDE_CHATS
@@ -152,7 +152,7 @@ def _set_aside_if_due(health: BotHealth) -> None:
 
 
 def _back(health: BotHealth, aside: BotAside | None, ended_by: str, by: User | None = None) -> None:
-    """Begin anew with a bot: nothing of what failed before counts any more."""
+    """Enable a bot again: none of its earlier failures counts any more."""
     health.set_aside_at = health.try_at = health.failed_since = None
     health.n_tries = health.n_failed = 0
     health.failed_in, health.latest = [], []

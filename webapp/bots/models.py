@@ -110,7 +110,7 @@ class BotHealth(models.Model):
 
 
 class BotAside(models.Model):
-    """One time that a bot was set aside: given to nobody new, since its replies kept failing."""
+    """One period in which a bot is disabled: no new participant gets it, since its replies kept failing."""
 
     class EndedBy(models.TextChoices):
         REPLY = "reply", _("A reply that worked")

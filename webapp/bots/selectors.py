@@ -51,7 +51,7 @@ class BotEntry:
 
     @property
     def is_set_aside(self) -> bool:
-        """Its replies failed again and again, so it is given to nobody new until one works."""
+        """True if its replies failed again and again: no new participant gets it until one works."""
         return self.health is not None and self.health.set_aside_at is not None
 
     @property
@@ -168,7 +168,7 @@ def _unavailable_reason(bot: Bot) -> str | None:
 
 
 def bots_to_try(pool: str | None) -> list[str]:
-    """Return the bots of the pool that are set aside and whose next trial is due; None stands for all pools."""
+    """Return the disabled bots of the pool whose next test reply is due; None stands for all pools."""
     due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=timezone.now())
     return [
         bot_id
@@ -235,7 +235,7 @@ def _paid(bot_ids: Collection[str]) -> list[PaidBot]:
 
 
 def bots_unpriced(bot_ids: Collection[str]) -> list[str]:
-    """Return those of the bots that may cost money while nobody knows how much."""
+    """Return those of the bots that may cost money at an unknown price."""
     return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost is None]
 
 
@@ -294,7 +294,7 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
 
 
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
-    """Return those of `bot_ids` that can be offered to people now, in the same order."""
+    """Return those of `bot_ids` that can be offered to participants now, in the same order."""
     # Only these are looked at: whether a bot is available may take a look at its files.
     bots_discover()
     set_aside = BotHealth.objects.filter(bot_id__in=bot_ids, set_aside_at__isnull=False)

@@ -108,7 +108,7 @@ class BotHostRuntime:
             await in_database(signs.end)()
 
     async def close(self) -> None:
-        """Stop the replies under way and give their leases back, so that nobody waits for them."""
+        """Stop the replies under way and release their leases, so that no host waits for them."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -229,7 +229,7 @@ class BotHostRuntime:
                 await asyncio.sleep(1)
 
     async def _beat(self) -> None:
-        """Renew leases, show a sign of life and take up what lies waiting, three times in the length of a lease."""
+        """Renew leases, send a heartbeat and take up waiting replies, three times in the length of a lease."""
         pause_s = settings.CONFAB_REPLY_LEASE_S / 3
         while True:
             try:

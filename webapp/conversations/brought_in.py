@@ -1,4 +1,4 @@
-"""Conversations that were brought into a study to be judged: seen, and taken out again as far as nothing hangs on them."""
+"""Imported conversations of a study that are rated: listed, and removed as far as nothing depends on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 def conversation_sets(study: Study) -> list[JudgedSet]:
-    """Return the sets of conversations that were brought in: the sample, and those of files."""
+    """Return the sets of imported conversations: the sample, and those of files."""
     rows = (
         _in_sets(study)
         .order_by()
@@ -30,7 +30,7 @@ def conversation_sets(study: Study) -> list[JudgedSet]:
 
 
 def conversation_set_remove(*, study: Study, name: str) -> tuple[int, int]:
-    """Take a set out, but for those that people were given, that have ratings, or that items were made of.
+    """Remove a set, but for conversations that participants were given, that have ratings, or that items were made of.
 
     Rehearsals that judged the others go too.
 

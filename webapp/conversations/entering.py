@@ -1,4 +1,4 @@
-"""Writes that take people in: their task with its chats, and all that somebody's first click makes."""
+"""Writes at a participant's entry: their task with its chats, and all that their first click makes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def task_enter(
     is_synthetic: bool,
     wanted: str = "",
 ) -> Task:
-    """Take in somebody who agreed: participant, consent and task with its chats, all of it or nothing.
+    """Store a participant who consented: participant, consent and task with its chats, all of it or nothing.
 
     Args:
         study: and the others: as `participant_enter`.
         wanted: as `task_open`.
 
     Raises:
-        Refused: as `task_open`; then nobody was stored.
+        Refused: as `task_open`; then no participant was stored.
     """
     with transaction.atomic():
         participant = participant_enter(
@@ -129,7 +129,7 @@ def task_goes_on(*, task: Task) -> bool:
 
 
 def _aside_replace(task: Task) -> None:
-    """Give the task other bots in the place of those to come that were set aside since it was drawn.
+    """Replace the task's coming bots that were disabled since it was drawn.
 
     Raises:
         Refused: if nothing is left to go on with.
@@ -189,10 +189,10 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
 
 
 def task_elsewhere_check(*, participant: Participant) -> None:
-    """Make sure that nobody is at work on the participant's open task just now.
+    """Check that no page is at work on the participant's open task just now.
 
     Raises:
-        Refused: `elsewhere` while somebody is.
+        Refused: `elsewhere` while one is.
     """
     task = _task_open_of(participant)
     if task is not None:

@@ -31,7 +31,10 @@ _MOST_REASON = ReplyMark._meta.get_field("reason").max_length
 
 
 class NotChecked(BotError):
-    """A filter that withholds could not look at a reply, so nobody is shown it. It says nothing of the bot's health."""
+    """Error of a filter that withholds replies and could not check one, so that it is not shown.
+
+    It means nothing for the bot's health.
+    """
 
     is_trouble = False
 

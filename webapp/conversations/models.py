@@ -278,7 +278,7 @@ class ReplyFailure(models.Model):
 
 
 class BotHostHeartbeat(models.Model):
-    """The last sign of life of a bot host, with what it has loaded."""
+    """Last heartbeat of a bot host, with the bots that it has loaded."""
 
     host_id = models.UUIDField(primary_key=True)
     pool = models.CharField(max_length=50, db_index=True)

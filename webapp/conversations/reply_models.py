@@ -10,7 +10,10 @@ from webapp.studies.models import Item, Participant
 
 
 class ReplyReport(models.Model):
-    """Somebody reported a reply: of a conversation, or one of an item's replies. Once for each person and reply."""
+    """Report of a reply by a participant: a reply of a conversation, or one of an item's replies.
+
+    There is one for each participant and reply.
+    """
 
     class Reason(models.TextChoices):
         HURTFUL = "hurtful", _("It is hurtful or hateful")

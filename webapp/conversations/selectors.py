@@ -251,16 +251,16 @@ def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
 
 
 def replies_due() -> QuerySet[Conversation]:
-    """Return the open conversations whose people wait for a reply that has not failed."""
+    """Return the open conversations whose participants wait for a reply that has not failed."""
     return Conversation.objects.filter(
         due_turn__isnull=False, due_error="", state=Conversation.State.OPEN
     )
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
-    """Return conversations whose due reply nobody is at work on, oldest first.
+    """Return conversations whose due reply no host is at work on, oldest first.
 
-    A reply just asked for is left to the request that is on its way.
+    A reply requested just now is left to the request that is on its way.
 
     Args:
         pool: only bots of this pool; None for bots of all pools.
@@ -299,7 +299,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
 
 
 def heartbeat_ages_s() -> dict[str, float]:
-    """Return the seconds since the newest sign of life of each pool's bot hosts."""
+    """Return the seconds since the newest heartbeat of each pool's bot hosts."""
     now = timezone.now()
     ages: dict[str, float] = {}
     for pool, beat_at in BotHostHeartbeat.objects.values_list("pool", "beat_at"):

@@ -1,6 +1,6 @@
-"""Replies that nobody waits for in a study: the dashboard's try-it chat, and trials of bots that were set aside.
+"""Replies that no participant waits for: the dashboard's test chat, and test replies of disabled bots.
 
-They tell of a bot's health as replies to participants do, and a reply that works brings a bot back.
+They count for a bot's health as replies to participants do, and a reply that works enables a bot again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def ask(host: BotHost, bot_id: str, context: chatbots.Conversation) -> str
 
 
 async def set_aside_try(host: BotHost, bot_id: str) -> None:
-    """Try a bot that was set aside, unless another host is faster."""
+    """Request a test reply of a disabled bot, unless another host is faster."""
     if not await in_database(bot_try_claim)(bot_id=bot_id):
         return
     context = chatbots.Conversation(id="trial").with_turn("human", GREETING)

@@ -1,4 +1,4 @@
-"""Redis that is away: by what it is known, whether it is, and how often the log says so."""
+"""Detection of an unavailable Redis, and how often the log reports it."""
 
 from __future__ import annotations
 

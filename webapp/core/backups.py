@@ -284,7 +284,7 @@ def _migrations_known() -> set[str]:
 
 
 def _database_write(file: Path) -> None:
-    """Write a consistent copy of the database to a new file, whoever writes meanwhile."""
+    """Write a consistent copy of the database to a new file, while others may write."""
     if connection.vendor == "sqlite":
         connection.ensure_connection()
         with closing(sqlite3.connect(file)) as copy:
@@ -340,7 +340,7 @@ def _program(name: str, arguments: list[str]) -> None:
 
 
 def _rows_of(file: Path) -> dict[str, int]:
-    """Return the rows of every table of a copy, which nobody writes to any more."""
+    """Return the rows of every table of a finished copy."""
     with closing(sqlite3.connect(file)) as copy:
         names = [
             name

@@ -79,7 +79,7 @@ class BodyLimits:
         await self.application(scope, receive_counted, send_unless_refused)
 
     async def _raised(self, scope: dict[str, Any]) -> int:
-        """Return the limit of whoever sends this; called only where the usual limit is exceeded."""
+        """Return the sender's limit; called only where the usual limit is exceeded."""
         rights = self.rights_to_upload(scope["path"])
         if scope["method"] != "POST" or not rights:
             return self.limit

@@ -1,4 +1,4 @@
-"""Processes that `serve` starts beside itself, watches, and stops with itself."""
+"""Child processes that `serve` starts, watches, and stops with itself."""
 
 from __future__ import annotations
 

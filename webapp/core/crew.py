@@ -73,7 +73,7 @@ class Crew:
         return self._idle.pop()
 
     def give_back(self, thread: ThreadPoolExecutor) -> None:
-        """Leave the thread to whoever is next in line."""
+        """Leave the thread to the next caller in line."""
         self._moved_at = time.monotonic()
         self._idle.append(thread)
         self._places.release()

@@ -1,4 +1,4 @@
-"""Errors that doors turn into an error frame, a message beside a field or one clear line."""
+"""Errors that entry points turn into an error frame, a message next to a field or one clear line."""
 
 from __future__ import annotations
 

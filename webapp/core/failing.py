@@ -1,4 +1,4 @@
-"""The pages of errors, for whoever has no better ones."""
+"""Pages of errors, where there are no better ones."""
 
 from __future__ import annotations
 

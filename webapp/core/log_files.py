@@ -1,4 +1,4 @@
-"""A log file that several processes write to, and that is begun anew when it is full."""
+"""Log file that several processes write to, and that begins again when it is full."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def request_id_new() -> str:
 
 
 def route_of(request: HttpRequest) -> str:
-    """Return the name of the page that was asked for, never its address, which may carry a token."""
+    """Return the name of the requested page, never its address, which may carry a token."""
     match = request.resolver_match
     return match.view_name if match is not None and match.view_name else "unknown"
 

@@ -34,7 +34,7 @@ class StaffRights(models.Model):
 
 
 class ApiToken(TimeStamped):
-    """By which a program acts for somebody on the staff, with some of their rights; only its digest is kept."""
+    """Token of an API client that acts for a member of staff, with some of their rights; only its digest is kept."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"

@@ -99,7 +99,7 @@ class Signs:
             logger.warning("no sign of life could be stored: %s", type(error).__name__)
 
     def end(self) -> None:
-        """Say that this process ends in order, so that nobody misses it."""
+        """Report that this process ends in order, so that it does not count as silent."""
         if not self.roles:
             return
         self.roles = {}

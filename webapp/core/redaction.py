@@ -1,4 +1,4 @@
-"""Keeps participant tokens and the addresses that people ask for out of logs."""
+"""Removal of participant tokens and requested addresses from logs."""
 
 from __future__ import annotations
 

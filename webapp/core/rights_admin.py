@@ -49,5 +49,5 @@ class ReadOnly(ByRights):
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:
-    """Return the fields that a list is searched by: those with people's ids only for those who may see them."""
+    """Return the fields that a list is searched by: participants' ids only for users who may see them."""
     return [*fields, *(private if may(request.user, Right.PRIVATE) else ())]

@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 
 class SignIn(LoginView):
-    """Ask for a name and a password of staff, and lead to the page that was asked for."""
+    """Ask for a name and a password of staff, and redirect to the requested page."""
 
     template_name = "core/login.html"
     authentication_form = AdminAuthenticationForm
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Show the form; whoever is signed in as staff goes on at once."""
+        """Show the form; a user already signed in as staff goes on at once."""
         if request.user.is_staff:  # type: ignore[union-attr]
             return HttpResponseRedirect(self.get_success_url())
         return super().get(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Tokens of the API: made and shown once, kept as digests, taken back at any time."""
+"""Tokens of the API: made and shown once, kept as digests, revoked at any time."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def token_lacks(token: ApiToken, rights: Collection[Right]) -> list[Right]:
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
-    """Return a person's tokens, the newest first, those that were taken back too."""
+    """Return a user's tokens, the newest first, including revoked ones."""
     return ApiToken.objects.filter(user=user)
 
 

@@ -36,7 +36,7 @@ class Queue:
 
 
 def replies_queue() -> Queue:
-    """Return the replies that people wait for: those a bot host is at, and those that nobody is."""
+    """Return the replies that participants wait for: those a bot host is at, and the others."""
     found = replies_due()
     waiting = found.filter(due_lease=None).aggregate(n=Count("pk"), since=Min("due_since"))
     return Queue(

@@ -92,7 +92,7 @@ def troubles(told: Collection[tuple[str, str]] = ()) -> list[Trouble]:
 def _checked(
     kind: str, check: Callable[[], Iterator[Trouble]], told: Collection[str]
 ) -> list[Trouble]:
-    """Run one check; if it raises, that is the trouble, and what was told of its kind goes on."""
+    """Run one check; if it raises, that is the problem, and earlier problems of its kind go on."""
     try:
         with transaction.atomic():
             return list(check())

@@ -20,7 +20,7 @@ _CLOSED = (
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Show the counts of all processes to whoever has the token or asks from an allowed address."""
+    """Show the counts of all processes to clients with the token or an allowed address."""
     if not (_has_token(request) or _is_allowed(request)):
         return HttpResponse(_CLOSED, status=403, content_type="text/plain; charset=utf-8")
     text, content_type = exposition(request.headers.get("Accept", ""))

@@ -41,7 +41,7 @@ def look_if_due() -> None:
 
 
 def look() -> None:
-    """Begin an incident for each new trouble, and end those of troubles that are over; both are told."""
+    """Begin an incident for each new problem, and end those that are over; both send alerts."""
     going_on = {(one.kind, one.subject): one for one in Incident.objects.filter(ended_at=None)}
     found = {(one.kind, one.subject): one for one in troubles(going_on.keys())}
     for key, trouble in found.items():

@@ -1,4 +1,4 @@
-"""App configuration: brings in the jobs and the exported table of this app, and says what it keeps of a person."""
+"""App configuration: registers the jobs and the exported table of this app, and its personal data."""
 
 from __future__ import annotations
 

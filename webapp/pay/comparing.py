@@ -22,7 +22,7 @@ _AT_ONCE = 500
 
 
 def prolific_studies(study: Study) -> list[str]:
-    """Return the ids that Prolific gave to the studies whose people came here."""
+    """Return the ids that Prolific gave to the studies whose participants came here."""
     rows = PlatformIds.objects.filter(
         study=study, platform="prolific", participant__is_synthetic=False
     )

@@ -16,14 +16,14 @@ from webapp.studies.retention import ids_eraser, ids_holder
 
 
 def decided_since(study: Study, since: datetime) -> QuerySet[Any]:
-    """Return the decisions about pay that were made, sent or taken back after this time."""
+    """Return the decisions about pay that were made, sent or revoked after this time."""
     return Decision.objects.filter(participant__study=study, updated_at__gt=since)
 
 
 def pay_ids_erase(
     people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str], str]
 ) -> dict[str, int]:
-    """Remove what the platform told of these people's visits, and name the visits of decisions by stand-ins."""
+    """Remove the platform's records of these participants' visits, and name the visits of decisions by placeholders."""
     visits, events = platform_visits_of(people), hook_events_of(people)
     removed = {"platform_visits": visits.count(), "hook_events": events.count()}
     visits.delete()

@@ -1,4 +1,4 @@
-"""Decisions as a file that Mechanical Turk's requester page takes: columns Approve and Reject beside the ids.
+"""Decisions as a file that Mechanical Turk's requester page takes: it adds columns Approve and Reject.
 
 See "Reviewing assignments offline" in the Requester UI guide: an X in Approve, or the reason in Reject. Where people
 paste a code of ours into a plain project, Mechanical Turk alone knows their assignments: then its own results file is
@@ -27,7 +27,7 @@ _ANSWER = "Answer."
 
 
 def mturk_file(study: Study) -> Iterator[str]:
-    """Yield the lines of the file: approvals and rejections of Mechanical Turk's people that are not sent.
+    """Yield the lines of the file: approvals and rejections of Mechanical Turk's participants that are not sent.
 
     Bonuses are not among them: the requester page takes those one by one.
     """

@@ -73,7 +73,7 @@ def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
 
 
 def codes_left(codes: Sequence[CompletionCode]) -> list[CompletionCode]:
-    """Return the codes that belong in no setting by their kind: a person must say what they are for."""
+    """Return the codes that belong in no setting by their kind: a researcher must say what they are for."""
     taken = set(codes_by_setting(codes).values())
     return [one for one in codes if one.code and one.code not in taken]
 

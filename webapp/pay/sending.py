@@ -90,7 +90,7 @@ def decisions_retry(*, study: Study) -> int:
 
 
 def to_send(study: Study) -> QuerySet[Decision]:
-    """Return the decisions about Prolific's people that are to be sent, those of killed processes too."""
+    """Return the decisions about Prolific's participants that are to be sent, those of killed processes too."""
     killed = Q(state=State.SENDING, tried_at__lt=timezone.now() - CLAIM_HELD_FOR)
     return Decision.objects.filter(
         Q(state=State.DECIDED) | killed,
@@ -100,7 +100,7 @@ def to_send(study: Study) -> QuerySet[Decision]:
 
 
 def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> str:
-    """Send one decision, unless somebody else is at it, and return its state."""
+    """Send one decision, unless another process is at it, and return its state."""
     decision = Decision.objects.select_related("participant__platform_ids").get(pk=pk)
     now = timezone.now()
     claimed = Decision.objects.filter(

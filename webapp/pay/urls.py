@@ -1,4 +1,4 @@
-"""Addresses at which recruitment platforms tell what happened there."""
+"""URLs of recruitment platforms' webhooks."""
 
 from __future__ import annotations
 

@@ -220,7 +220,10 @@ class Visits:
 
 
 def visits_of(study: Study) -> Visits:
-    """Return everybody who began; scripted participants and raters of imported data are paid by nobody and left out."""
+    """Return the visits of all participants who began.
+
+    Scripted participants and raters of imported data are not paid and left out.
+    """
     since = timezone.now() - study.values.assignment.place_held_for
     rows = _rows(study, since)
     decisions = _decisions(study)
@@ -391,7 +394,7 @@ def codes_shown(visits: Iterable[Visit]) -> dict[VisitKey, str]:
 def visits_searched(
     visits: Visits, words: str, *, among: Sequence[Visit] | None = None, by_id: bool = True
 ) -> list[Visit]:
-    """Return the visits whose ids or codes contain these words, upper and lower case alike.
+    """Return the visits whose ids or codes contain these words, in upper or lower case.
 
     Args:
         among: which of them are looked through; None: all.

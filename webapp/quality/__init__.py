@@ -1,1 +1,1 @@
-"""Flags: reasons to look at somebody's work before it counts or is paid. None decides anything by itself."""
+"""Flags: reasons to look at a participant's work before it counts or is paid. None decides anything by itself."""

@@ -1,4 +1,4 @@
-"""App configuration: says what is kept of a person here, and lets flags be made anew once somebody was erased."""
+"""App configuration: registers the personal data kept here, and has flags made again after an erasure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving people out by their flags, as commands ask for it: `--without fast,pasted`."""
+"""Option of commands that leaves participants out by their flags: `--without fast,pasted`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.studies.models import Study
 
 
 def without_argument(parser: ArgumentParser) -> None:
-    """Let a command leave people out."""
+    """Add the option that leaves participants out."""
     parser.add_argument(
         "--without",
         default="",

@@ -13,7 +13,7 @@ _finders: dict[str, Find] = {}
 
 
 def found_beside(name: str, find: Find) -> None:
-    """Let this be found, too. Whoever changes what comes back gives it another name, so that it is found anew."""
+    """Register a statistic to compute with the flags; rename it if its value changes, to invalidate stored ones."""
     _finders[name] = find
 
 

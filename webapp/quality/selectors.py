@@ -24,7 +24,7 @@ from webapp.studies.models import Participant, Study, Task
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag, for people: the name of its kind, a word or two for lists, and the explanation."""
+    """One flag as pages show it: the name of its kind, a word or two for lists, and the explanation."""
 
     name: str
     title: Any
@@ -78,7 +78,7 @@ def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, s
 def flags_of_people(
     study: Study, state: FlagState | None, people: Iterable[UUID]
 ) -> dict[UUID, list[Flag]]:
-    """Return the flags of these people, over all their tasks, explained; in one query."""
+    """Return the flags of these participants, over all their tasks, explained; in one query."""
     found: dict[UUID, list[Flag]] = {}
     if state is None:
         return found
@@ -131,11 +131,11 @@ def without_read(text: str) -> tuple[str, ...]:
 
 
 def left_out(study: Study | None, without: Sequence[str], *, way: str = "participant") -> Q:
-    """Return the condition that leaves out what people with one of these flags did.
+    """Return the condition that leaves out the work of participants with one of these flags.
 
     Args:
-        study: whose people; None: of any, for rows of one study.
-        way: from the model that is asked to whoever did it.
+        study: whose participants; None: of any, for rows of one study.
+        way: path of relations from the queried model to the participant.
     """
     if not without:
         return Q()

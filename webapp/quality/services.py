@@ -74,7 +74,7 @@ def _make(study: Study) -> FlagState:
 
 
 def flags_forget(studies: Collection[int]) -> None:
-    """Let the flags of these studies be found anew: somebody was erased, and the others' shares have changed."""
+    """Have the flags of these studies made again: a participant was erased, and the others' shares have changed."""
     FlagState.objects.filter(study__in=studies).delete()
 
 

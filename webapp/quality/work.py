@@ -61,9 +61,9 @@ class Message:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a study's people; scripts do none.
+    """Work of a study's participants, without scripted ones.
 
-    Of people whom a data package brought it is not known when they began and how they typed: they are left out.
+    Participants from a data package are left out: their begin and their typing are not known.
     """
 
     study: Study

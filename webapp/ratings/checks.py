@@ -1,4 +1,4 @@
-"""Checks that people went through: which passed, whether a task passes by them, and whose work is set apart.
+"""Checks of participants: those passed, whether a task passes by them, and whose work is excluded.
 
 Checks of attention are replies and questions that say what to answer; gold items have a known right answer. The quiz
 about the instructions is told besides: who misses it does not come to the task.
@@ -34,7 +34,7 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One check that somebody answered.
+    """One check that a participant answered.
 
     Attributes:
         kind: where it stood: `quiz` about the instructions, a question `before` or `after` the task, an attention
@@ -61,7 +61,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class SetApart:
-    """Work of people who missed a check: left out of the study's numbers unless asked for."""
+    """Work of participants who missed a check: left out of the study's numbers unless requested."""
 
     n_tasks: int
     n_ratings: int

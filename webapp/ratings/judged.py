@@ -36,10 +36,12 @@ def study_judged(
     include_failed: bool = False,
     without: Sequence[str] = (),
 ) -> Iterator[JudgedItem]:
-    """Yield the single replies that people of a study judged, in constant memory; raters have pseudonyms.
+    """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
 
-    Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere the
-    replies of chats that were marked or voted on: of a vote up or down the dimension is `VOTE`, and no vote says nothing.
+    Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
+    the
+    replies of chats that were marked or voted on: of a vote up or down the dimension is `VOTE`, and no vote says
+    nothing.
 
     Args:
         include_synthetic: also what scripted participants said.
@@ -62,7 +64,7 @@ def study_judged(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The questions of a study, and what its people are called."""
+    """Questions of a study, and the pseudonyms of its participants."""
 
     study: Study
     dimensions: Mapping[str, Dimension]

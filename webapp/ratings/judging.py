@@ -15,7 +15,7 @@ from webapp.studies.pairs import slots_judged, slots_kept
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One judgement that a task asks for.
+    """One judgement that a task requests.
 
     Attributes:
         slots: what is judged: one slot, or two that are judged against each other.

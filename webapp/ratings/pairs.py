@@ -1,4 +1,4 @@
-"""Reads of judgements of pairs: which of two replies or conversations people found better, and beside which chats."""
+"""Reads of paired comparisons: the better of two replies or conversations, and the chats they belong to."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def rates_conversations(study: Study) -> bool:
 def pairs_counted(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Rating]:
-    """Return the ratings in the study that are judgements of pairs and count: of two replies, or of two slots.
+    """Return the study's ratings that are paired comparisons and count: of two replies, or of two slots.
 
     Args:
-        without: names of flags; whoever has one is left out.
+        without: names of flags; participants with one of them are left out.
     """
     of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
     of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=True)
@@ -92,7 +92,10 @@ def study_pair_items(study: Study) -> Iterator[PairItem]:
 def study_pair_chats(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Iterator[ChatPair]:
-    """Yield the whole chats of two bots that people of the study compared, each pair once, named as `study_judgements` does."""
+    """Yield the pairs of whole chats of two bots that participants compared, each pair once.
+
+    Their names are those of `study_judgements`.
+    """
     counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
     rows = (
         counted.filter(first__isnull=False)
@@ -127,7 +130,7 @@ def _chats_key(left: Any, right: Any) -> str:
 def study_judgements(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Judgements | None:
-    """Read all judgements of pairs of two bots in the study; None where nobody was asked about pairs.
+    """Read all paired comparisons of two bots in the study; None where no question is about pairs.
 
     A pair of one bot with itself says nothing about bots and is left out.
     """

@@ -1,4 +1,4 @@
-"""Items that one person judged twice in one task: both answers side by side, and how far people agree with themselves."""
+"""Items that one participant rated twice in one task: both answers, and the agreement with themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """One item that somebody judged twice; `first` and `second` are the answers by question."""
+    """One item that a participant rated twice; `first` and `second` are the answers by question."""
 
     person: UUID
     is_synthetic: bool
@@ -50,10 +50,10 @@ class OwnOfPerson:
 def repeats_answered(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Iterator[Again]:
-    """Yield every item that was judged twice, in two queries; what was withdrawn is left out.
+    """Yield every item that was rated twice, in two queries; withdrawn work is left out.
 
     Args:
-        without: names of flags; whoever has one is left out.
+        without: names of flags; participants with one of them are left out.
     """
     if not study.items.filter(purpose=Item.Purpose.REPEAT).exists():
         return
@@ -77,7 +77,10 @@ def repeats_answered(
 
 
 def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgreement]:
-    """Return for each question how far people agree with themselves, with intervals over people; empty without any repeats."""
+    """Return each question's agreement of participants with themselves, with intervals over participants.
+
+    Empty without any repeats.
+    """
     people = [str(one.person) for one in again]
     return {
         dimension.key: own_agreement(

@@ -1,4 +1,4 @@
-"""Reads of ratings: one person's, a study's as `Ratings`, and how many people gave them."""
+"""Reads of ratings: one participant's, a study's as `Ratings`, and the number of raters."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from webapp.studies.selectors import judges_items, marks_turns
 
 
 def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
-    """Annotate each rating with `person`, the id of the participant who gave it; None where nobody is named.
+    """Annotate each rating with `person`, the id of the participant who gave it; None without a name.
 
-    Of somebody who rates an imported conversation twice, the second rating knows the name alone.
+    If a participant rates an imported conversation twice, the second rating has the name alone.
     """
     by_name = PlatformIds.objects.filter(
         ~Q(external_id=""),
@@ -39,7 +39,7 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
-    """Return all ratings that these people gave, and those of their chats, of turns in them and of pairs with them."""
+    """Return all ratings by these participants, and those of their chats, of turns in them and of pairs with them."""
     ways = ("conversation", "turn__conversation", "first__conversation", "second__conversation")
     of_theirs = Q(task__participant__in=people)
     for way in ways:
@@ -209,7 +209,7 @@ def study_ratings(
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
 ) -> Ratings:
-    """Read all ratings of a study's conversations, or of its items where those are judged (`ratings_counted`).
+    """Read all ratings of a study's conversations, or of its items where those are rated (`ratings_counted`).
 
     Args:
         include_synthetic: also those of scripted participants.

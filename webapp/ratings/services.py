@@ -212,7 +212,7 @@ def rating_add(
 
 
 def task_judged(task: Task) -> Task:
-    """Complete a task in which everything is judged; or end it, where more checks were missed than may be.
+    """Complete a task in which everything is rated; or end it, where more checks were missed than allowed.
 
     Chats of such a task count as ended before they were done.
     """

@@ -1,4 +1,4 @@
-"""Open tasks that lose what they hold: Django announces each deleted slot, whoever deletes its text."""
+"""Open tasks that lose their contents: Django announces each deleted slot, however its text is deleted."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Target = Conversation | Turn | Item | Pair
 
 
 def target_fields(target: Target) -> dict[str, Any]:
-    """Return the fields of a rating that say what it is about."""
+    """Return the fields of a rating that define its target."""
     match target:
         case Conversation():
             return {"conversation": target}

@@ -1,4 +1,4 @@
-"""App configuration: the index is made with the database, and keeps nothing of people who were erased."""
+"""App configuration: the index is made with the database, and keeps no data of erased participants."""
 
 from __future__ import annotations
 

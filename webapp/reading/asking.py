@@ -90,7 +90,7 @@ class Asked:
     numbers: tuple[Number, ...] = ()
 
     def matching(self, rows: QuerySet[Conversation]) -> QuerySet[Conversation]:
-        """Return those of the conversations that fit, those drawn where a sample is asked for."""
+        """Return those of the conversations that fit, or the sample drawn from them on request."""
         found = rows.filter(self.condition)
         if self.sample is None:
             return found

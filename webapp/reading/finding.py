@@ -1,4 +1,4 @@
-"""The conversations of a study or run that a line finds, for whatever is made of them beside pages."""
+"""Conversations of a study or run that a query finds, for uses other than pages."""
 
 from __future__ import annotations
 

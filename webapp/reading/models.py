@@ -135,7 +135,7 @@ class Note(models.Model):
 
 
 class SavedSearch(models.Model):
-    """A line that somebody keeps by name for a study or a self-play run."""
+    """Query that a user keeps by name for a study or a self-play run."""
 
     study = models.ForeignKey(
         Study, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches"

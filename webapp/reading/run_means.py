@@ -1,7 +1,9 @@
-"""Self-play runs beside one another: of every bot the means of chosen metrics over its conversations with itself.
+"""Comparison of self-play runs: each bot's means of chosen metrics over its conversations with itself.
 
-A conversation is what is drawn, so intervals have conversations as units. What two different bots say to each other is no
-self-play of either and is left out, as where the hybrid metric reads a run (`runs/selectors/frames.py`). Only results of
+A conversation is what is drawn, so intervals have conversations as units. What two different bots say to each other is
+no
+self-play of either and is left out, as where the hybrid metric reads a run (`runs/selectors/frames.py`). Only results
+of
 the metrics as they are now count: a number of an earlier version may mean something else.
 """
 
@@ -100,7 +102,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class RunsCompared:
-    """Runs beside one another.
+    """Comparison of runs.
 
     Attributes:
         sides: bot by bot, and of each bot run by run.
@@ -185,7 +187,7 @@ def settings_of(run: SelfPlayRun) -> dict[str, Any]:
 def _runs(
     asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]
 ) -> list[SelfPlayRun]:
-    """Return the runs that are asked for, the newest first; without any the newest ones with conversations."""
+    """Return the requested runs, the newest first; without any the newest ones with conversations."""
     if not asked:
         return [run for run in newest if run.n_done][:USUAL_RUNS]
     names = list(dict.fromkeys(asked))
@@ -224,7 +226,7 @@ def _columns(
     there: Sequence[Measure],
     wrong: list[Mistake],
 ) -> list[Measure]:
-    """Return the measures that are asked for; without any the usual ones that were computed."""
+    """Return the requested measures; without any the usual ones that were computed."""
     if not asked:
         by_name = {one.name: one for one in there}
         usual = [by_name[name] for name in USUAL if name in by_name]

@@ -107,7 +107,7 @@ def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A saved search; `why` says what of it cannot be read any more, such as a metric that is gone."""
+    """Saved search; `why` explains the part of it that cannot be read any more, such as a metric that is gone."""
 
     search: SavedSearch
     why: str

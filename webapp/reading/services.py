@@ -129,7 +129,7 @@ def search_save(
 
 
 def search_forget(*, source: Source, owner: Any, name: str) -> None:
-    """Forget a line that somebody kept by this name; one that is gone already is no error."""
+    """Delete a user's query of this name; one that is gone already is no error."""
     SavedSearch.objects.filter(**kept_for(source), owner=owner, name=_name_read(name)).delete()
 
 

@@ -42,7 +42,7 @@ class BotVotes:
 
     @property
     def share(self) -> float | None:
-        """The share of the votes that are up; None where nobody voted."""
+        """Share of the votes that are up; None without votes."""
         return self.up / self.n if self.n else None
 
 

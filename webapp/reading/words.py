@@ -32,7 +32,7 @@ _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words that were asked for.
+    """Words of a query.
 
     Attributes:
         text: one word, or several that follow one another.
@@ -112,14 +112,14 @@ def _fts(table: str, words: str, phrase: str) -> RawSQL:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a text; `is_hit` where it was asked for."""
+    """Piece of a text; `is_hit` where it matches the query."""
 
     text: str
     is_hit: bool = False
 
 
 def pieces_of(text: str, asked: Sequence[Words]) -> list[Piece]:
-    """Return a text in pieces, those that were asked for marked as hits."""
+    """Return a text in pieces; those that match the query are marked as hits."""
     patterns = [words.pattern for words in asked if words.parts or words.is_spaceless]
     if not patterns:
         return [Piece(text)]

@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app, and removes results when people are erased."""
+"""App configuration: registers the kinds of job of this app, and removes results when participants are erased."""
 
 from collections.abc import Collection
 from typing import Any

@@ -1,4 +1,4 @@
-"""Metrics beside people's scores of single replies: what is asked of a worker, of which data, and what there is."""
+"""Metrics compared with ratings of single replies: the worker's request, its data, and the results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MOST_POINTS = 3_000
 
 
 class BenchmarkAsked(Values):
-    """One data set and the metrics to set against its people.
+    """A data set and the metrics to compare with its ratings.
 
     Attributes:
         study: key of the study; or `file`, the name of an uploaded one in the data folder.
@@ -67,7 +67,7 @@ class BenchmarkAsked(Values):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkMetric:
-    """A metric that can be set against people's scores of replies.
+    """Metric that can be compared with ratings of replies.
 
     Attributes:
         name: of the metric, or of the one column that describes replies.
@@ -160,7 +160,7 @@ def benchmark_ask(
 
 
 def data_now(study: Study) -> str:
-    """Return a digest that changes with what the study's people said of single replies, in two queries."""
+    """Return a digest that changes with the study's ratings of single replies, in two queries."""
     ratings = Rating.objects.filter(task__participant__study=study) | Rating.objects.filter(
         item__study=study
     )
@@ -367,7 +367,7 @@ def benchmark_done(pk: int) -> Job | None:
 
 
 def benchmarks_forget(studies: Collection[int]) -> None:
-    """Remove what was computed of these studies, and stop what is being computed: somebody was erased."""
+    """Remove the results of these studies, and stop those under way: a participant was erased."""
     jobs = Job.objects.filter(kind=KIND, study__in=studies)
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)

@@ -1,4 +1,4 @@
-"""Metrics and a judge held to the same people: what each chooses of two replies or chats of a study that compares.
+"""Metrics and a judge compared with the same participants: the choices of each between two replies or chats.
 
 The same functions make what `evaluate_metrics --study --judged` prints.
 """
@@ -78,7 +78,7 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
 def choices_of_metric(
     found: PairsJudged, metric: str, progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
-    """Return by question, as plain values, how a metric's choices agree with people's."""
+    """Return by question, as plain values, the agreement of a metric's choices with participants'."""
     from evaluation.choosing import choose_everywhere
     from evaluation.metrics.shared import Shared
 

@@ -42,7 +42,7 @@ class FlagsNow:
 
 
 def flags_there(study: Study) -> list[tuple[str, Any]]:
-    """Return name and title of the flags that some task of a study has; where nobody has looked yet, of all that there can be."""
+    """Return name and title of the flags that some task of a study has; before they are first made, of all kinds."""
     if study.is_imported:
         return []
     state = flags_state(study)

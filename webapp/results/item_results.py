@@ -81,9 +81,9 @@ def _approval(ratings: Ratings) -> Approval:
 
 
 def _weights(data: StudyData) -> dict[str, float]:
-    """Return the weights of the questions by the study that they come from; empty where they count alike.
+    """Return the weights of the questions by the study that they come from; empty where they count equally.
 
-    So they do as long as nobody has chosen, and where a question was not among what could be chosen.
+    They do so before the first choice, and where a question was not among the options.
     """
     of = Study.objects.filter(key=data.study.values.referencing.weights_study).first()
     if of is None:

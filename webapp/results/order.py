@@ -34,7 +34,7 @@ def has_order(study: Study) -> bool:
 
 
 def order_refresh(study: Study) -> Job | None:
-    """Ask a worker to look at the ratings again; None where it has just done so, or somebody has asked."""
+    """Request a new ranking from a worker; None where it has just been made, or was requested already."""
     if not has_order(study):
         return None
     fresh = timezone.now() - NOT_SOONER_THAN

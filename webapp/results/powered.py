@@ -1,4 +1,4 @@
-"""Bots' means helped by conversations that nobody rated: by the hybrid metric and by every stored metric."""
+"""Bots' means with the help of unrated conversations: by the hybrid metric and by every stored metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored results: what is asked of a study, the answer that there is, and the job that makes a new one.
+"""Stored results: questions about a study, the present answer, and the job that makes a new one.
 
 A result belongs to the state of the data that it was made of. Whoever shows one asks `answer_for`: it returns the
 result of the data as they are now, or the newest older one with the job that makes the new one, or the job alone.
@@ -172,7 +172,7 @@ def answer_for(question: Question, *, created_by: User | None = None) -> Answer:
 
 
 def ask(question: Question, created_by: User | None = None) -> Job:
-    """Return the job that makes the result of the data as they are now; the one there is, if somebody has asked."""
+    """Return the job that makes the result of the present data; the existing one, if it was requested already."""
     return job_ask(
         kind=KIND,
         payload=question.asked.model_dump(),
@@ -190,7 +190,7 @@ def stored_now(question: Question) -> Made | None:
 
 
 def made_now(question: Question, *, wait: Callable[[], None]) -> Made | None:
-    """Return the result of the data as they are now, which this process makes unless somebody is at it.
+    """Return the result of the present data, which this process makes unless another is at it.
 
     The row of its job is there before a rating is read, so that an erasure finds it. None without a rating.
 
@@ -288,7 +288,7 @@ def question_of(job: Job) -> str:
 
 
 def results_forget(studies: Collection[int]) -> None:
-    """Remove the stored results of these studies, and stop those that are being made: somebody was erased."""
+    """Remove the stored results of these studies, and stop those under way: a participant was erased."""
     jobs = Job.objects.filter(kind=KIND, study__in=studies)
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)

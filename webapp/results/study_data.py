@@ -95,7 +95,7 @@ class StudyFrame:
         return [bot for bot in self.rated_bots if self.bots[bot].is_control]
 
     def title(self, bot: str) -> str:
-        """Return a bot's name for people."""
+        """Return a bot's title on pages."""
         return self.bots[bot].title if bot in self.bots else bot
 
 

@@ -40,7 +40,7 @@ _NO_RATING = Reason("no_rating_yet", "no rating yet")
 
 @dataclass(frozen=True, slots=True)
 class BotSummary:
-    """One bot's ratings and votes; where items are judged, `n_conversations` is how many of its items were."""
+    """One bot's ratings and votes; where items are rated, `n_conversations` is the number of its items."""
 
     bot: BotInfo
     n_conversations: int

@@ -1,4 +1,4 @@
-"""Telling people away from the pages what happened to a bot or to the installation: by webhook, by e-mail.
+"""Alerts about a bot or the installation: by webhook, by e-mail.
 
 What is to be told is a row, made in the transaction that sets the bot aside, and sent by a job. A row is claimed
 before it is sent, so that it goes out once however many workers there are; one whose process died while it was sent
@@ -105,7 +105,10 @@ def alerts_again() -> None:
 
 
 def alert_send(*, alert: Alert) -> bool:
-    """Send it, unless somebody else is at it; whether it went out. What went wrong is kept, and tried again later."""
+    """Send an alert, unless another process is at it; return True if it went out.
+
+    An error is stored, and sending is tried again later.
+    """
     claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
     if not claimed.update(tried_at=timezone.now(), n_tries=F("n_tries") + 1, error=""):
         return False
@@ -161,7 +164,7 @@ def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
 
 
 def _n_inside(study: Study, aside: BotAside) -> int:
-    """Count the people who have the bot in a task that holds a place."""
+    """Count the participants who have the bot in a task that holds a place."""
     since = timezone.now() - study.values.assignment.place_held_for
     tasks = Slot.objects.filter(
         bot_id=aside.bot_id,

@@ -1,4 +1,4 @@
-"""App configuration: says what is kept of a person here, and tells of bots that are set aside."""
+"""App configuration: registers the personal data kept here, and the alerts of disabled bots."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:
 
 
 def _tell_came_back(aside: BotAside, **_kwargs: Any) -> None:
-    """Tell of a bot that came back by itself; who put one back knows."""
+    """Create the alert of a bot that was enabled automatically; a user who enables one knows."""
     from webapp.bots.models import Alert
     from webapp.runs.alerts import alerts_make
 

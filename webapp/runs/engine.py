@@ -66,7 +66,7 @@ _TOLD = (
 
 
 class Stopped(Exception):
-    """Somebody stopped the job or took over what this process was at."""
+    """Exception: a user stopped the job, or another process took over its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _held_job(self) -> Iterator[str | None]:
-        """Hold the job itself, with signs of life; None where somebody else does."""
+        """Hold the job itself, with heartbeats; None where another process does."""
         holder = job_claim(job=self.job)
         if holder is None:
             yield None

@@ -71,7 +71,7 @@ class FitTables:
         return found
 
     def selfplay(self) -> pd.DataFrame | None:
-        """Return the self-play of the run, if one is asked for, with its length where that is computed."""
+        """Return the table of the fit's self-play run, with lengths where they are computed; None without a run."""
         run = self.fit.run
         if run is None:
             return None
@@ -118,11 +118,11 @@ class FitTables:
 
     @property
     def _without(self) -> Sequence[str]:
-        """Flags whose people are left out."""
+        """Flags whose participants are left out."""
         return tuple(self.fit.request.get("without") or ())
 
     def _lengths(self) -> list[Metric]:
-        """Return the metrics beside the fit's own that baselines are made of."""
+        """Return the metrics that baselines are made of, besides the fit's own."""
         names = {metric.name for metric in self.metrics}
         return [metric for metric in metrics_of_columns(list(LENGTHS)) if metric.name not in names]
 

@@ -83,7 +83,7 @@ class JobBase(Held, TimeStamped):
 
     @property
     def is_stopping(self) -> bool:
-        """Somebody asked it to stop, and whoever is at work on it is about to."""
+        """True if a user requested a stop, and the process at work on it is about to."""
         return self.cancel_requested and not self.is_over
 
     @property

@@ -66,7 +66,7 @@ def alerts() -> None:
 
 @app.task(ignore_result=True)
 def retention() -> None:
-    """Erase what is due by the studies' retention clocks; whoever else does it at the same time finds it done."""
+    """Erase due data by the studies' retention rules; if another process does it at the same time, nothing is left."""
     try:
         retention_run()
     except OperationalError:

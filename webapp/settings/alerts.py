@@ -1,14 +1,14 @@
-"""Whom Confab tells, away from its pages, that a bot was set aside. Secrets stand here alone: they are stored nowhere."""
+"""Settings of alerts: recipients, by webhook and e-mail. Secrets stand here alone: they are stored nowhere."""
 
 from __future__ import annotations
 
 from webapp.settings.env import env
 
-# An address that gets a POST with JSON; none: nobody is told this way.
+# An address that gets a POST with JSON; none: no alerts by webhook.
 CONFAB_ALERT_WEBHOOK = env.address("CONFAB_ALERT_WEBHOOK", default="")
-# What that POST is signed with; none: it is not signed.
+# Secret that signs this POST; none: it is not signed.
 CONFAB_ALERT_SECRET = env.text("CONFAB_ALERT_SECRET", default="")
-# E-mail addresses that are told; none: nobody is told this way.
+# E-mail addresses that get alerts; none: no alerts by e-mail.
 CONFAB_ALERT_EMAILS = env.mailboxes("CONFAB_ALERT_EMAILS", default=[])
 # The mail server, smtp+tls://user:password@host:587; without one, e-mails go to the log.
 _server = env.mail_server("CONFAB_EMAIL_URL", default="consolemail://")
@@ -20,7 +20,7 @@ EMAIL_HOST_PASSWORD = _server.get("EMAIL_HOST_PASSWORD") or ""
 EMAIL_USE_TLS = bool(_server.get("EMAIL_USE_TLS"))
 EMAIL_USE_SSL = bool(_server.get("EMAIL_USE_SSL"))
 EMAIL_TIMEOUT = 20
-# Whom e-mails come from.
+# Sender of the e-mails.
 DEFAULT_FROM_EMAIL = env.mailbox("CONFAB_EMAIL_FROM", default="confab@localhost")
-# Where researchers open Confab, for links in what they are told.
+# Address at which researchers open Confab, for links in alerts.
 CONFAB_PUBLIC_URL = env.address("CONFAB_PUBLIC_URL", default="").rstrip("/")

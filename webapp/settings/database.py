@@ -41,7 +41,7 @@ def databases() -> dict[str, dict[str, Any]]:
 
 
 def _private(file: Path) -> None:
-    """Make the database's file for its owner alone; what SQLite puts beside it is as the file is."""
+    """Make the database's file for its owner alone; SQLite gives its additional files the same mode."""
     with contextlib.suppress(OSError):  # what is wrong with the folder, SQLite says when it is used
         if not file.exists():
             file.touch(mode=0o600)

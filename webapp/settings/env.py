@@ -47,7 +47,7 @@ def path_prefix(given: str) -> str:
 
 
 def owner_only(*files: Path) -> None:
-    """Let nobody but their owner read the files that are there; those of somebody else stay as they are."""
+    """Restrict existing files to their owner; those of other users stay as they are."""
     for file in files:
         with contextlib.suppress(OSError):
             if file.stat().st_mode & 0o077:

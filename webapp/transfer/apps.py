@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app, and removes exported and uploaded files when people are erased."""
+"""App configuration: registers the kinds of job of this app, and removes exported and uploaded files on erasure."""
 
 from django.apps import AppConfig
 

@@ -62,7 +62,7 @@ def export_title(what: str) -> str:
 
 
 def export_rights(what: str, options: ExportOptions) -> set[Right]:
-    """Return the rights that a file needs: its table's, and that to private data where such data are asked for."""
+    """Return the rights that a file needs: its table's, and that to private data where they are requested."""
     if what == PACKAGE:
         return package_rights(options)
     exporter = exporter_get(what)
@@ -132,7 +132,7 @@ def exports_expire() -> int:
 
 
 def exports_forget(studies: Collection[int]) -> None:
-    """Remove all files made of these studies, and stop those that are being made: somebody was erased."""
+    """Remove all files made of these studies, and stop those under way: a participant was erased."""
     for job in Job.objects.filter(kind="export", study__in=studies):
         if not job.is_over:
             job_cancel(job=job)

@@ -1,4 +1,4 @@
-"""Six short conversations of two chatbots, to try studies out with in which people judge conversations."""
+"""Six short conversations of two chatbots, to try out studies that rate conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links by which people without an account read a report: made and shown once, kept as digests, withdrawn at any time."""
+"""Links to a report for readers without an account: made and shown once, kept as digests, withdrawn at any time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def share_withdraw(*, share: SharedReport) -> None:
 
 
 def shares_forget(studies: Collection[int]) -> None:
-    """End the links to reports of these studies: somebody was erased, whose answers their numbers were made of."""
+    """End the links to reports of these studies: a participant was erased, whose answers the numbers include."""
     _end(SharedReport.objects.filter(study__in=studies), SharedReport.Ended.ERASED)
 
 

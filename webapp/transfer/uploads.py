@@ -110,7 +110,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
 
 
 def uploads_forget(studies: Collection[int]) -> None:
-    """Remove files whose import into these studies came to nothing: somebody was erased, and may stand in them.
+    """Remove files whose import into these studies failed: a participant was erased, and may stand in them.
 
     An import that was done has removed its file, and one that is under way will.
     """

@@ -1,4 +1,4 @@
-"""Metrics of conversations: how far they are, and more of them asked for."""
+"""Routes of metrics of conversations: their progress, and requests for more of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study as its pages show it: overview, live room, leaderboard, judgements of pairs, and how far its metrics are."""
+"""Routes of a study's pages: overview, live page, leaderboard, paired comparisons, and metrics' progress."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Counted(Schema):
     without: str = Field("", max_length=500, description="Flags by commas.")
 
     def flags(self, study: Study) -> tuple[str, ...]:
-        """Return the flags whose people are left out, once the study's are looked for."""
+        """Return the flags whose participants are left out, once the study's flags are made."""
         found = without_read(self.without)
         if found:
             flags_now(study)
@@ -262,7 +262,7 @@ def votes(
 
 @router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
 def flags(request: HttpRequest, key: str) -> Any:
-    """Count the people whose work has flags, kind by kind, as the page Quality does; names nobody."""
+    """Count the participants whose work has flags, kind by kind, as the page Quality does; no names."""
     study = study_by_key(key)
     now = flags_now(study)
     state = now.state

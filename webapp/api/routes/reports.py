@@ -123,7 +123,7 @@ def report_page(
     operation_id="report_make",
 )
 def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: AskReport) -> Any:
-    """Let a worker make the report of the data as they are now; whoever may read may ask for it, as on its page.
+    """Let a worker make the report of the present data; the right to read suffices, as on its page.
 
     `Location` is the address at which a GET finds this report once it is made.
     """
@@ -165,7 +165,7 @@ def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[Job, Document]:
-    """Return the newest report of those who are counted, with the sections that are asked for.
+    """Return the newest report of these participants, with the requested sections.
 
     Raises:
         Http404: none was made yet, or it has no such section.

@@ -124,7 +124,10 @@ def table(
     openapi_extra=file_described("The zip"),
 )
 def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpResponseBase:
-    """Send a study's data package, a zip; tables that ask for a right that the token lacks are left out, and it says so."""
+    """Send a study's data package, a zip.
+
+    It leaves out tables whose right the token lacks, and says so.
+    """
     study, options = study_by_key(key), included.options()
     rights = rights_of(request)
     if options.include_private:
@@ -156,7 +159,7 @@ def result(
     include_failed: bool = False,
     without: str = "",
 ) -> Any:
-    """Return a part of a study's analysis, the one that its pages show; what is missing is asked of a worker."""
+    """Return a part of a study's analysis, the one that its pages show; a worker computes a missing one."""
     study = study_by_key(key)
     flagged = without_read(without)
     if flagged:

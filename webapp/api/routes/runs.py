@@ -100,7 +100,7 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
     "/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare"
 )
 def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
-    """Set runs beside one another: the means of metrics over each bot's conversations with itself, with intervals."""
+    """Compare runs: the means of metrics over each bot's conversations with itself, with intervals."""
     jobs_settle()
     found = runs_compared(
         AskedRuns(*(_listed(part) for part in (compared.runs, compared.bots, compared.columns)))

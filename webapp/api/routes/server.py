@@ -128,7 +128,7 @@ def benchmark(
     language: str = "",
     sort: str = "",
 ) -> Any:
-    """Return the table of the page Benchmark: metrics against what people said of single replies.
+    """Return the table of the page Benchmark: metrics against ratings of single replies.
 
     `target` chooses the dimension, `language` the data sets, `sort` is a data set's name, `rank`, `name`, or empty for
     the mean correlation.
@@ -172,7 +172,7 @@ def benchmark(
     "/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask"
 )
 def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
-    """Set metrics against what a study's people said of single replies."""
+    """Compare metrics with the ratings of a study's single replies."""
     job = benchmark_ask(
         study=study_by_key(asked.study),
         metrics=list(asked.metrics) or _usual(),
@@ -188,7 +188,7 @@ def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
     operation_id="benchmark_file",
 )
 def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
-    """Set metrics, named by commas, against a file of judged replies as `export --what judged` writes it."""
+    """Compare metrics, named by commas, with a file of rated replies as `export --what judged` writes it."""
     name = file.name or ""
     ending = ".jsonl.gz" if name.lower().endswith(".gz") else ".jsonl"
     with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:

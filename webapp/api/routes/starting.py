@@ -31,7 +31,7 @@ router = Router(tags=["jobs"], auth=Token(Right.RUN))
     operation_id="analysis_start",
 )
 def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
-    """Compute a study's metrics and fit the hybrid metric, after self-play of its bots where that is asked for.
+    """Compute a study's metrics and fit the hybrid metric, after self-play of its bots on request.
 
     Answers the first job; the others follow by themselves, and `GET /jobs` lists them.
     """

@@ -1,4 +1,4 @@
-"""Studies: read, made of a file, and their conversations brought in."""
+"""Routes of studies: read, created from a file, and their conversations imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a conversation that say which reply is due; they are always set together."""
+"""Columns of a conversation that define its due reply; they are always set together."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
 
 
 def reply_ready(*, lease: UUID) -> None:
-    """Note that the due reply could be shown now: the one beside it may begin."""
+    """Store that the due reply could be shown now: the other bot's may begin."""
     held = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
     held.update(due_ready_at=timezone.now())
 

@@ -1,4 +1,4 @@
-"""Writes of reports: somebody reports a reply, staff have seen it."""
+"""Writes of reports: a participant reports a reply, staff have seen it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def reply_report(
 
 
 def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> int:
-    """Note that staff have seen reports of a study. Returns how many nobody had seen before.
+    """Store that staff have seen reports of a study; return the number of those not seen before.
 
     Args:
         reports: which; None for all of them.
-        by: the name of who saw them.
+        by: the name of the user who saw them.
     """
     wanted = Q(participant__study=study, seen_at=None)
     if reports is not None:

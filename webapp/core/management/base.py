@@ -46,7 +46,7 @@ class ConfabCommand(BaseCommand):
         raise NotImplementedError
 
     def present(self, result: Any) -> None:
-        """Print the result for people."""
+        """Print the result as text."""
         self.stdout.write(json.dumps(result, indent=2, ensure_ascii=False, default=str))
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -17,7 +17,7 @@ from webapp.studies.models import Outcome
 
 @register_flag
 class OtherCode:
-    """Somebody who left early may still have the code for all of it, from others or from an earlier visit."""
+    """Flag for the full code after an early end: it may come from others or from an earlier visit."""
 
     name = "other_code"
     title = gettext_lazy("Other code")

@@ -13,7 +13,7 @@ from webapp.runs.models import Job
 
 @register_kind
 class PayCompare(Kind[Job, Values]):
-    """Every submission of the Prolific studies whose people came; the result counts those that never did."""
+    """Every submission of the Prolific studies whose participants came; the result counts those that never did."""
 
     name = "pay_compare"
     title = _("Comparing with Prolific")

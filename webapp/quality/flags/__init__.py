@@ -1,1 +1,1 @@
-"""Reasons to look at somebody's work, one file each; `base.flag_kinds` finds them."""
+"""Reasons to look at a participant's work, one file each; `base.flag_kinds` finds them."""

@@ -68,7 +68,7 @@ def register_flag(cls: C) -> C:
 
 
 def percent(n: int, total: int) -> str:
-    """Write a share of people: no decimals, and never 0 or 100 where it is not exactly that."""
+    """Format a share of participants: no decimals, and never 0 or 100 where it is not exactly that."""
     value = round(100 * n / total)
     if value == 0 and n:
         return "<1 %"

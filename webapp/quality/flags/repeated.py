@@ -1,4 +1,4 @@
-"""Messages that somebody writes again, or that others in the study wrote too."""
+"""Messages that a participant writes again, or that others in the study wrote too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BESIDE = re.compile(r"[\W_]+")
 
 @register_flag
 class Repeated:
-    """Alike means alike but for upper and lower case, blanks and punctuation."""
+    """Flag for repeated messages: equal but for upper and lower case, blanks and punctuation."""
 
     name = "repeated"
     title = gettext_lazy("Repeated text")

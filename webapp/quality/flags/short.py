@@ -1,4 +1,4 @@
-"""Messages much shorter than those of most people in the study."""
+"""Messages much shorter than those of most participants in the study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics set against people's scores of single replies, a shard for each metric."""
+"""Job that compares metrics with ratings of single replies, a shard for each metric."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
 
 
 def _data(asked: BenchmarkAsked) -> str:
-    """Return a digest of what people have said by now; empty of a file, which does not change."""
+    """Return a digest of the present ratings; empty for a file, which does not change."""
     study = Study.objects.filter(key=asked.study).first() if asked.study else None
     return data_now(study) if study is not None else ""
 

@@ -1,4 +1,4 @@
-"""Flags of a study with many people, looked for by a worker."""
+"""Job that makes the flags of a study with many participants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending the alerts that wait: bots that were set aside, or came back."""
+"""Job that sends waiting alerts: bots that were disabled, or enabled again."""
 
 from __future__ import annotations
 

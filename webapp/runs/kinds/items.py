@@ -1,4 +1,4 @@
-"""Items for people to judge, drawn from stored conversations or from a self-play run.
+"""Items to rate, drawn from stored conversations or from a self-play run.
 
 Places are drawn once, when the job is planned, by its seed: evenly over the bots whose conversations they are in.
 Where bots are named, they reply to each context; else the reply that was given there is judged. An item is named by its
@@ -151,7 +151,7 @@ def _are_pairs(study: Study) -> bool:
 
 
 def _source(asked: ItemsAsked) -> QuerySet[Conversation]:
-    """Return the conversations to draw from: completed, of people who are no scripts."""
+    """Return the conversations to draw from: completed, and not of scripted participants."""
     if asked.run is not None:
         found = Conversation.objects.filter(selfplay__run=asked.run)
     else:

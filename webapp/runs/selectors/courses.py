@@ -73,7 +73,7 @@ def turn_values(
 def participants_of(
     conversations: QuerySet[Conversation], ids: Sequence[str]
 ) -> dict[str, str | None]:
-    """Return by conversation who took part, None where nobody knows.
+    """Return the participant by conversation, None where there is none.
 
     Args:
         conversations: all of the study's, of which `ids` are some.

@@ -28,7 +28,7 @@ def fit_encodes_texts(fit: HybridFit) -> bool:
 
 
 def fit_leading(study: Study, without: Sequence[str] = ()) -> HybridFit | None:
-    """Return the fit that every page speaks of unless another one is asked for: the newest that is done.
+    """Return the leading fit, which pages show unless another is requested: the newest that is done.
 
     Args:
         without: names of flags; a fit that leaves out the people with one of these, and nobody else.

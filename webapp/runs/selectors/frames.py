@@ -1,7 +1,7 @@
-"""Tables for analysis: metric columns of conversations, and ratings beside them.
+"""Tables for analysis: metric columns of conversations, and their ratings.
 
 All frames have `conversation` and `bot`; undefined is NaN. Synthetic conversations are left out unless
-asked for; open, failed and withdrawn ones always are.
+requested; open, failed and withdrawn ones always are.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def dead_holders(job: JobBase) -> list[str]:
 
 
 def jobs_abandoned() -> list[JobBase]:
-    """Return the jobs that nobody is at work on though their rows say so."""
+    """Return the jobs that no process is at work on though their rows say so."""
     may_be = Q(state=State.RUNNING) | Q(state=State.QUEUED, inline=True)
     return [
         job

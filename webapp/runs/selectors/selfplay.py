@@ -36,7 +36,7 @@ class Pair:
 
 
 def plan_pairs(plan: dict[str, Any]) -> list[Pair]:
-    """Return the pairs of a plan: each bot with itself, then, if asked for, every two bots in both orders."""
+    """Return the pairs of a plan: each bot with itself, then, on request, every two bots in both orders."""
     bots = plan["bots"]
     pairs = [Pair(bot_id) for bot_id in bots]
     if plan.get("pairs", "self") == "all":

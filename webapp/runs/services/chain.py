@@ -1,4 +1,6 @@
-"""Analyses as chains of jobs: self-play, its metrics, those of the study, the hybrid fit, each asked for by the one before.
+"""Analyses as chains of jobs: self-play, its metrics, those of the study, the hybrid fit.
+
+Each job requests the next.
 
 What is left to do stands in the row of the job at work (`then`), so a chain that was stopped or failed goes on where it
 stands once its job does.

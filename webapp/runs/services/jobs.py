@@ -136,7 +136,7 @@ def payload_read(kind: Kind[Any, Any], payload: Mapping[str, Any]) -> Values:
 
 
 def job_claim(*, job: JobBase) -> str | None:
-    """Become the job's holder, to plan or to finish it, if it is not over and nobody alive holds it.
+    """Become the job's holder, to plan or to finish it, if it is not over and no living process holds it.
 
     Returns:
         The token that `job_release` and `job_end` want, or None.
@@ -162,14 +162,14 @@ def job_claim(*, job: JobBase) -> str | None:
 
 
 def job_beat(*, job: JobBase, holder: str) -> bool:
-    """Give a sign of life while planning or finishing. False if work must stop."""
+    """Send a heartbeat while planning or finishing. False if work must stop."""
     return job_lives(rows_of(job).filter(holder=holder))
 
 
 def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
-    """Note a sign of life in a job's row, and its progress. False if work must stop.
+    """Store a heartbeat in a job's row, and its progress. False if work must stop.
 
-    Whoever slept so long that the job was taken for abandoned is at work on it again.
+    A process that slept so long that the job was taken for abandoned is at work on it again.
 
     Args:
         rows: the job's row, if the caller's conditions hold.
@@ -219,12 +219,12 @@ def _job_done(job: JobBase, holder: str, result: Any, *, follow: bool) -> bool:
 
 
 def job_fail(*, job: JobBase, error: str) -> bool:
-    """End a job with an error, whoever works on it. False if it was over already."""
+    """End a job with an error, whichever process works on it. False if it was over already."""
     return _end(job, State.FAILED, error=storable(error, 2000))
 
 
 def job_errors_forget(studies: Collection[int]) -> None:
-    """Remove what failed jobs of these studies said went wrong: somebody was erased, and it may quote them."""
+    """Remove the errors of these studies' failed jobs: a participant was erased, and the errors may quote them."""
     keys = list(Study.objects.filter(pk__in=studies).values_list("key", flat=True))
     of_studies = Q(study__in=list(studies))
     for rows in (
@@ -236,7 +236,7 @@ def job_errors_forget(studies: Collection[int]) -> None:
 
 
 def job_stopped(*, job: JobBase) -> bool:
-    """End a job that somebody asked to stop, noticed by whoever works on it."""
+    """End a job on a user's request to stop, noticed by the process at work on it."""
     return _end(job, State.CANCELLED, cancel_requested=True)
 
 
@@ -258,9 +258,9 @@ def _end(
 
 
 def job_cancel(*, job: J) -> J:
-    """Ask for the job to stop; at once if nobody is at work on it. What it made stays.
+    """Request the job to stop; at once if no process is at work on it. Its results stay.
 
-    One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; why it failed
+    One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; its error
     stays with it.
     """
     rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
@@ -277,7 +277,7 @@ def job_cancel(*, job: J) -> J:
 
 
 def job_settle(*, job: J) -> J:
-    """Put a job's row right where it counts as running though nobody is at work on it, and return the row.
+    """Correct a job's row where it counts as running though no process is at work on it, and return the row.
 
     A job of the workers waits for one again. What a command did is interrupted until somebody goes on with it:
     nobody else was asked to do it. One that was to stop has stopped.
@@ -303,7 +303,7 @@ def job_settle(*, job: J) -> J:
 
 
 def jobs_settle() -> None:
-    """Put every job's row right: called wherever somebody is about to look at jobs."""
+    """Correct every job's row: called before jobs are shown."""
     for job in jobs_abandoned():
         job_settle(job=job)
 

@@ -186,7 +186,7 @@ def selfplay_store(
 
 
 def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
-    """Mark what the filters of the run's study find in the bot's replies; in self-play nothing is withheld."""
+    """Store the labels of the study's filters on the bot's replies; in self-play nothing is withheld."""
     kept = run.plan.get("filtering")
     filtering = Filtering() if kept is None else Filtering.model_validate(kept)
     asked = Asked(StudyValues(filtering=filtering), names_of(version))

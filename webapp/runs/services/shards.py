@@ -48,7 +48,7 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
 
 
 def shard_claim(*, job: JobBase) -> Shard | None:
-    """Become the holder of a job's first shard that nobody alive holds; None where there is none."""
+    """Become the holder of a job's first shard that no living process holds; None where there is none."""
     for shard in shards_free(job, limit=CANDIDATES):
         holder, now = holder_new(), timezone.now()
         free = Shard.objects.filter(free_rows(shard.holder), pk=shard.pk).exclude(state=State.DONE)
@@ -76,10 +76,10 @@ def shard_beat(
     n_total: int | None = None,
     note: str | None = None,
 ) -> bool:
-    """Give a sign of life and, if given, the progress and a note of the job.
+    """Send a heartbeat and, if given, the progress and a note of the job.
 
     Returns:
-        False if work must stop: somebody stopped the job, or took the shard.
+        False if work must stop: a user stopped the job, or another process took the shard.
     """
     now = timezone.now()
     counts = {"n_done": n_done, "n_total": n_total}
@@ -96,7 +96,7 @@ def shard_beat(
 
 
 def shard_release(*, shard: Shard) -> None:
-    """Leave the shard to whoever begins it anew."""
+    """Release the shard, for the next process that begins it again."""
     holder_end(shard.holder)
     Shard.objects.filter(pk=shard.pk, holder=shard.holder).update(holder="")
 
@@ -117,7 +117,7 @@ def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
 
 
 def shards_forget(*, job: JobBase) -> None:
-    """Drop the plan of a job, so that it is planned anew."""
+    """Drop the plan of a job, so that it is planned again."""
     with transaction.atomic():
         Shard.objects.filter(kind=job.kind, job_id=job.pk).delete()
         rows_of(job).update(planned_at=None)

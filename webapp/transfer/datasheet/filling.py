@@ -133,7 +133,7 @@ def _of_study(study: Study) -> dict[str, str]:
 
 
 def _outputs(study: Study) -> dict[str, int]:
-    """Return by bot how many outputs somebody evaluated."""
+    """Return by bot the number of outputs that participants evaluated."""
     if compares_pairs(study):
         found: Counter[str] = Counter()
         results = study_pairs(study).results

@@ -12,7 +12,7 @@ from webapp.transfer.datasheet.questions import SECTIONS, VERSION
 
 
 def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
-    """Return the datasheet as Markdown; what people have yet to answer stands there in bold."""
+    """Return the datasheet as Markdown; questions still to be answered stand there in bold."""
     n_open = sum(one.is_open for one in entries)
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",

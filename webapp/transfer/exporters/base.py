@@ -179,7 +179,7 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
 
 
 def search_check(source: Source, name: str, options: ExportOptions) -> None:
-    """Check that a table can be narrowed by the line that is asked for, before any of its rows are read.
+    """Check that the requested query can filter a table, before any of its rows are read.
 
     Raises:
         Unreadable: the line cannot be read; with what is wrong and a line that would work.
@@ -250,7 +250,7 @@ def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
 
 
 def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
-    """Return the condition on conversations that people had here, or were given here to judge.
+    """Return the condition on conversations that participants had here, or were given here to rate.
 
     Args:
         prefix: as `included`.

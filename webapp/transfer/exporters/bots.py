@@ -87,7 +87,7 @@ class Bots:
 
 
 def _sorted(value: Any) -> Any:
-    """Return JSON values with the keys in order, which databases do not keep alike."""
+    """Return JSON values with sorted keys, whose order differs between databases."""
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""One row per check that somebody answered."""
+"""One row per check that a participant answered."""
 
 from __future__ import annotations
 

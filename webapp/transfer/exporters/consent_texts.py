@@ -1,4 +1,4 @@
-"""One row per version of what people agreed to, with the exact texts."""
+"""One row per version of the consent, with the exact texts."""
 
 from __future__ import annotations
 

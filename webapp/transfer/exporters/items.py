@@ -1,4 +1,4 @@
-"""One row per item that people judge."""
+"""One row per item to rate."""
 
 from __future__ import annotations
 

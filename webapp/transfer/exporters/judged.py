@@ -1,4 +1,4 @@
-"""One row per reply that people judged by itself, as files of judged items have it."""
+"""One row per reply that was rated by itself, as files of rated items have it."""
 
 from __future__ import annotations
 

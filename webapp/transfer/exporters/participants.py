@@ -129,9 +129,9 @@ class Participants:
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:
-    """Return everybody who agreed, whatever became of their chats; scripts only where asked for.
+    """Return all participants who consented, however their chats ended; scripted ones only on request.
 
-    Who withdrew after the end is in none of the tables but that of pay.
+    A participant who withdrew after the end is in none of the tables but that of pay.
     """
     people = Participant.objects.filter(
         left_out(study, options.without, way="pk"),

@@ -1,4 +1,4 @@
-"""One row per question about an item that somebody judged twice."""
+"""One row per question about an item that a participant rated twice."""
 
 from __future__ import annotations
 

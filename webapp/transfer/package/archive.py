@@ -63,7 +63,7 @@ class _Pipe:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: whoever takes the bytes writes them."""
+        """Do nothing: the reader of the bytes writes them."""
 
     def take(self) -> bytes:
         data = b"".join(self._parts)

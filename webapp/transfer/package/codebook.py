@@ -1,4 +1,4 @@
-"""The codebook of a data package: what every column of every table holds, for people and for programs."""
+"""Codebook of a data package: the content of every column of every table, for readers and for programs."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _sps_table(written: WrittenTable) -> str:
 
 
 def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
-    """Return the columns' names as SPSS takes them: no reserved word, at most 64 bytes, no two alike."""
+    """Return the columns' names as SPSS takes them: no reserved word, at most 64 bytes, no two equal."""
     found: list[str] = []
     taken: set[str] = set()
     for column in columns:

@@ -1,4 +1,7 @@
-"""Stars, tags and notes of a data package read back. No author comes along: a user name elsewhere may be somebody else's."""
+"""Import of stars, tags and notes of a data package.
+
+No author is imported: the same user name elsewhere may belong to another person.
+"""
 
 from __future__ import annotations
 

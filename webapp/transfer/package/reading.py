@@ -1,4 +1,7 @@
-"""Reads a data package back: the study with its people, bots, conversations, turns, ratings and metrics, in constant memory."""
+"""Import of a data package: the study with its participants, bots, conversations, turns, ratings and metrics.
+
+It works in constant memory.
+"""
 
 from __future__ import annotations
 

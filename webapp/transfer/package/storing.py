@@ -1,6 +1,7 @@
-"""Writes of what a data package holds beside its study: people, conversations, turns and ratings, in batches.
+"""Writes of a data package's contents besides its study: participants, conversations, turns and ratings.
 
-Everything may be done twice: people, conversations and ratings are known by what the package calls them.
+They are written in batches. Everything may be done twice: participants, conversations and ratings are known by their
+names in the package.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TASKS = uuid.UUID("5b1f0d8e-6f3c-4c0e-9a55-0f9b8a1d7c42")
 
 @dataclass(frozen=True, slots=True)
 class ReadPerson:
-    """Somebody who took part, by the pseudonym that the package gives them."""
+    """Participant of a package, by the pseudonym that the package gives them."""
 
     name: str
     is_synthetic: bool
@@ -114,7 +115,7 @@ def people_store(
     consents: Mapping[str, ConsentText],
     versions: Mapping[int, StudyVersion],
 ) -> int:
-    """Store people who are not here yet, with what they agreed to and answered first; how many there are now."""
+    """Store new participants, with their consent and first answers; return the number there are now."""
     with transaction.atomic():
         ids = participants_named(
             study=study, platform=PLATFORM, names={person.name for person in people}
@@ -393,7 +394,7 @@ class _Placing:
 
 
 def task_id(study: Study, name: str) -> uuid.UUID:
-    """Return the id of the task that a package calls by this name; empty names are tasks of nobody."""
+    """Return the id of the task that a package calls by this name; empty names are tasks of no participant."""
     return uuid.uuid5(_TASKS, f"{study.pk}/{name}")
 
 

@@ -1,4 +1,4 @@
-"""The study in its data package: every version that was run, as a file, its items, and the texts people agreed to."""
+"""Files of a study in its data package: every version that was run, its items, and the consent texts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def version_path(number: int) -> str:
 
 
 def versions_run(study: Study) -> list[StudyVersion]:
-    """Return the versions that somebody agreed to or worked by, and the newest, in their order."""
+    """Return the versions that participants consented to or worked by, and the newest, in their order."""
     worked = Task.objects.filter(version=OuterRef("pk"))
     run = Q(frozen_at__isnull=False) | Exists(worked) | Q(pk=study.version_id)
     return list(study.versions.filter(run).select_related("rubric").order_by("number"))
 
 
 def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
-    """Yield the study's files; completion codes are in them only where private data are asked for."""
+    """Yield the study's files; completion codes are in them only where private data are requested."""
     yield File.of(NEWEST, _text(study_file_of(study), options))
     for version in versions_run(study):
         yield File.of(version_path(version.number), _text(study_file_of(study, version), options))

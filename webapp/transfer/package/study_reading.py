@@ -1,4 +1,4 @@
-"""The study of a data package, made again: its versions in their order, its bots, and what people agreed to."""
+"""Import of a data package's study: its versions in their order, its bots, and the consent texts."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
 
 
 def consents_make(*, package: Package) -> dict[str, ConsentText]:
-    """Store the texts that people agreed to. Returns them by their digests.
+    """Store the consent texts. Returns them by their digests.
 
     Raises:
         PackageError: texts are not those of the digest that is their name.

@@ -1,4 +1,4 @@
-"""The tables of a data package: the exported ones, with pseudonyms in the place of people and nothing private."""
+"""Tables of a data package: the exported ones, with pseudonyms for participants and nothing private."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def package_rights(options: ExportOptions) -> set[Right]:
 
 
 def tables_left_out(rights: Collection[Right]) -> dict[str, Right]:
-    """Return the tables that a package for somebody with these rights lacks, each with the right that it asks for."""
+    """Return the tables that a package for a user with these rights lacks, each with the right that it needs."""
     return {
         one.packaged: _right_of(one)  # type: ignore[attr-defined]
         for one in _packaged_exporters()

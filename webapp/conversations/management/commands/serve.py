@@ -172,7 +172,7 @@ async def _serve(listening: socket.socket, children: Children) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return the socket at which people come in.
+    """Return the socket for participants' connections.
 
     Raises:
         CommandError: the address cannot be had.

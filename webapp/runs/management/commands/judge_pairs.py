@@ -98,7 +98,7 @@ class Command(ConfabCommand):
         }
 
     def _beside_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
-        """Return by question how the judge's choices agree with those of the study's people; {} without any."""
+        """Return by question the agreement of the judge's choices with the participants'; {} without any."""
         from evaluation.choices import choices_beside
         from evaluation.choosing import judge_chosen, length_beside
 

@@ -143,7 +143,7 @@ def _format(output: Path, wanted: Format | None) -> Format:
 
 
 def _package_check(output: Path, wanted: Format | None) -> None:
-    """Refuse a package that is asked for as another file than a zip."""
+    """Refuse a package that is requested in another format than zip."""
     if output.suffix.lower() not in ("", ".zip"):
         raise Usage(f"{output.name} ends in {output.suffix}; a data package is a .zip")
     if wanted:
@@ -151,7 +151,7 @@ def _package_check(output: Path, wanted: Format | None) -> None:
 
 
 def _source(options: dict[str, Any]) -> Source:
-    """Return the study or the run that is asked for.
+    """Return the requested study or run.
 
     Raises:
         LookupError: there is none.
