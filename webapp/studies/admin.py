@@ -85,7 +85,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
                 )
 
     def save_model(self, request: HttpRequest, obj: Study, form: Any, change: bool) -> None:
-        """Store the study; where people have agreed to it, as a new version."""
+        """Store the study, as a new version if participants have agreed to it."""
         study_store(
             study=obj,
             values=form.values,
@@ -169,7 +169,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("questions of its versions"))
     def questions_asked(self, study: Study) -> str:
-        """Show what each version asks before and after the task."""
+        """Show each version's questions before and after the task."""
         versions = study.versions.order_by("number") if study.pk is not None else ()
         rows = [
             (one.number, name, questions_text(getattr(one.values, name)))
@@ -198,7 +198,7 @@ def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
     return show
 
 
-# Whoever may only read gets no form, and the admin asks here for what is no column of the study.
+# A user who may only read gets no form, and the admin looks here for fields that are no column of the study.
 for _name in ("rubric", *NAMES):
     if not hasattr(StudyAdmin, _name):
         setattr(StudyAdmin, _name, _shown(_name))
@@ -223,7 +223,7 @@ class DimensionInline(ByRights, admin.TabularInline):
     def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
         """Return the fields that are fixed.
 
-        Which way a question counts is no part of what people were asked, so it can be changed afterwards.
+        The direction of a question's scale is not shown to participants, so it can be changed afterwards.
         """
         if self._open(obj):
             return ()
@@ -245,7 +245,7 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
         return super().get_queryset(request).prefetch_related("dimensions")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """Return the fields that are fixed: those of a rubric that is answered, or that somebody agreed to answer."""
+        """Return the fixed fields: those of a rubric that is answered, or that a participant agreed to answer."""
         fixed = ("frozen_at", "scale_inferred")
         if obj is not None and rubric_is_fixed(obj):
             return ("name", "version", "low", "high", *fixed)
@@ -280,7 +280,7 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
 
 @admin.register(ConsentText)
 class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
-    """The exact texts that people agreed to."""
+    """Exact texts that participants agreed to."""
 
     list_display = ("digest", "title", "n_people", "created_at")
     fields = readonly_fields = ("digest", "created_at", "agreed_to")
@@ -425,7 +425,7 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("code shown"))
     def code_shown(self, task: Task) -> str:
-        """Return the code that the person is shown: the platform's own, where it has one."""
+        """Return the code that the participant is shown: the platform's own, if it has one."""
         ending = ending_of(task)
         return ending.code if ending else ""
 

@@ -1,4 +1,4 @@
-"""The write of what people answer before their task."""
+"""Storage of participants' answers before their task."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webapp.studies.questions import answers_read
 
 
 def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> QuestionAnswers:
-    """Store what the task's participant answers to the questions of its version. Sent again, the first answers stay.
+    """Store the participant's answers to the questions of the task's version. Sent again, the first answers stay.
 
     Args:
         answers: a text or a list of options by the question's key.
 
     Raises:
-        Refused: `closed` where the task is over or its person erased, or `bad_answers` with `errors`, a sentence
+        Refused: `closed` if the task is over or its participant erased, or `bad_answers` with `errors`, a sentence
             by the question's key.
     """
     with transaction.atomic():

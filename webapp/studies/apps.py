@@ -1,4 +1,4 @@
-"""App configuration; says what is kept of a person here."""
+"""App configuration: registers the data that this app stores of participants."""
 
 from __future__ import annotations
 

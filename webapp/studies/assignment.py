@@ -17,7 +17,7 @@ def by_bot_text(found: dict[str, Any]) -> str:
 
 
 def _numbers_by_bot(given: Any) -> Any:
-    """Read lines “bot: number”, as people write them in a form; whatever is no text stays as it is."""
+    """Read lines “bot: number” of a form; return a value that is no text unchanged."""
     if not isinstance(given, str):
         return given
     found: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def _numbers_by_bot(given: Any) -> Any:
 
 
 def _texts_by_bot(given: Any) -> Any:
-    """Read lines “bot: name”, as people write them in a form; whatever is no text stays as it is."""
+    """Read lines “bot: name” of a form; return a value that is no text unchanged."""
     if not isinstance(given, str):
         return given
     found: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Attention checks: replies that say which answer to give, put among what people judge, looking like all the others.
+"""Attention checks: replies that state the answer to give, hidden among the items that participants judge.
 
-A check is a value of the study. Drawn into a task it is stored as an item that nobody's results count.
+A check is a value of the study. Drawn into a task it is stored as an item that no result counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webapp.studies.questions import Key
 
 
 class AttentionCheck(Values):
-    """One check: what is shown, and the answers that pass."""
+    """One check: its text, and the answers that pass."""
 
     context: Many[str] = Field(default=(), title="The talk before", description="Oldest first.")
     response: str = Field(
@@ -51,7 +51,7 @@ class AttentionCheck(Values):
 
     @property
     def key(self) -> str:
-        """The name of the item that stands for it: the same check has the same one in every version."""
+        """Name of the item that represents it: equal checks have the same name in every version."""
         told = self.model_dump(mode="json")
         for name in ("second_response", "reference", "reference_score"):
             if not told[name]:

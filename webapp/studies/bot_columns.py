@@ -1,9 +1,9 @@
-"""A table of bots that a researcher brings: perplexities, factors of the design, which one is a control.
+"""A researcher's table of bots: perplexities, factors of the design, and control bots.
 
-A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers stand beside
+A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers are shown next to
 the metrics computed here; columns of words are factors of the analysis of variance; `control` (yes or no)
-marks bots made to be bad, which no ranking counts; `group` (words) says which bots are of one family, for the
-hybrid metric's check that it tells more than families apart.
+marks bots made to be bad, which no ranking counts; `group` (words) names each bot's family, for the check that
+the hybrid metric distinguishes more than families.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BotColumns:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BotColumns:
-        """Read what `to_json` made; an empty mapping is no columns."""
+        """Read the output of `to_json`; an empty mapping means no columns."""
         return cls(
             value.get("metrics", {}),
             value.get("factors", {}),
@@ -86,12 +86,12 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
     """Read the CSV.
 
     Args:
-        content: of the file, UTF-8.
-        bots: ids that the study knows.
+        content: the file's content, UTF-8.
+        bots: ids of the study's bots.
         source: the file's name, kept for the record.
 
     Raises:
-        Refused: `bad_csv`, with the line, the value and what would be right.
+        Refused: `bad_csv`, with the line, the value and the expected form.
     """
     header, rows = _rows(content)
     columns = [name for name in header if name != BOT]

@@ -24,7 +24,7 @@ def checking_wrong(study: Study, values: StudyValues) -> Errors:
 
 
 def gold_wrong(before: Study | None, values: StudyValues, rubric: Rubric | None) -> Errors:
-    """Check that the right answers of gold items that are given are answers to what the study asks."""
+    """Check that the right answers of gold items in use are answers to the study's questions."""
     if before is None or not values.attention.n_gold:
         return {}
     scales = scales_of(values, rubric)

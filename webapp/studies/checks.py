@@ -136,7 +136,7 @@ def bots_in_a_row_wrong(study: Study, values: StudyValues) -> Errors:
 
 
 def choice_wrong(values: StudyValues) -> Errors:
-    """Check that people can choose among the bots, each by a name of its own."""
+    """Check that participants can choose among the bots, each by its own name."""
     assignment, errors = values.assignment, Errors()
     if assignment.choice != "none" and assignment.bots_in_a_row > 1:
         errors["choice"] = _(
@@ -190,16 +190,16 @@ def pay_missing(before: Study | None, study: Study, values: StudyValues) -> Erro
 
 
 def outcomes_possible(study: Study) -> list[Outcome]:
-    """Return the outcomes that a part in the study can have: where nobody chats, no chatbot fails."""
+    """Return the possible outcomes of the study's tasks: without chats, no chatbot can fail."""
     known = study.protocol in protocols
     without_bots = known and protocols.get(study.protocol).gives != "bots"
     return [one for one in Outcome if not (without_bots and one == Outcome.BOT_FAILED)]
 
 
 def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Errors:
-    """Check that a study opens with what it gives people: items, or bots that are here.
+    """Check that a study that opens has something to give: items, or installed bots.
 
-    One that goes on may lose a bot meanwhile.
+    An open study may lose a bot later.
     """
     was_open = before is not None and before.state == Study.State.COLLECTING
     if study.protocol in protocols and protocols.get(study.protocol).gives != "bots":
@@ -406,9 +406,9 @@ def key_wrong(before: Study | None, study: Study) -> Errors:
 def fixed_wrong(
     before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
 ) -> Errors:
-    """Check that nothing changes that no version may change once somebody has agreed.
+    """Check that a study with consenting participants keeps the values that no version may change.
 
-    What people gave under different versions is analysed together.
+    Data from different versions are analysed together.
     """
     if before is None:
         return {}

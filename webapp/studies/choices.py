@@ -1,4 +1,4 @@
-"""Bots that people may choose among by names that say nothing of what they are, where a study lets them."""
+"""Choice of a bot by the participant, by names that do not reveal the bot, if a study allows it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Choice:
     """One bot to choose.
 
     Attributes:
-        number: its place among the study's bots as they are shuffled for this person, from 1: all that a page says.
-        name: neutral, or the study's own for it.
+        number: its place among the study's shuffled bots, from 1; the page contains no other id.
+        name: neutral, or the study's own name for it.
     """
 
     number: int
@@ -35,8 +35,8 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
     """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
 
     Args:
-        participant: None for somebody new.
-        nonce: of their entry form; the same form has the same numbers when it is sent.
+        participant: None for a new visitor.
+        nonce: nonce of the entry form; the numbers stay the same when that form is sent.
     """
     if not lets_choose(study):
         return []
@@ -55,7 +55,7 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
 
 
 def bot_chosen(study: Study, nonce: str, number: str) -> str:
-    """Return the bot of this number of an entry form; empty where nobody chose, or may."""
+    """Return the bot with this number on an entry form; empty if none was chosen, or choosing is not allowed."""
     if not lets_choose(study) or not number.isascii() or not number.isdigit():
         return ""
     bots = _shuffled(study, nonce)

@@ -1,8 +1,8 @@
 """Completion codes and links for a participant's payment: a platform's own, or a code of ours.
 
-A recruitment platform pays by codes that the researcher agreed with it, one for each way in which a
-visit can end. Where the study has such a code it is shown, and a code of ours is not. What somebody was told is kept
-with their task: a code that is corrected later is for those who come later.
+A recruitment platform pays by codes that the researcher agreed with it, one for each outcome of a visit. If the
+study has such a code, it is shown in place of a code of ours. The code that a participant was shown is stored with
+their task: a later correction applies to later participants only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def completion_now(
     code = settings.code(outcome)
     if code and "prolific" in (platform, settings.platform):
         return Completion(code, completion_link(code))
-    # Mechanical Turk's people go back by a form.
+    # Workers of Mechanical Turk go back by a form.
     link = settings.link(outcome) if platform != "mturk" else ""
     if not code and (not link or "{code}" in link):
         code = own_code

@@ -1,7 +1,7 @@
-"""Writes of the counts of completed work, which draws and quotas read in place of all tasks.
+"""Writes of the counts of completed work, which draws and quotas read and not all tasks.
 
-What ended early because a bot failed is paid, so it is one of the study's tasks; it is none of the bot's
-conversations, which nobody rated.
+A task that ended early because a bot failed is paid, so it counts as a task of the study; its conversation was not
+rated, so it does not count for the bot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def task_counted(*, task: Task) -> None:
     rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
     TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
     counts = TaskCount.objects.filter(**own)
-    # The task itself first: whoever else counts in the study waits there, and nobody for one another.
+    # The task itself first: other transactions that count in the study wait there, so there is no deadlock.
     counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
     bots, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(3))
     held = Q(bot_id__in=bots) | Q(conversation__in=chats) | Q(item__in=items)

@@ -1,4 +1,4 @@
-"""The write of what researchers answer in the datasheet of their study."""
+"""Storage of researchers' answers in the datasheet of their study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_CHARS = 5000
 
 
 def datasheet_keep(*, study: Study, answers: Mapping[str, str]) -> Study:
-    """Keep answers, each under what it answers; an empty one takes the former away. Others stay as they are."""
+    """Store answers by question; an empty one deletes the former answer. Others stay unchanged."""
     with transaction.atomic():
         current = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
         kept = {
@@ -20,7 +20,7 @@ def datasheet_keep(*, study: Study, answers: Mapping[str, str]) -> Study:
             **{key: text.strip()[:MOST_CHARS] for key, text in answers.items()},
         }
         kept = {key: kept[key] for key in sorted(kept) if kept[key]}
-        # Not by save(): the data are as they were, so no result is made anew.
+        # Not by save(): the data are unchanged, so no result is computed again.
         Study.objects.filter(pk=study.pk).update(datasheet=kept)
     study.datasheet = kept
     return study

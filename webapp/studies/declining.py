@@ -13,9 +13,9 @@ KIND = "consent"
 
 
 def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
-    """Note that somebody did not agree in this visit. Returns the task that says so.
+    """Store that a visitor did not agree in this visit. Returns the task for this.
 
-    Of a visit in which they agreed, or did not, already, the task they have comes back unchanged.
+    If they agreed, or did not agree, in this visit before, their task is returned unchanged.
 
     Args:
         version: of the study, whose texts they read.

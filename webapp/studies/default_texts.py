@@ -1,7 +1,7 @@
-"""The texts that a new study begins with, in the language that it speaks.
+"""Default texts of a new study, in its language.
 
-Protocols and values say them in English. Catalogues have each of their lines, which `texts_said` finds for those who
-translate. What researchers write themselves stays as it is, unless it is word for word one of these.
+Protocols and values have them in English. Catalogues have each of their lines, which `texts_said` lists for
+translators. Researchers' own texts stay unchanged, unless they are word for word one of these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEXTS = frozenset(
         *("first", "second", "right", "expected", "why"),
     }
 )
-"""Names of what people read, in a study's values as JSON has them."""
+"""Names of the texts for participants, in a study's values as JSON."""
 
 
 def texts_in(plain: Any, language: str) -> Any:

@@ -35,8 +35,8 @@ _PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei
 def demo_paper_study_ensure() -> Study:
     """Make the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
 
-    A draft while none of its bots is here; it begins to collect when the first of them is. Whoever has
-    changed its state since finds it as they left it.
+    It is a draft while none of its bots is installed, and begins to collect with the first. If a researcher has
+    changed its state since, that state stays.
     """
     study = Study.objects.filter(key=DEMO_PAPER_KEY).first() or study_create(
         key=DEMO_PAPER_KEY,

@@ -1,4 +1,4 @@
-"""Reads of pairs of stored conversations: which were given to how many people, and on which side."""
+"""Reads of pairs of stored conversations: the number of participants for each pair, and the sides."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class PairBegun:
     """Two conversations that were side by side already.
 
     Attributes:
-        n_raters: how many people have or had them.
-        n_first: to how many of these the first one was A.
+        n_raters: number of participants who have or had them.
+        n_first: number of these for whom the first one was A.
     """
 
     first: str
@@ -55,7 +55,7 @@ class DialogueHistory:
 
 
 def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
-    """Count which bots' conversations the study's people had on which side, in one query."""
+    """Count the conversations that the study's participants had, by bot and side, in one query."""
     rows = _given(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
     return DialogueHistory(
         Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))})
@@ -68,7 +68,7 @@ def pairs_begun(
     """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same each time.
 
     Args:
-        unseen: conversations that somebody may be given.
+        unseen: conversations that the participant may be given.
     """
     partner = Slot.objects.filter(task=OuterRef("task"), order=OuterRef("order") + 1, side="B")
     rows = (

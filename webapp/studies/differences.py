@@ -22,13 +22,13 @@ Line = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
-        path: where, as in a study's file: "texts.minutes", "after.fluency.high".
+        path: path of the setting, as in a study's file: "texts.minutes", "after.fluency.high".
         title: the same in words.
-        before, after: what it was and is, in words; empty where there was or is nothing.
-        lines: of a longer text: each with "-" (gone), "+" (new) or " " (the same).
+        before, after: old and new value, in words; empty if there was or is none.
+        lines: lines of a longer text: each with "-" (removed), "+" (new) or " " (unchanged).
     """
 
     path: str
@@ -60,7 +60,7 @@ def version_diff(before: StudyVersion, after: StudyVersion) -> list[Change]:
 def versions_changed(
     study: Study, most: int = 50
 ) -> list[tuple[StudyVersion, list[Change] | None]]:
-    """Return the newest versions, the newest first, each with what it changed; None of the very first."""
+    """Return the newest versions, newest first, each with its changes; None for the very first."""
     found = list(study.versions.select_related("rubric").order_by("-number")[: most + 1])
     shown: list[tuple[StudyVersion, list[Change] | None]] = [
         (newer, version_diff(older, newer)) for newer, older in pairwise(found)
@@ -173,7 +173,7 @@ def _words(value: Any) -> str:
 
 
 def _lines(before: str, after: str) -> Iterator[Line]:
-    """Compare line by line; what stays the same far from any change is left out."""
+    """Compare line by line; unchanged lines far from any change are left out."""
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
     for line in list(found)[2:]:
         if not line.startswith("@@"):

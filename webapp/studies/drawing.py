@@ -39,15 +39,15 @@ CHOICE_GONE = gettext_lazy("This chatbot is not free any more. Choose another on
 
 @dataclass(frozen=True, slots=True)
 class StudyDraw:
-    """The `Draw` of one participant, made while the study's row is locked: nobody else counts meanwhile.
+    """The `Draw` of one participant, made while the study's row is locked: counts do not change meanwhile.
 
     Attributes:
-        values: what the version of the study says that the task will follow.
+        values: values of the study's version that the task will follow.
         available: ids of bots of the study that can answer now.
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
-        needs: by bot, how many more ratings it needs, for a rule that asks; empty where that is not known.
-        wanted: the bot that the person chose; empty: the rule draws.
-        had: what they have had here, if it has been read already.
+        needs: number of further ratings each bot needs, for a rule that reads it; empty if unknown.
+        wanted: the bot that the participant chose; empty: the rule draws.
+        had: the participant's tasks here, if they have been read already.
     """
 
     study: Study
@@ -64,7 +64,7 @@ class StudyDraw:
 
         Raises:
             Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now; and
-                `choice_gone` if the one that the person chose is not among them.
+                `choice_gone` if the participant's choice is not among them.
         """
         study, synthetic = self.study, self.participant.is_synthetic
         met = bots_met(self.participant, self.had)
@@ -92,7 +92,7 @@ class StudyDraw:
         """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its partner.
 
         Raises:
-            Refused: `no_bot` if fewer than two can answer, `all_rated` if this person has compared all of them.
+            Refused: `no_bot` if fewer than two can answer, `all_rated` if this participant has compared all of them.
         """
         study, participant = self.study, self.participant
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
@@ -127,7 +127,7 @@ class StudyDraw:
         return ordered[place]
 
     def in_turn(self) -> tuple[Sequence[str], str]:
-        """Return the bots that this person meets one after another, and the key of their order; empty for one bot.
+        """Return the participant's bots one after another, and the key of their order; empty for one bot.
 
         Raises:
             Refused: as `bots`.
@@ -197,11 +197,10 @@ class StudyDraw:
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
 
-        An item that has the raters that are wanted is given only to fill up a task, and never to more people than
-        are allowed.
+        An item with enough raters is given only to fill up a task, and never to more participants than are allowed.
 
         Raises:
-            Refused: `all_rated` if there are fewer; `full` if those left have the raters that are wanted.
+            Refused: `all_rated` if there are fewer; `full` if those left have enough raters.
         """
         unseen = items_unseen(self.study, self.participant)
         return self._stored("item", unseen, n, n if least is None else least)
@@ -265,7 +264,7 @@ class StudyDraw:
             found.insert(rng.randint(0, len(found)), str(check.pk))
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
-        """Return for each item whether its replies are shown in the opposite order, to fewer people so far."""
+        """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
         shown = Slot.objects.filter(
             item__in=[int(item) for item in items],
             task__participant__is_synthetic=self.participant.is_synthetic,
@@ -281,7 +280,7 @@ class StudyDraw:
     def _stored(
         self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int
     ) -> list[str]:
-        """Draw among what is stored, in two queries: how many have how many tasks, and those that are drawn.
+        """Draw among stored rows, in two queries: a histogram of their numbers of tasks, and the drawn rows.
 
         The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
         """

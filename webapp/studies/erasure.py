@@ -1,7 +1,7 @@
-"""Erasing people: everything that is kept of them, by kind, counted beforehand and removed at once.
+"""Erasure of participants: all their data, by kind, counted beforehand and deleted at once.
 
-Every app says in `AppConfig.ready()` what it keeps of a person, as it does with health checks. Foreign
-keys cascade besides, so that no other way of deleting a participant leaves their words behind.
+Every app registers in `AppConfig.ready()` the data that it stores of participants, as with health checks. Foreign
+keys also cascade, so that no other deletion of a participant leaves their texts behind.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of what is kept of people.
+    """One kind of participants' data.
 
     Attributes:
-        title: for the page that lists what will go.
-        rows: all rows of this kind that belong to these people.
-        lock: whether other writes wait at these rows, and so must be held off while all is removed.
-        for_pay: whether it stays when somebody withdraws after the end, so that they are paid.
+        title: name on the page that lists the data to be deleted.
+        rows: function that returns all rows of this kind that belong to these participants.
+        lock: True if other writes wait at these rows, and so must be held off during the deletion.
+        for_pay: True if it stays when a participant withdraws after the end, so that they are paid.
     """
 
     title: Any
@@ -55,17 +55,17 @@ def erasure_kind(
 
 
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
-    """Add what is done once people are erased, given the ids of their studies: remove files that hold their words."""
+    """Register a hook that runs after an erasure, given the studies' ids: it removes files with participants' texts."""
     _follow.append(act)
 
 
 def erasure_people_gone(act: Callable[[Collection[UUID]], None]) -> None:
-    """Add what is done once people are erased, given their ids: take these out of what no foreign key ties to them."""
+    """Register a hook that runs after an erasure, given the participants' ids: it clears data without a foreign key."""
     _people_gone.append(act)
 
 
 def studies_gone(study_ids: Collection[int]) -> None:
-    """Remove what is kept of studies outside the database, before their rows go."""
+    """Remove studies' data outside the database, before their rows are deleted."""
     for act in _follow:
         act(study_ids)
 
@@ -76,14 +76,14 @@ def erasure_kinds() -> dict[str, Kind]:
 
 
 def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
-    """Count how many rows of each kind are kept of these people."""
+    """Count the rows of each kind that are stored of these participants."""
     return {table: kind.rows(participants).count() for table, kind in _kinds.items()}
 
 
 def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
-    """Return the people, with all rows locked at which writes of theirs wait; call it inside a transaction.
+    """Return the participants, with all rows locked at which their writes wait; call it inside a transaction.
 
-    Conversations before participants, as the services that write do: nobody waits for ever.
+    Conversations are locked before participants, as in the services that write, so that there is no deadlock.
     """
     people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
     for kind in reversed(_kinds.values()):
@@ -94,7 +94,7 @@ def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
 
 
 def erased_follow_up(study_ids: Collection[int]) -> None:
-    """Count the studies' work anew, and with the transaction remove files and results that hold what is erased."""
+    """Count the studies' work again, and on commit remove files and results that contain erased data."""
     for act in _follow:
         transaction.on_commit(partial(act, set(study_ids)))
     transaction.on_commit(journal_emptied)
@@ -107,13 +107,13 @@ def erased_follow_up(study_ids: Collection[int]) -> None:
 def participants_erase(
     *, participants: QuerySet[Participant], notes: bool = False
 ) -> dict[str, int]:
-    """Remove all that is kept of these people, in one transaction. Returns how much it was, by kind.
+    """Delete all data of these participants, in one transaction. Returns the number of rows by kind.
 
-    What encoders made of their words goes, too (`webapp/conversations/forgetting.py`), as with every deletion.
-    The figures that were made of it (fits, reports already written) stay: nobody stands in them.
+    Embeddings of their texts are deleted, too (`webapp/conversations/forgetting.py`), as with every deletion.
+    Figures computed from them (fits, reports already written) stay, because they name no participant.
 
     Args:
-        notes: whether their studies keep that somebody was erased.
+        notes: True if their studies record the erasure.
     """
     with transaction.atomic():
         people = people_locked(participants)

@@ -1,4 +1,4 @@
-"""A ready study for every protocol, made of what the protocol says of itself (`example`)."""
+"""A ready study for every protocol, made from the protocol's `example`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JUDGING = {
     "minutes": 5,
 }
 _TALKS: list[tuple[list[str], str, str, str]] = [
-    # what was said, two replies, and one that a person wrote
+    # the context, two replies, and one that a person wrote
     (
         ["I finally planted tomatoes on my balcony.", "That sounds lovely! How many plants?"],
         "Just three. I hope the wind does not knock them over.",
@@ -79,7 +79,7 @@ def study_example(name: str, language: str = "en") -> StudyFile:
     if protocol.gives == "bots":
         plain["bots"] = _BOTS
     texts: dict[str, Any] = {}
-    if protocol.gives != "bots":  # nobody writes to a chatbot
+    if protocol.gives != "bots":  # participants do not write to a chatbot
         texts = {**_JUDGING}
     if protocol.instructions:
         texts["instructions_text"] = protocol.instructions

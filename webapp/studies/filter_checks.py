@@ -10,7 +10,7 @@ from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.values import StudyValues
 
 _FIELDS = {"phrases": "filter_phrases", "classifier": "filter_model"}
-"""Where a filter gets what it lacks; others are named beside the list of filters."""
+"""Field at which a filter's missing setting is reported; other filters are named at the list of filters."""
 
 
 def filters_wrong(before: Study | None, study: Study, values: StudyValues) -> dict[str, str]:

@@ -13,7 +13,7 @@ Action = Literal["mark", "withhold"]
 
 
 def _by_filter(given: object) -> object:
-    """Read lines “filter: mark”, as people write them in a form; whatever is no text stays as it is."""
+    """Read lines “filter: mark” of a form; return a value that is no text unchanged."""
     if not isinstance(given, str):
         return given
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The admin's form of a study: its own fields, and those of its newest version, one beside the other."""
+"""The admin's form of a study: its own fields together with those of its newest version."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PLATFORMS = [
 
 
 def _of(section: type[Values], name: str, kind: Any, **more: Any) -> Any:
-    """Return the form's field for one of a section, with the title and the description it has there."""
+    """Return the form's field for a setting of a section, with its title and description."""
     field = section.model_fields[name]
     return kind(label=field.title, help_text=field.description, **more)
 
@@ -264,7 +264,7 @@ class StudyForm(forms.ModelForm):
             raise ValidationError(said) from None
 
     def _post_clean(self) -> None:
-        """Make the values and say beside its field what cannot be, once every field is right by itself."""
+        """Make the values once every field is valid by itself, and add each error to its field."""
         super()._post_clean()  # type: ignore[misc]
         if self.errors:
             return

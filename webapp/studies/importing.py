@@ -53,14 +53,14 @@ class Imported:
 
 
 def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> StudyFile:
-    """Read a study's file; beside mistakes in its parts tell those of the whole that can be seen.
+    """Read a study's file; report errors in its parts together with visible errors of the whole.
 
     Args:
-        key: in place of the file's.
-        opens: whether the study is to collect, which needs more.
+        key: key in place of the file's.
+        opens: True if the study is to collect, which has more conditions.
 
     Raises:
-        ValuesError: with all that is wrong, each with its path in the file.
+        ValuesError: with all errors, each with its path in the file.
     """
     try:
         return study_file_read(text, key=key)
@@ -79,17 +79,17 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
 def study_import(
     *, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = ""
 ) -> Imported:
-    """Store what a file says: a new study as a draft, or a change of the one with its key.
+    """Store the study of a file: a new study as a draft, or a change of the one with its key.
 
-    What people have agreed to gets a new version, as with every edit. Nothing is stored where anything is wrong.
+    If participants have agreed to it, it gets a new version, as with every edit. After an error nothing is stored.
 
     Args:
-        folder: where the study's file is, which may name a file of items beside it; None if there can be none.
-        opens: let the study collect.
-        author: the name of who imports.
+        folder: folder of the study's file, which may name a file of items next to it; None if there can be none.
+        opens: True to let the study collect.
+        author: name of the user who imports it.
 
     Raises:
-        ValuesError: with all that is wrong, each with its path in the file.
+        ValuesError: with all errors, each with its path in the file.
     """
     with transaction.atomic():
         before = (
@@ -149,7 +149,9 @@ def _wrong_as_whole(
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
     values = _values(study, file)
     rubric = None
-    if study.version is None and not values.after:  # what a file does not ask is not asked
+    if (
+        study.version is None and not values.after
+    ):  # questions that are not in the file are not asked
         rubric = rubric_create(name=file.key, dimensions=[])
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
@@ -183,13 +185,13 @@ def _items_wrong(words: str) -> ValuesError:
 def items_bring(
     study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None
 ) -> int:
-    """Store the items that the study does not have yet; what is there with other texts may have been judged.
+    """Store the items that the study does not have yet; stored items never change, as they may have been judged.
 
     Args:
-        origin: of the file that they were uploaded in, as `origin_of_file`.
+        origin: origin of the uploaded file, as `origin_of_file`.
 
     Raises:
-        ValuesError: with each item that stands there with other texts, or twice.
+        ValuesError: with each item that is stored with other texts, or that the file has twice.
     """
     n_new, number, wrong = 0, 0, []
     scales = scales_of(study.values, study.rubric)

@@ -1,4 +1,4 @@
-"""The table of what people judge; other modules know it from `webapp.studies.models`."""
+"""Table of items; other modules import it from `webapp.studies.models`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from webapp.core.models import TimeStamped
 
 
 class Item(TimeStamped):
-    """Something stored that people judge: replies to a context, with or without a reference.
+    """Item that participants judge: replies to a context, with or without a reference.
 
-    Attention checks, gold items and those that are shown a second time are items too, so that nothing tells them from
-    the others; no result counts them.
+    Attention checks, gold items and repeated items are items too, so that nothing distinguishes them from the
+    others; no result counts them.
     """
 
     class Purpose(models.TextChoices):

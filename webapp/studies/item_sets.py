@@ -1,4 +1,4 @@
-"""The sets in which a study's items came: seen one by one, and taken out again as far as nobody has judged them."""
+"""Sets of a study's items by their source, with the removal of items that no participant has been given."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class JudgedSet:
     Attributes:
         name: `sample`, `file:NAME` for items of a file by the data set that they name, else by the file's name (`file`
             where neither is known), `study:KEY` or `run:ID`.
-        n: how many items or conversations it has.
-        n_given: how many of them people have been given, or something else hangs on; these stay.
-        first: the first few.
+        n: number of its items or conversations.
+        n_given: number of those given to participants or needed by other rows; these stay.
+        first: the first few of them.
     """
 
     name: str
@@ -71,16 +71,16 @@ def item_sets(study: Study) -> list[JudgedSet]:
 
 
 def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
-    """Take a set out, but for the items that people have been given; rehearsals that judged the others go too.
+    """Remove a set, except for items given to participants; rehearsals that judged the others are deleted, too.
 
     Returns:
-        How many items are gone, and how many stay.
+        The number of removed items, and of those that stay.
 
     Raises:
-        ValidationError: the study is open, so people are given its items now, or it has no such set.
+        ValidationError: if the study is open, so that its items are given now, or has no such set.
     """
     with transaction.atomic():
-        # Items are given with this row locked, so nobody gets one that is on its way out.
+        # Items are given with this row locked, so no participant gets one that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
             raise ValidationError(_("People are given its items now. Pause the study first."))

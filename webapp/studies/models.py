@@ -211,7 +211,7 @@ class Study(TimeStamped):
 
 
 class ConsentText(models.Model):
-    """The exact texts that people agreed to, once for all who agreed to the same."""
+    """Exact texts that participants agreed to, stored once for all who agreed to the same texts."""
 
     digest = models.CharField(max_length=32, unique=True)
     texts = models.JSONField(help_text=_("{field of the study: its text or number}"))
