@@ -50,7 +50,7 @@ class PairedGain:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A column beside another one.
+    """A column compared with another one.
 
     Attributes:
         column: the other.

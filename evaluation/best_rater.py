@@ -1,8 +1,8 @@
-"""A column beside each rater alone: the best of them, as PONE's paper prints, and how far raters agree with one another.
+"""Agreement of a column with each rater alone: the best one, as in PONE's paper, and among raters.
 
-The largest of several coefficients is above their mean by chance alone, so that it stands beside figures that were made the
-same way, and for nothing else. The paper's raters judged every reply; here one counts who judged half of them at least, for the largest
-of many coefficients over a handful of replies each says nothing. `max_over_raters` is its name wherever it is shown.
+The largest of several coefficients exceeds their mean by chance alone, so compare it only with figures that were made
+the same way. The paper's raters judged every reply; here a rater counts who judged at least half of them, because the
+largest of many coefficients over a few replies each means nothing. It is shown as `max_over_raters` everywhere.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAgreement:
-    """Choices of a judge or a metric beside people's.
+    """Choices of a judge or a metric compared with people's.
 
     Attributes:
         question: that people answered.
@@ -66,7 +66,7 @@ class ChoiceAgreement:
             `both_tied`.
         agreed: share of the same reply among the answers that chose one where the chooser chose one, too; half by chance.
         kappa: Cohen's, of the three answers, so that ties count.
-        people: the first share of two people who judged the same pair, beside which the chooser's is to be read.
+        people: the first share of two people who judged the same pair, next to which the chooser's is to be read.
         skipped: pairs that lack one of the two, and why.
     """
 
@@ -97,14 +97,14 @@ class ChoiceAgreement:
 def choices_beside(
     people: Judgements, chosen: Mapping[str, Chosen], question: str = ""
 ) -> ChoiceAgreement:
-    """Set a chooser's choices beside people's.
+    """Compare a chooser's choices with people's.
 
     Args:
         chosen: by the pair's name.
         question: that people answered; without one the leading one.
 
     Raises:
-        ValueError: nobody was asked the question, with those there are.
+        ValueError: the question has no answers; the message names the known questions.
     """
     question = question or people.leading
     if question not in people.answers:

@@ -33,7 +33,7 @@ _SIDES = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
 @dataclass(frozen=True, slots=True)
 class MetricChosen:
-    """A metric or a judge beside people's choices.
+    """A metric or a judge compared with people's choices.
 
     Attributes:
         column: by whose scores it chooses; empty for a judge of pairs.
@@ -66,7 +66,7 @@ def choose(
     shared: Shared | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricChosen]:
-    """Let each metric choose of two replies or chats the one with the better score, and set that beside people's choices.
+    """Let each metric choose the reply or chat with the better score, and compare that with people's choices.
 
     Better is higher, but where the column says lower; equal scores are the same. Of a chat the score is the metric's value of
     the whole conversation, often the mean over the bot's turns.
@@ -78,7 +78,7 @@ def choose(
 
     Raises:
         UnknownName: for an unknown metric, with the nearest ones.
-        ValueError: nobody was asked the question.
+        ValueError: the question has no answers.
     """
     shared = shared or Shared()
     found = {}
@@ -101,7 +101,7 @@ def choose_everywhere(
     shared: Shared | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricChosen]:
-    """Let a metric choose as in `choose`, once, and set that beside people's answers to every question.
+    """Let a metric choose as in `choose`, once, and compare that with people's answers to every question.
 
     Args:
         questions: these alone; none: all that people were asked.
@@ -111,7 +111,7 @@ def choose_everywhere(
 
     Raises:
         UnknownName: for an unknown metric, with the nearest ones.
-        ValueError: nobody was asked one of the questions.
+        ValueError: one of the questions has no answers.
     """
     chats = [item for item in items if isinstance(item, ChatPair)]
     pairs = [one for one in items if isinstance(one, Item) and one.second_response is not None]
@@ -142,7 +142,7 @@ def judge_everywhere(
     """Return by question how what a judge said of the pairs agrees with people; `questions` as in `choose_everywhere`.
 
     Raises:
-        ValueError: nobody was asked one of the questions.
+        ValueError: one of the questions has no answers.
     """
     name, chosen = f"{judged.name} (pairs)", judge_chosen(judged.pairs)
     return {

@@ -19,7 +19,7 @@ class Column:
             `sentiment_user`. Where a name stands at both levels, the conversation's value is the mean
             over its turns that have one.
         level: a value per turn (stored at the turn it describes) or per conversation.
-        title: for people, e.g. "Sentiment, participant".
+        title: readable name, e.g. "Sentiment, participant".
         unit: what is counted ("words", "cosine", "1"); 1 for a pure number.
         range: smallest and largest possible value; None where unbounded.
         direction: which way is commonly thought better.

@@ -1,7 +1,7 @@
 """One score made of several metrics, compared with people on data sets that its weights have not seen.
 
 `combine_sets` leaves out one data set at a time: on the others it learns a weight for every metric, and on the one left out it
-compares the weighted sum with people, beside the metric that agreed best with people on the same others. Nothing that
+compares the weighted sum with people, next to the metric that agreed best with people on the same others. Nothing that
 is compared on a data set was learned or chosen there. The design was fixed before it was tried:
 
 - within a data set each metric's scores become normal scores of their ranks, so that neither a scale nor a few

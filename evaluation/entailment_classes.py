@@ -1,9 +1,9 @@
-"""Predicted classes of replies beside people's: what DialogEntailment's Table 2 and its t-tests are of.
+"""Predicted classes of replies compared with people's: what DialogEntailment's Table 2 and its t-tests are of.
 
 Dziri et al. (2019), NAACL, made three classes of four grades, 0 to 3 (fact sheet, section 5). Their code takes the mean of a
 reply's ratings: at least 2 is entailment, at least 1 neutral, else contradiction. The paper says that the grade most
 raters gave decides. Other scales are stretched to 0 to 3 first. Accuracy alone says little, so the share of the commonest
-class stands beside it.
+class stands next to it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class HumanClasses:
 
 @dataclass(frozen=True)
 class ClassReport:
-    """Predicted classes beside people's.
+    """Predicted classes compared with people's.
 
     Attributes:
         accuracy: share of replies whose classes agree; NaN without replies.
         majority: share of people's commonest class.
-        by_class: share of each human class that was found; NaN where nobody gave it.
+        by_class: share of each human class that was found; NaN where it was not given.
         n: replies of each predicted class.
         means: mean human score of each predicted class; NaN where it was never predicted.
         tests: of two predicted classes the difference of their means, the first less the second; None where one has

@@ -190,7 +190,7 @@ def _answers(ratings: Table | None, target: str) -> Iterator[tuple[int, str, str
         return
     if "target" not in ratings.columns:
         ratings.require([target])
-    # The others are answers in words to what was asked beside the scales.
+    # The others are answers in words to what was asked besides the scales.
     dimensions = [
         name
         for name in ratings.columns

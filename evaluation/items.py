@@ -93,7 +93,7 @@ class Item(Values, extra="ignore"):
         second_response, second_model: the reply that the first is compared with; None where there is none.
         reference_score: how the reference was rated before.
         task: what kind of talk it is from.
-        persona, emotion, topic: what is shown beside it, where it is known.
+        persona, emotion, topic: what is shown next to it, where it is known.
         gold: the right answers by the question's key, where they are known: the item checks people and is not rated.
     """
 
@@ -114,7 +114,7 @@ class Item(Values, extra="ignore"):
 
     @property
     def key(self) -> str:
-        """Its name beside items of other sources, which may be numbered alike."""
+        """Its name next to items of other sources, which may be numbered alike."""
         return f"{self.source}/{self.id}" if self.source else self.id
 
     @property

@@ -118,10 +118,10 @@ def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> Judgeme
 
 @dataclass(frozen=True)
 class MetricJudged:
-    """One metric beside people.
+    """One metric compared with people.
 
     Attributes:
-        name: as it was asked for.
+        name: as it was requested.
         target: the dimension people judged.
         columns: by column; the first is the metric's main one.
         unavailable: why it could not be computed; empty where it was.
@@ -130,8 +130,8 @@ class MetricJudged:
             the first has beyond the second is a length bias.
         source: the data set, where all items are of one that has a name.
         remarks: what to know of some of the scored replies, and of how many.
-        against: the main column beside another one on the same replies, where one was asked for.
-        best_rater: the main column beside each rater alone, where that was asked for.
+        against: the main column compared with another one on the same replies, where one was requested.
+        best_rater: the main column compared with each rater alone, where that was requested.
         lines: the first lines of the file that were left out, with the reasons.
     """
 
@@ -148,7 +148,7 @@ class MetricJudged:
     lines: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the agreement of the main column, and of all of them where there are several; beside published figures."""
+        """Return the agreement of the main column, and of all if there are several; next to published figures."""
         if self.unavailable:
             nothing = {"r": None, "p": None}
             return {
@@ -203,11 +203,11 @@ def judge(
         progress: given a metric's name, returns what is called with (replies done, replies in all).
 
     Returns:
-        By the names as asked for, in their order.
+        By the names as requested, in their order.
 
     Raises:
         UnknownName: for an unknown name, with the nearest ones.
-        ValueError: nobody judged the target, or the column to compare with cannot be computed here.
+        ValueError: the target is not rated, or the column to compare with cannot be computed here.
     """
     if isinstance(judgements, str | Path):
         judgements = judgements_read(Path(judgements))

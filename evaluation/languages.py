@@ -14,14 +14,14 @@ from typing import Any
 from evaluation.reasons import Reason
 
 MIN_LETTERS = 60
-"""In less text than this languages are not told apart."""
+"""In less text than this languages are not distinguished."""
 MAX_CHARACTERS = 1000
 """As much of a conversation as is read."""
 MIN_PROBABILITY = 0.9
 
 
 def language_of(texts: Sequence[str]) -> str | None:
-    """Return the code (ISO 639-1) of the language the turns are in; None where it cannot be told."""
+    """Return the code (ISO 639-1) of the language the turns are in; None where it cannot be determined."""
     text = "\n".join(texts)[:MAX_CHARACTERS]
     if sum(character.isalpha() for character in text) < MIN_LETTERS:
         return None
@@ -30,7 +30,7 @@ def language_of(texts: Sequence[str]) -> str | None:
 
 
 def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """Return the language that most replies of each data set are in; without those where it cannot be told.
+    """Return the language that most replies of each data set are in; without those where it cannot be determined.
 
     Args:
         replies: (data set, what was said before and the reply).

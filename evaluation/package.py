@@ -24,7 +24,7 @@ from evaluation.formats.spreadsheet import unescaped
 SUMS = "SHA256SUMS"
 DESCRIPTOR = "datapackage.json"
 LEFT_OUT = "confab:left_out"
-"""In the descriptor the tables that are not in the package, since whoever asked for it lacks a right."""
+"""In the descriptor the tables that are not in the package, because the requesting user lacks a right."""
 MOST_FILES = 10_000
 MOST_BYTES = 50 * 10**9
 """Unpacked, of all files together."""

@@ -1,4 +1,4 @@
-"""Means of a study's bots in a notebook, helped by a prediction of conversations that nobody rated."""
+"""Means of a study's bots in a notebook, helped by a prediction of conversations without ratings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def powered(
     column: str | None = None,
     target: str | Sequence[str] | None = None,
 ) -> PoweredMeans:
-    """Estimate the bots' means from their ratings and a metric of conversations that nobody rated (PPI++).
+    """Estimate the bots' means from their ratings and a metric of conversations without ratings (PPI++).
 
     Args:
         metric: its name, or a hybrid metric of this study, which predicts each bot by the fit without it.

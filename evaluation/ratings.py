@@ -26,7 +26,7 @@ WHOLE = ("quality", "overall", "overall_quality")
 """Keys by which the question about the whole is known."""
 MEAN_KEY = "mean_of_all"
 """Stands for the mean of all dimensions, where no question is about the whole."""
-# Names that tell the ratings of one conversation apart and are nobody.
+# Names that distinguish the ratings of one conversation but name no person.
 _NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
 
@@ -48,7 +48,7 @@ class Dimension:
 
     Attributes:
         key: its name in data, e.g. "quality".
-        title: for people.
+        title: readable name.
         low, high: the ends of its scale.
         low_label, high_label: the words at the ends.
         reversed: whether a high answer is a bad one ("repetitive"); analyses then count low + high − answer.
@@ -96,7 +96,7 @@ class Ratings:
     Attributes:
         conversation: (k,) which conversation (or item) each rates.
         bot: (k,) whose it is.
-        rater: (k,) who rated, None where nobody is named (`rater_named`).
+        rater: (k,) rater of each, None where unnamed (`rater_named`).
         answers: per dimension (k,) as they were given, NaN where there is none.
         dimensions: the questions, in order.
         headline: keys of the questions whose mean bots are ranked by.
@@ -314,7 +314,7 @@ class Ratings:
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """(k,) what is resampled whole: the rater, or the conversation where nobody is named."""
+        """(k,) what is resampled whole: the rater, or the conversation where raters are unnamed."""
         return _column(
             [
                 f"c {conversation}" if rater is None else f"p {rater}"

@@ -245,7 +245,7 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
 
 
 def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
-    """Return the study of records as a format reads them, ratings that stand apart beside their conversations."""
+    """Return the study of records as a format reads them, ratings that stand apart next to their conversations."""
     records: dict[Key, Record] = {}
     skipped: list[Skipped] = []
     for item in without_clashes(read):

@@ -45,7 +45,7 @@ _data_folder: Callable[[], Path] | None = None
 
 
 def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
-    """Keep what encoders make of the texts of all studies in a data folder, beside what the server keeps there.
+    """Keep what encoders make of the texts of all studies in a data folder, next to what the server keeps there.
 
     Args:
         data_folder: asked when vectors are first needed; None: keep nothing between runs.
@@ -59,7 +59,7 @@ class Dialogue:
     """One conversation of a study: whose it is, where it comes from and what people answered about it.
 
     Attributes:
-        flags: names of the flags of whoever held it; None where the file says nothing of flags.
+        flags: names of the flags of its participant; None where the file says nothing of flags.
         line: where it stands in its file, from 1; 0 where it has no line of its own.
     """
 
@@ -86,7 +86,7 @@ class Study:
         reversed: questions of which a high answer is a bad one.
         controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
-        left_out: names of tables that a data package lacks, since whoever asked for it had not the right to them.
+        left_out: names of tables that a data package lacks, since the requesting user lacked the right to them.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Study:
 
     @cached_property
     def ratings(self) -> pd.DataFrame:
-        """One row per rating: `conversation`, `bot`, `rater` (None where nobody is named), a column per question."""
+        """One row per rating: `conversation`, `bot`, `rater` (None where raters are unnamed), a column per question."""
         table = _frame(
             [
                 {
@@ -352,7 +352,7 @@ class Study:
 
 
 def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparisons:
-    """Compare every pair of a study's bots by their ratings: which can people tell apart?
+    """Compare every pair of a study's bots by their ratings: which differ significantly?
 
     Args:
         target: a question, or several for their mean; None: what bots are ranked by.

@@ -98,7 +98,7 @@ def approval(
     """Return the share of people who chose each option.
 
     Args:
-        chosen: (people, options) 1 where somebody chose it, else 0.
+        chosen: (people, options) 1 where the person chose it, else 0.
         level: of the intervals.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Replies rated beside a scored reference: Shi et al. (2023).
+"""Replies rated against a scored reference: Shi et al. (2023).
 
 Who rates says first whether the reply is better than, as good as or worse than the reference, then scores it on
 sub-metrics; its overall score is their weighted mean over those that apply to it. The rule shown to raters is that a better
@@ -28,7 +28,7 @@ MOST_APART = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ReferencedBot:
-    """A model beside the references.
+    """A model compared with the references.
 
     Attributes:
         overall: weighted mean of the sub-metrics, with an interval over raters.
@@ -45,7 +45,7 @@ class ReferencedBot:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BesideReference:
-    """All models beside the references, best overall first.
+    """All models compared with the references, best overall first.
 
     Attributes:
         weights: of each sub-metric, before those that do not apply to an item are left out; they sum to 1.
@@ -108,7 +108,7 @@ def overall_scores(ratings: Ratings, weights: Mapping[str, float] | None = None)
     """Return the weighted mean of each rating's sub-metrics, over those that were answered: (k,), NaN without any.
 
     Args:
-        weights: by sub-metric; None: all count alike.
+        weights: by sub-metric; None: all count equally.
 
     Raises:
         ValueError: for a sub-metric without a weight.

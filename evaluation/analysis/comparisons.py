@@ -50,7 +50,7 @@ Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
 Need = Literal["enough", "unknown", "too_many", "at_border", "raters", "more"]
 Units = Literal["raters", "conversations", "raters_and_conversations"]
 Test = Literal["fixed", "always"]
-"""Which test tells bots apart: for one look at a finished study, or for looks at any time."""
+"""Test of the bots' differences: for one look at a finished study, or for looks at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     """Return every bot's mean of every dimension and of what bots are ranked by.
 
     Args:
-        level: of the intervals, for which raters are independent of each other (conversations, where nobody is named).
+        level: of the intervals, for which raters are independent of each other (conversations, if raters are unnamed).
     """
     keys = [dimension.key for dimension in ratings.dimensions]
     if ratings.leading is not None and ratings.leading.key not in keys:
@@ -158,17 +158,17 @@ class Comparisons:
         means: by bot, that mean; without raters who rated several times it is the plain one.
         controls: bots with a rating that were made to be bad.
         pairs: of all bots with a rating, controls too, sorted by name.
-        plans: what it would take to tell each pair apart; empty where not asked for.
+        plans: sample size plan of each pair; empty where not requested.
         power: of the plans.
-        test: which test tells two bots apart.
-        more: while a study collects, further raters per bot until a pair that is not told apart would be, if its
+        test: the test of two bots' difference.
+        more: while a study collects, further raters per bot until a pair that is not yet significant would be, if its
             difference stayed as it is; None where no number would do.
         unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts, items)
             where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
-        units: whose ratings are not taken as independent: raters, conversations where nobody is named, or both.
+        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
     """
 
     dimension: Dimension
@@ -189,7 +189,7 @@ class Comparisons:
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
-        """Pairs that people can tell apart, each sorted by name."""
+        """Pairs that differ significantly, each sorted by name."""
         return frozenset((pair.a, pair.b) for pair in self.pairs if pair.ordered)
 
     @property
@@ -227,7 +227,7 @@ class Comparisons:
         return tuple(sorted((a, b))) in self.told_apart
 
     def as_good_as_best(self) -> tuple[str, ...]:
-        """Return the bots that cannot be told apart from the first one, without controls."""
+        """Return the bots that do not differ significantly from the first one, without controls."""
         return tuple(bot for bot in self.order[1:] if not self.are_told_apart(self.order[0], bot))
 
     @property
@@ -376,7 +376,7 @@ def compare(
     Args:
         target: a dimension, or several for their mean; None: what bots are ranked by.
         alpha: chance allowed of any wrong order among all pairs.
-        plans: whether to say what it would take to tell each pair apart.
+        plans: whether to plan the sample size of each pair.
         power: of the plans.
 
     Raises:
@@ -454,7 +454,7 @@ def _more(
 
 
 def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:
-    """Return them with what it would take to tell each pair apart.
+    """Return them with the sample size plan of each pair.
 
     Args:
         ratings: those that were compared.

@@ -102,7 +102,7 @@ def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:
         counts: raters who gave each grade, the lowest first.
 
     Raises:
-        ValueError: nobody gave any.
+        ValueError: there are none.
     """
     given = np.asarray(counts)
     if not given.sum():

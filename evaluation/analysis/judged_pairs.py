@@ -15,7 +15,7 @@ class Judgements:
     Attributes:
         item: (k,) what was compared: a context, or two conversations.
         first, second: (k,) the bots.
-        rater: (k,) who judged; None for somebody who is not named.
+        rater: (k,) rater of each; None for an unnamed rater.
         answers: per question (k,): 1 the first is better, 0 they are the same, -1 the second; NaN without an answer.
         titles: per question, for people; the first one is what bots are ranked by.
         controls: by name (k,) how much more the first has of something that is not the bot's merit, as

@@ -27,7 +27,7 @@ class Place:
         mean: of all its ratings, with its interval.
         compared_mean: what the tests compare: its mean for the average rater. It orders the bots.
         n_ratings: with an answer to this question.
-        too_close: bots that it cannot be told apart from, in the order of the leaderboard.
+        too_close: bots that do not differ significantly from it, in the order of the leaderboard.
     """
 
     bot: str
@@ -49,7 +49,7 @@ class Leaderboard:
 
     Attributes:
         places: best first, controls last.
-        groups: bots of which no two can be told apart, each group as large as can be and in order of `places`.
+        groups: bots of which no two differ significantly, each group as large as can be and in order of `places`.
         level: of the means' intervals.
         n_told_apart, n_pairs: of all pairs that could be tested, controls too.
     """
@@ -134,13 +134,13 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
 
 
 def alike_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the largest groups of bots of which no two can be told apart, those with the best bot first.
+    """Return the largest groups of bots of which no two differ significantly, those with the best bot first.
 
     These are the maximal cliques of the graph that joins what cannot be told apart. A group whose every pair stands in
     groups before it says nothing new, and is left out.
 
     Args:
-        close: by bot, in order, the bots that it cannot be told apart from; others than these bots do not count.
+        close: by bot, in order, the bots that do not differ significantly from it; others do not count.
     """
     import networkx as nx
 

@@ -73,7 +73,7 @@ class RatingModels:
         factorial, mixed, ordinal: None with fewer than two rated bots.
         rounded: whether answers were rounded to whole points for the proportional odds.
         n_raters: people who gave the ratings of the last two models.
-        n_unnamed: conversations that stand for a rater each there, since nobody is named.
+        n_unnamed: conversations that stand for a rater each there, since raters are unnamed.
         level: of all intervals.
     """
 
@@ -175,7 +175,7 @@ def rating_models(
 def chosen_factors(
     ratings: Ratings, factors: Mapping[str, Mapping[str, str]]
 ) -> tuple[dict[str, Mapping[str, str]], tuple[Finding, ...]]:
-    """Return up to `MOST_FACTORS` factors that tell the rated bots apart, and why the others do not.
+    """Return up to `MOST_FACTORS` factors that differ between the rated bots, and why the others do not.
 
     Args:
         ratings: without controls.

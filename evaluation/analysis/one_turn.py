@@ -1,4 +1,4 @@
-"""One-turn against interactive evaluation of the same bots: judgements of single replies beside ratings of chats.
+"""One-turn against interactive evaluation of the same bots: judgements of single replies against ratings of chats.
 
 Both ways of asking are read as `evaluation.analysis.pairs` reads judgements; of chats, the difference of mean ratings
 takes the place of the share of comparisons. While a study collects, its intervals hold at all looks together.
@@ -33,7 +33,7 @@ class Beside:
         question, asked: the question of the comparisons and that of the chats.
         one_turn: share of comparisons won less that of lost ones.
         difference, low, high: mean rating of a less that of b, with its interval over participants.
-        signs: who is better beyond chance by either, as everywhere (`evaluation.analysis.preferred` and
+        signs: the significantly better bot by either, as everywhere (`evaluation.analysis.preferred` and
             `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for nobody. Intervals are not corrected, this is.
     """
 
@@ -64,7 +64,7 @@ class ProtocolsCompared:
         rows: every two bots that both have, on every question that both ask.
         one_turn: kappas of single comparisons.
         interactive: kappas of what each person's ratings of two bots say of these two.
-        tests: by which comparisons and chats are told apart.
+        tests: of the comparisons and of the chats.
     """
 
     rows: tuple[Beside, ...]
@@ -132,7 +132,7 @@ def compare_protocols(
     seed: int = 0,
     shared: int = USUAL_SHARED,
 ) -> ProtocolsCompared:
-    """Set comparisons of single replies beside ratings of chats with the same bots.
+    """Compare pairwise judgements of single replies with ratings of chats of the same bots.
 
     Args:
         shared: as `judge_pairs`; of chats, where what is shared is two bots that both rated, it is 2, for nobody

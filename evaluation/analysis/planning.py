@@ -74,10 +74,10 @@ class RaterPlan:
         rater_share: of its square, how much lies between raters.
         pairs: the spread of every two bots that are no controls and vary, the one that spreads most first.
         n_comparisons: pairs of bots that share alpha, controls aside.
-        n_fewest: raters of the bot that has the fewest (conversations, where nobody is named).
+        n_fewest: raters of the bot that has the fewest (conversations, where raters are unnamed).
         detectable: the smallest difference that so many show, of the pair that spreads most.
         reach: of the scale, in points.
-        units: what is planned: raters, conversations where nobody is named, or both.
+        units: what is planned: raters, conversations where raters are unnamed, or both.
         worth: what predictions of further bots save; None where no fit says.
     """
 

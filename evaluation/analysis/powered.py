@@ -29,7 +29,7 @@ class PoweredMeans:
         dimension: what was rated.
         by: what predicts, by name.
         bots: by name.
-        units: whose ratings are not taken as independent: raters, conversations where nobody is named, or both.
+        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
     """
 
     dimension: str
@@ -54,7 +54,7 @@ class PoweredMeans:
 
     @property
     def unlike(self) -> list[str]:
-        """Bots whose rated and unrated conversations differ beyond chance in what is predicted."""
+        """Bots whose rated and unrated conversations differ significantly in what is predicted."""
         shifts = {bot: one.shift for bot, one in self.bots.items()}
         return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
 

@@ -42,7 +42,7 @@ class Preferred:
         """Return the comparison of two bots, `a` before `b` in the alphabet.
 
         Raises:
-            KeyError: nobody compared them on this question.
+            KeyError: they were never compared on this question.
         """
         for one in self.found:
             if (one.pair.a, one.pair.b) == (a, b):

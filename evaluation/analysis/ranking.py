@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.90
-"""Of all intervals; two bots are told apart where Holm's p is below 1 − level."""
+"""Of all intervals; two bots differ significantly where Holm's p is below 1 − level."""
 _OUTCOMES: Mapping[str, float] = {
     "first": 1.0,
     "second": 0.0,
@@ -59,7 +59,7 @@ class Ranking:
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
-        """Pairs whose strengths differ beyond chance, each sorted by name."""
+        """Pairs whose strengths differ significantly, each sorted by name."""
         return frozenset((pair.a, pair.b) for pair in self.fit.comparisons if pair.ordered)
 
     def to_json(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Ranking:
         return "; ".join(said)
 
     def plot(self) -> Plot:
-        """Return the strengths with their intervals, hollow where a bot cannot be told from the average one.
+        """Return the strengths with their intervals, hollow where a bot equals the average one within error.
 
         Raises:
             ValueError: without a fit, with the reason.
@@ -142,7 +142,7 @@ def rank(
     Args:
         judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
             `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
-            or "model_a", "model_b", "tie (bothbad)" as arenas write, empty where nobody judged; and `rater`, where it
+            or "model_a", "model_b", "tie (bothbad)" as arenas write, empty without a judgement; and `rater`, where it
             is known who judged. Names are texts as they are written: 007 and 7 are two bots.
         place: whether to estimate what being shown first adds.
         controls: columns that say how much more the first one has of something that is not the bot's merit, such as
@@ -178,7 +178,7 @@ def rank(
 
 
 def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
-    """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN where nobody judged."""
+    """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN without a judgement."""
     said = name_of(preferred)
     if said in (first, second):
         return 1.0 if said == first else 0.0

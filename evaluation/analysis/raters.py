@@ -45,7 +45,7 @@ class OwnScales:
     """Each rating minus its rater's mean, over its rater's standard deviation.
 
     Attributes:
-        bots: best plain mean first; none where nobody has rated often enough.
+        bots: best plain mean first; none where no rater has rated often enough.
         n_ratings, n_used: given, and by raters with at least `least` of them.
         n_raters, n_left_out: people used, and people who are not.
         order: Spearman's ρ of the bots' plain means with those of the z-scores, controls left out.
@@ -103,10 +103,10 @@ class Screening:
     Attributes:
         n_raters: people judged.
         flagged: verdicts on those who fail a rule.
-        rules: in their order; none where nobody could be judged.
-        bots: best mean first; none where nobody is flagged.
+        rules: in their order; none where no rater could be judged.
+        bots: best mean first; none where no rater is flagged.
         least_conversations, least_bots: from which on rules judge.
-        reason: why nobody was judged.
+        reason: why no rater was judged.
     """
 
     n_raters: int

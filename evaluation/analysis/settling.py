@@ -31,7 +31,7 @@ class Settling:
     Attributes:
         compared: every pair, by the always-valid test.
         means: by bot, with always-valid intervals.
-        needs: by bot, further raters until it is told apart from every other, at most `MOST_NEEDED`; 0: settled.
+        needs: by bot, raters until it differs significantly from every other, at most `MOST_NEEDED`; 0: settled.
         others: the same of each further question, by its key, in the order of the rubric.
     """
 

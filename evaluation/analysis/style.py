@@ -1,7 +1,7 @@
 """Style controls of a comparison: a reply's length and markup, apart from its content.
 
 People prefer long and richly marked-up replies. Chiang et al. (2024, Chatbot Arena) hold such features constant by
-putting their differences into the Bradley–Terry model beside the bots; the same is done here, on a scale of doublings:
+putting their differences into the Bradley–Terry model next to the bots; the same is done here, on a scale of doublings:
 one unit more means twice as long, or twice as much markup.
 """
 

@@ -40,7 +40,7 @@ def text_table(
 
 
 def number_or_reason(reason: str | None) -> dict[str, Any]:
-    """Return `{"reason": …}` to stand beside a number that is undefined, or nothing."""
+    """Return `{"reason": …}` to stand next to a number that is undefined, or nothing."""
     if reason is None:
         return {}
     return {"reason": reason.to_json() if isinstance(reason, Reason) else {"code": str(reason)}}

@@ -32,7 +32,7 @@ SEED = 2019
 MOST_BY_TRAIT = 5000
 """Of more conversations so many are drawn for the comparison of traits."""
 MOST_LEVELS = 3
-"""So many levels of a trait are drawn beside each other."""
+"""So many levels of a trait are drawn next to each other."""
 
 Kind = Literal["best-worst", "by-trait"]
 Rows = Mapping[str, Sequence[float | None]]
@@ -126,7 +126,7 @@ class Measure:
 
     Attributes:
         name: the column, or `votes`.
-        courses: one for each group; none where nobody has a value.
+        courses: one for each group; none where there are no values.
         contrast: of two groups.
     """
 
@@ -272,7 +272,7 @@ def trajectories(
     Args:
         values: by measure and conversation the values by exchange (`by_exchange`).
         measures: in the order in which they are told.
-        people: by conversation who took part, None where nobody knows; without, each had one conversation.
+        people: by conversation who took part, None where unknown; without, each had one conversation.
         scales: by measure the ends that its values cannot leave; one of them may be infinite.
     """
     made = [

@@ -42,7 +42,7 @@ class Record:
         turns: in order. Empty together with `ratings_only`.
         times: of the turns, one each, or empty where the file has none.
         ratings_only: ratings of a conversation that was imported before.
-        flags: names of the flags of whoever held it; None where the file says nothing of flags.
+        flags: names of the flags of its participant; None where the file says nothing of flags.
         is_control: its bot was made to be bad, a control of the raters.
     """
 

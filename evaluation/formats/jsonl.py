@@ -5,7 +5,7 @@
      "ratings": [{"rater": "…", "quality": 5, …}]}
 
 `"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. Other keys (`turn_rating`, …) are passed over. Speakers need not alternate. A rating may lack a
-rater or a dimension (or have null for it), may stand beside another of the same rater, and may have a
+rater or a dimension (or have null for it), may stand next to another of the same rater, and may have a
 text under `comment`.
 """
 

@@ -3,7 +3,7 @@
 Equation (1) of the preset `strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with Var(u) = tau²,
 Var(c) = omega² and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of raters, as in every comparison of two
 bots (`evaluation.stats.random_raters`); omega² is what the intraclass correlation of ratings of one conversation, less their raters'
-effects, makes of their sum. Raters' effects are best linear unbiased predictions beside fixed effects of bots (Henderson 1975):
+effects, makes of their sum. Raters' effects are best linear unbiased predictions with fixed bot effects (Henderson 1975):
 
     b = L⁺ (Xᵀy − T C Zᵀy),  u = C (Zᵀy − Tᵀ b),  C = diag(1 / (m_g + (omega² + sigma²) / tau²)),  L = Xᵀ X − T C Tᵀ
 
@@ -104,7 +104,7 @@ def adjusted_means(
     error = raters.error if raters.spread > 0 else pooled
     icc = _icc(ratings, keep, less, members)
     parts = _parts(raters, row, bot, known, number.reshape(-1), n_rows)
-    # A conversation without a rating of its own counts as one rating by nobody known.
+    # A conversation without a rating of its own counts as one rating by an unknown rater.
     unrated = np.diag(np.bincount(of_row[n_given[rows] == 0], minlength=len(at)) / n_rows**2)
     between, together, alike = (part + unrated for part in parts)
     covariance = raters.spread * between + error * (icc * together + (1 - icc) * alike)
@@ -116,7 +116,7 @@ def adjusted_means(
 def _raters(
     value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
 ) -> _Raters:
-    """Return the raters' effects beside those of bots, with their variances by restricted maximum likelihood."""
+    """Return the raters' effects together with those of bots, with their variances by restricted maximum likelihood."""
     table = np.zeros((n_bots, n_raters))
     np.add.at(table, (bot, rater), 1.0)
     there, place = np.unique(bot, return_inverse=True)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToldApart:
-    """Pairs of bots whose ratings differ beyond chance, as `evaluation.analysis.comparisons.compare` says.
+    """Pairs of bots whose ratings differ significantly, as `evaluation.analysis.comparisons.compare` says.
 
     Attributes:
         pairs: each sorted by name.
-        test: which told them apart: the fixed-sample one, or while the study collects the always-valid one; None where
+        test: of these differences: the fixed-sample one, or while the study collects the always-valid one; None where
             nothing was rated.
-        units: whose ratings were not taken as independent: raters, conversations where nobody is named, or both.
+        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
     """
 
     pairs: frozenset[tuple[str, str]] = frozenset()
@@ -30,7 +30,7 @@ class ToldApart:
 
 
 def told_apart(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> ToldApart:
-    """Find the pairs of bots that people can tell apart.
+    """Find the pairs of bots that differ significantly.
 
     Args:
         human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.

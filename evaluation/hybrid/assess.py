@@ -1,4 +1,4 @@
-"""From a fit to what it found: every bot predicted, compared with its ratings, and held against its rivals.
+"""Assessment of a fit: every bot predicted, and compared with its ratings and with rival predictors.
 
 A bot can be predicted from its conversations with people or from those with itself; both are judged alike.
 """
@@ -83,7 +83,7 @@ def assess(
 
     Args:
         design: conversations with people; played: bots with themselves.
-        told_apart: pairs of bots whose ratings differ beyond chance.
+        told_apart: pairs of bots whose ratings differ significantly.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
         adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out: what is
@@ -267,7 +267,7 @@ def _values(
     """Compare values.
 
     Args:
-        fit: by the fold's own intercept, whichever one was asked for.
+        fit: by the fold's own intercept, whichever one was requested.
         human: what is to be predicted of each bot.
         bots: has their intervals.
         held: the ratings behind `human`, as of `assess`.
@@ -452,7 +452,7 @@ def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, 
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)
     mine = design.bots == bot
-    # The score stands beside the human mean of rated conversations, so it is made of the same ones.
+    # The score stands next to the human mean of rated conversations, so it is made of the same ones.
     if np.isfinite(design.y[mine]).any():
         mine = mine & np.isfinite(design.y)
     return mine, fit.predict(design.x[mine], bot)

@@ -16,7 +16,7 @@ Intercept = Literal["fold", "common"]
 """Which intercept the predictions of left-out bots have: of their own fold, or one common to all."""
 INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
 PREFERRED_INTERCEPT: Intercept = "common"
-"""Taken unless another one is asked for, by every command, form and function.
+"""Taken unless another one is requested, by every command, form and function.
 
 With each fold's own, as the paper has it, a prediction starts from the mean of the *other* bots, which is low
 exactly when the left-out bot is good: features that say nothing correlate at nearly −1. With one for all folds
@@ -29,7 +29,7 @@ INTERCEPT_NAMES: dict[str, str] = {
 
 
 Permuted = tuple[np.ndarray, np.ndarray] | None
-"""Predictions by everything fitted and chosen anew, and the permuted means they answer to, (P, K) each; None for too
+"""Predictions by everything fitted and chosen again, and the permuted means they answer to, (P, K) each; None for too
 few bots."""
 NullOf = Callable[..., Permuted]
 """Takes mean features by bot, and whether the intercept is `common`."""
@@ -81,7 +81,7 @@ class Pairs:
 
 
 def with_reason(found: dict[str, Any], reason: Reason | dict[str, Any] | None) -> dict[str, Any]:
-    """Return the object with the reason beside it, if there is one."""
+    """Return the object with the reason next to it, if there is one."""
     if reason is None:
         return found
     return {**found, "reason": reason.to_json() if isinstance(reason, Reason) else reason}

@@ -30,7 +30,7 @@ class CarryingBot:
 
     Attributes:
         n: its conversations.
-        leverage: share of all leverage that they have; beside n / all it tells how unlike the others they are.
+        leverage: share of all leverage that they have; compared with n / all it shows how unlike the others they are.
         cooks_distance: by how much the fit moves without the bot; None where nothing is left to fit to.
     """
 

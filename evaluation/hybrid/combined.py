@@ -1,7 +1,7 @@
 """A bot's ratings and its prediction together: empirical Bayes.
 
 The prediction, made without the bot's own ratings, is the prior of its true mean: a mixture over the grid of the process.
-Its ratings weigh the components anew and are combined with each (`evaluation.hybrid.mixture`); the mean is that of the
+Its ratings weigh the components again and are combined with each (`evaluation.hybrid.mixture`); the mean is that of the
 mixture they make, the interval lies between its quantiles (Efron and Morris 1975, "Data analysis using Stein's estimator
 and its generalizations", JASA 70). With one component, and raters of whom none rated other bots, precisions add up:
 

@@ -1,4 +1,4 @@
-"""Sentence embeddings of a conversation, pooled: what the preset `strong` reads beside the metrics.
+"""Sentence embeddings of a conversation, pooled: input of the preset `strong` in addition to the metrics.
 
 The mean vector of the participant's answers to the bot and that of the bot's turns. Which turns those are,
 in self-play too, is what the suffixes -U and -B mean (fact sheet section 0, `evaluation.metrics.layout`).

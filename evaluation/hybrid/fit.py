@@ -63,7 +63,7 @@ def fit_hybrid(
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
             and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
             the preset `strong@2` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
-        features: metric columns that predict; None: the preset's. Its embeddings stay beside them.
+        features: metric columns that predict; None: the preset's. Its embeddings stay next to them.
         targets: rating dimensions; several are averaged as they are.
         preset: "paper", "strong" or an earlier version of one, as "strong@2".
         intercept: "fold" or "common", see above.

@@ -139,7 +139,7 @@ def interval_over_conversations(
     """Return the 95 % interval of the r over bots that as many other conversations of the same bots give.
 
     This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their difference
-    has mean 0 and twice the variance of one. That variance is found by drawing each bot's two means anew, which are close to
+    has mean 0 and twice the variance of one. That variance comes from drawing each bot's two means again, which are close to
     jointly normal (central limit theorem), so that any number of conversations costs the same. Percentiles of the drawn r
     lie too low, for their means have the noise twice: they held r in 75 to 83 % of simulated studies.
 
@@ -152,7 +152,7 @@ def interval_over_conversations(
         return None
     means = np.array([[predicted.mean(), target.mean()] for predicted, target in bots])
     noise = [np.cov(np.stack(both)) / len(both[0]) for both in bots]
-    # Means spread by their noise, too: without it they spread as the true ones do, and with it anew as these means do.
+    # Means spread by their noise, too: without it they spread as the true ones do, and with it again as these means do.
     spread, of_noise = means.var(axis=0, ddof=1), np.mean([np.diag(one) for one in noise], axis=0)
     left = 1 - np.divide(of_noise, spread, out=np.ones(2), where=spread > 0)
     centres = means.mean(axis=0) + (means - means.mean(axis=0)) * np.sqrt(np.maximum(left, 0))

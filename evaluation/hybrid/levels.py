@@ -43,7 +43,7 @@ def bot_levels(
     Percentiles of resampled bots hold in 88 to 91 % of studies with 6 to 12 bots where they say 95.
 
     Args:
-        null: permutes the bots' means and predicts anew; by default the bots of `human` are permuted, which
+        null: permutes the bots' means and predicts again; by default the bots of `human` are permuted, which
             is right where the predictions were not learned from these ratings.
     """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
@@ -64,7 +64,7 @@ def bot_levels(
 def permuted_lines(
     factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int
 ) -> Permuted:
-    """Permute the bots' mean ratings and fit all folds of least squares anew.
+    """Permute the bots' mean ratings and fit all folds of least squares again.
 
     Every conversation keeps its features and its distance from its bot's mean; the means change places.
     Predictions are linear in the ratings, so no permutation needs a fit of its own.
@@ -87,7 +87,7 @@ def permuted_lines(
 def permuted_ridge(
     engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int
 ) -> Permuted:
-    """Do the same for a ridge; every permutation chooses penalty and blocks anew, too."""
+    """Do the same for a ridge; every permutation chooses penalty and blocks again, too."""
     points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
     if len(points) < 3:
         return None
@@ -109,7 +109,7 @@ def pairs_of(
     """Count the pairs of bots and how many are in the right order.
 
     Args:
-        told_apart: pairs whose ratings differ beyond chance, and by which test.
+        told_apart: pairs whose ratings differ significantly, and by which test.
     """
     apart = {frozenset(pair) for pair in told_apart.pairs}
     counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}

@@ -1,6 +1,6 @@
 """Rater effects and the noise of a mean rating, estimated before a fit.
 
-Both are estimated from the bots of a fold alone. Rater effects are random effects beside fixed bot effects
+Both are estimated from the bots of a fold alone. Rater effects are random effects together with fixed bot effects
 (Henderson's mixed model equations), their variance by moments (Searle, Casella and McCulloch 1992, ch. 3), so
 that a rater with few ratings is hardly moved and what differs between bots is never taken for a rater's habit.
 """
@@ -26,7 +26,7 @@ class RatingNoise:
         value: (R,) the target as this rater gave it.
         row: (R,) the conversation's row in the design.
         bot: (R,) number of its bot.
-        rater: (R,) number of its rater, −1 where nobody knows.
+        rater: (R,) number of its rater, −1 where unknown.
         n_rows: conversations in all.
         n_bots: bots in all.
     """
@@ -122,7 +122,7 @@ class RatingNoise:
         return np.divide(total, number, out=moved, where=number > 0)
 
     def _effects(self, bots: np.ndarray) -> np.ndarray:
-        """Return the effect of each rating's rater, (R,); 0 where nobody knows."""
+        """Return the effect of each rating's rater, (R,); 0 where unknown."""
         keep = bots[self.bot] & (self.rater >= 0)
         if not keep.any():
             return np.zeros(len(self.value))
@@ -139,7 +139,7 @@ class RatingNoise:
 def _random_effects(
     value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
 ) -> np.ndarray:
-    """Return (n_raters,) best linear unbiased predictions of the raters' effects beside fixed bot effects."""
+    """Return (n_raters,) best linear unbiased predictions of the raters' effects together with fixed bot effects."""
     zero = np.zeros(n_raters)
     number = np.bincount(rater, minlength=n_raters).astype(float)
     there = number > 0

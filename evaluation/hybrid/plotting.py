@@ -105,7 +105,7 @@ def _predicted_span(found: Mapping[str, Any], source: str) -> tuple[float, float
 
 def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the 90 % interval of that mean, of whose distribution, a normal one, the document has the 95 % interval."""
-    # Fits of earlier versions have this interval beside the combined mean alone.
+    # Fits of earlier versions have this interval next to the combined mean alone.
     ends = found.get("adjusted_ci95") or (found.get("combined") or {}).get("ratings_ci95")
     if not ends or found.get("adjusted_mean") is None:
         return _pair(found.get("human_ci90"))

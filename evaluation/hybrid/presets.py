@@ -46,7 +46,7 @@ class Preset:
         short: the title in a few words.
         version: raised when its numbers could change; part of every fit's identity.
         features: metric columns, taken where the caller chooses none; there may be none.
-        blocks: embeddings that it reads beside them (`evaluation.hybrid.embeddings`).
+        blocks: embeddings that it reads besides them (`evaluation.hybrid.embeddings`).
         penalties: of the ridge, per conversation; none for ordinary least squares.
         choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features, and a
             choice with it is offered where there are features.

@@ -146,7 +146,7 @@ class Process:
     def _at(
         self, x: np.ndarray, shared: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance beside the noise, both (A, H).
+        """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance besides the noise, both (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
 

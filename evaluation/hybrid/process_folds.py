@@ -217,7 +217,7 @@ class ProcessFolds:
         return posterior, process.mu_with(posterior, whole.x[k], left_out, *noise)
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
-        """Permute the adjusted mean ratings and weigh the grid of every fold anew.
+        """Permute the adjusted mean ratings and weigh the grid of every fold again.
 
         Args:
             means: (p,) mean features per bot of the conversations predicted.

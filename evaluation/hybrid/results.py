@@ -337,7 +337,7 @@ class HybridResult:
     """A fit and how well it predicts bots it has not seen.
 
     `to_json()` is the document that `manage.py fit_hybrid --json` prints. Undefined is None, with a reason
-    beside it. `bot_level` and `baselines` are by the fit's own intercept. What ends in `_selfplay` tells the
+    next to it. `bot_level` and `baselines` are by the fit's own intercept. What ends in `_selfplay` tells the
     same of the scores from self-play; `dimensions` correlates both scores with every rating dimension over
     bots, `dimensions_conversation_level` the predictions of single conversations.
     """

@@ -46,7 +46,7 @@ class _Fit:
     """Slopes without some bots, for every candidate.
 
     Prediction is linear in the ratings, so slopes are kept as the answer to each bot's mean rating and, last,
-    to what is left of the ratings beside the bots' means.
+    to what is left of the ratings besides the bots' means.
 
     Attributes:
         slopes: (C, p, K + 1) per unit of the inner columns.

@@ -108,13 +108,13 @@ class MetricDefaults:
     version: str = "1"
     columns: tuple[Column, ...] = ()
     default: bool = True
-    """Whether it is computed where nobody names the metrics; False: only on request."""
+    """Whether it is computed where no metrics are named; False: only on request."""
     ingredient: bool = False
     """Whether its columns are there for fits that take many together: matrices of single columns leave them out."""
     languages: tuple[str, ...] | None = None
     """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
     needs: tuple[str, ...] = ()
-    """What it does not work without, beside the text: "a reference", "Java", "a language model"."""
+    """What it does not work without, besides the text: "a reference", "Java", "a language model"."""
     licence: str = ""
     """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
 
@@ -129,7 +129,7 @@ class MetricDefaults:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Everything beside the text that decides the numbers: encoders, tokenizers."""
+        """Everything besides the text that decides the numbers: encoders, tokenizers."""
         return {}
 
     @property
@@ -159,7 +159,7 @@ class ConfiguredMetric(MetricDefaults):
 
     Args:
         name: of the metric, and what its columns begin with; the kind if empty.
-        title: for people.
+        title: readable name.
         options: by the names of the fields of `options_type`; none: nothing is chosen yet.
 
     Raises:

@@ -7,7 +7,7 @@
       params: {model: path/or/hub-id, label: toxic}
 
 A kind is a registered metric on `ConfiguredMetric`, which names the model of its options. An entry without an id
-takes the place of the registered metric; with one it stands beside it, and its columns begin with the id.
+takes the place of the registered metric; with one it stands next to it, and its columns begin with the id.
 """
 
 from __future__ import annotations

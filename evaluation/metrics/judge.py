@@ -1,8 +1,9 @@
-"""A language model as judge: asked for a number per question about a reply, and held to the same benchmark as the rest.
+"""A language model as judge: it scores a reply by each question, and takes the same benchmark as other metrics.
 
-Where the model tells how likely each number of the scale is, the score is their mean, weighted by these probabilities
-(G-Eval, Liu et al. 2023), which tells replies apart that would all get a 4; elsewhere the number in its answer. An endpoint is
-asked for them, and asked without where it refuses; how many scores were of which kind stands with the result.
+Where the model returns the probability of each number of the scale, the score is the mean of the numbers, weighted by
+these probabilities (G-Eval, Liu et al. 2023). It distinguishes replies that would all get a 4. Elsewhere the score is the
+number in the answer. Endpoints are requested to return probabilities, and are called without them if they refuse; the
+result reports the number of scores of each kind.
 
 A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own `max_cost`;
 replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are part of its identity.
@@ -302,7 +303,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
 
 
 def lines(context: Sequence[str]) -> str:
-    """Write what was said before, a line for each turn; the last one was said to whoever replies."""
+    """Write what was said before, a line for each turn; the last one was said to the replying speaker."""
     if not context:
         return _NOTHING_BEFORE
     return "\n".join(

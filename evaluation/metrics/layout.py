@@ -65,7 +65,7 @@ class Layout:
         """Lay out a batch.
 
         Raises:
-            ValueError: if two conversations have the same id, which a table could not tell apart.
+            ValueError: if two conversations have the same id, which a table could not distinguish.
         """
         seen: set[str] = set()
         texts: list[str] = []

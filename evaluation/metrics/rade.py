@@ -1,4 +1,4 @@
-"""RADE: a reply scored beside a reference, on the scale of the people it learnt from.
+"""RADE: a reply scored against a reference, on the scale of the people it learnt from.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. The networks are in
 `evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the scale;
@@ -50,7 +50,7 @@ class RadeMetricOptions(TrainedOptions):
 
 @register_metric
 class Rade(TrainedMetric):
-    """RADE's score of a reply beside a reference, by a checkpoint of `train_metric`; on request."""
+    """RADE's score of a reply against a reference, by a checkpoint of `train_metric`; on request."""
 
     kind = "rade"
     usual_title = "RADE"

@@ -59,7 +59,7 @@ def metric_and_columns(one: Metric | str, level: Level = "turn") -> tuple[Metric
 
 
 def metric_defaults() -> list[Metric]:
-    """Return the metrics that are computed where nobody names any: those that count as default and work here."""
+    """Return the metrics that are computed where no metrics are named: those that count as default and work here."""
     return [
         metric
         for metric in metrics

@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 
 
 class MetricUnavailable(Exception):
-    """A metric was asked for that cannot be computed here; the message says why."""
+    """A metric was requested that cannot be computed here; the message says why."""
 
 
 def compute_batches(

@@ -187,7 +187,7 @@ def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
 
 
 def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the tokens that a reply has beside dull phrases: all of them where it fits no pattern.
+    """Return the tokens that a reply has besides dull phrases: all of them where it fits no pattern.
 
     Where it fits several, those that leave the least count.
     """

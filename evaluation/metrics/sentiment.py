@@ -65,7 +65,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
     Args:
         prefix: beginning of all names.
         by: the score, for descriptions: "VADER's compound score".
-        title: appended to titles, to tell families apart; "" for the default one.
+        title: appended to titles, to distinguish families; "" for the default one.
         shares: the distribution whose cosine is the coherence.
     """
 

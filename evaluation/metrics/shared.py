@@ -33,7 +33,7 @@ class Shared:
     Args:
         device: where the default sentence encoder computes ("cpu", "cuda", "cuda:1").
         store: keeps what encoders make of texts between runs; None: only this object does.
-        most_texts: how many texts of one key are remembered; more make it begin anew.
+        most_texts: how many texts of one key are remembered; more make it begin again.
     """
 
     def __init__(

@@ -222,7 +222,7 @@ NORMALISED = {
     "length_reward": zscore,
     "vote_bot": zscore,
 }
-"""Which columns the released code normalises over the whole table, beside `words_minmax_user`."""
+"""Which columns the released code normalises over the whole table, besides `words_minmax_user`."""
 
 
 def table_2019(

@@ -1,1 +1,1 @@
-"""One file for each learned metric's network, equation numbers beside the lines."""
+"""One file for each learned metric's network, equation numbers next to the lines."""

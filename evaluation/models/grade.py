@@ -1,4 +1,4 @@
-"""GRADE's network: a pair of context and reply beside a graph of their keywords (Huang et al. 2020, EMNLP; fact sheet 5).
+"""GRADE's network: a pair of context and reply, and a graph of their keywords (Huang et al. 2020, EMNLP; fact sheet 5).
 
 Built as the paper has it (right-most column of the fact sheet's section 8): the attention is over neighbours j of i, masked
 after scaling; W_k and V_l act on each node; the mean is over real nodes; DropEdge works in training only, on undirected
@@ -66,7 +66,7 @@ def abar(hops: Tensor, real: Tensor, kept: Tensor | None = None) -> Tensor:
 
 
 class GraphAttention(nn.Module):
-    """One layer: heads side by side, scaled by the adjacency, and the node's own state beside them (Eq. 8 to 10)."""
+    """One layer: heads side by side, scaled by the adjacency, and the node's own state next to them (Eq. 8 to 10)."""
 
     def __init__(self, width: int, heads: int, *, by_hops: bool) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ def scorer_loss(
 
     Args:
         positive: (P,) of fitting responses.
-        negative: (N,) of others; for the hinge N = P, each beside its positive.
+        negative: (N,) of others; for the hinge N = P, each next to its positive.
         kind: "cross_entropy", binary, mean over all P + N (2, "Loss"); or "hinge" on the probabilities, as in RUBER:
             max(0, margin − f(q, r) + f(q, r⁻)).
     """

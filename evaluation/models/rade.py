@@ -109,7 +109,7 @@ def pair_tokens(
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     first, second = said(reference), said(response)
-    most_words = most - 4  # beside the beginning and three separators
+    most_words = most - 4  # besides the beginning and three separators
     if len(first) + len(second) > most_words:
         half = most_words // 2
         kept = max(half, most_words - len(second))

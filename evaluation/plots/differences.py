@@ -149,7 +149,7 @@ def _cell(
     gap = None if comparison.difference is None else sign * comparison.difference
     shade = "div-none"
     if gap is not None and comparison.ordered:
-        # Colours begin beside the middle one, so that an order that holds never looks like no order.
+        # Colours begin next to the middle one, so that an order that holds never looks like no order.
         shade = f"div-{5 + (1 if gap > 0 else -1) * max(1, round(4 * abs(gap) / differences.most))}"
     says = f"{bot.title} − {other.title}\n{figure(gap, differences.digits)} "
     says += (

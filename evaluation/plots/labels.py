@@ -1,4 +1,4 @@
-"""Names beside points, placed so that they cover neither each other nor the marks."""
+"""Names next to points, placed so that they cover neither each other nor the marks."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def scatter_drawing(
         points: bots with both values.
         width, height, size: of the drawing and of its letters, in pixels.
         name: what it shows, for who cannot see it.
-        equal: the word beside the line.
+        equal: the word next to the line.
         css: class of the drawing.
     """
     left, right, top, bottom = 46.0, 12.0, 12.0, 50.0

@@ -1,4 +1,4 @@
-"""Published rows beside the cells of a metric's JSON: all together, each data set, each dialogue model."""
+"""Published rows next to the cells of a metric's JSON: all together, each data set, each dialogue model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def published_beside(found: Mapping[str, Any], source: str, model: str) -> Publi
 def with_published(found: dict[str, Any]) -> dict[str, Any]:
     """Return a metric's JSON with `published` in every cell that a paper printed, and `caveats` of them all.
 
-    Cells are changed in place. The columns beside the main one have their own rows.
+    Cells are changed in place. The columns besides the main one have their own rows.
     """
     rows = []
     for column in (found["column"], *found.get("columns", {})):

@@ -1,7 +1,7 @@
-"""Published correlations beside ours: the rows of `correlations.csv`, and what to mind of them from `sets.yaml`.
+"""Published correlations next to ours: the rows of `correlations.csv`, and their caveats from `sets.yaml`.
 
-They are of the papers' own runs and of whole sets. A row stands beside a figure of ours where the judged file names the set as its
-`source`, the dimension is the one of the paper, and the dialogue model is the same or all are taken together.
+They are of the papers' own runs and of whole sets. A row is shown next to a figure of ours where the judged file names
+the set as its `source`, the dimension is the paper's, and the dialogue model is the same or all are taken together.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def published_of(source: str, dimension: str) -> tuple[Published, ...]:
 
 
 def beside(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
-    """Return the row that stands beside a column of ours: of the same formula if there is one, else the nearest metric."""
+    """Return the row to show next to a column of ours: of the same formula if there is one, else the nearest."""
     found = [row for row in rows if column in row.ours and row.system == system]
     return min(found, key=lambda row: not row.is_same, default=None)
 

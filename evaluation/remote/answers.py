@@ -27,7 +27,7 @@ class ServerError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
-    """Work of the server's workers, as it was when it was asked for.
+    """Work of the server's workers, as it was when it was requested.
 
     Attributes:
         state: queued, running, done, failed, cancelled or interrupted.

@@ -73,7 +73,7 @@ class Calls:
         return RemoteJob.of(checked(answer))
 
     def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
-        """Read again where the server was away or is asked too often; what changes something is never sent twice."""
+        """Retry a read if the server was unavailable or rate-limited; requests that change data are never resent."""
         for pause_s in _AGAIN_S:
             try:
                 answer = call()

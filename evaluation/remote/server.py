@@ -79,7 +79,7 @@ class Server(Studies, Conversations):
     def runs_compare(
         self, runs: Sequence[int] = (), *, bots: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Return self-play runs beside one another: means of metrics, bot by bot, with intervals over conversations.
+        """Return self-play runs next to one another: means of metrics, bot by bot, with intervals over conversations.
 
         Args:
             runs: none named: the newest ones; bots: all of these runs; columns: of metrics, some usual ones.

@@ -164,7 +164,7 @@ class Studies(Jobs):
         return self._upload(f"/studies/{key}/conversations", Path(file), asked)
 
     def analyse(self, study: str, *, selfplay: bool = False) -> RemoteJob:
-        """Compute a study's metrics and fit the hybrid metric, after self-play if asked for; returns the first job."""
+        """Compute a study's metrics and fit the hybrid metric, after self-play if requested; returns the first job."""
         return RemoteJob.of(self._post(f"/studies/{study}/analysis", {"selfplay": selfplay}))
 
     def rehearse(self, study: str, people: int = 12, *, seed: int = 0) -> RemoteJob:

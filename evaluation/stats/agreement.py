@@ -112,7 +112,7 @@ def cohen_kappa(
 
     Args:
         first, second: (n,) numbers or labels; items without one of them (NaN, None) are left out.
-        weights: None counts any disagreement alike; "linear" and "quadratic" by the distance of the
+        weights: None counts every disagreement equally; "linear" and "quadratic" by the distance of the
             two ratings as numbers, so points of a scale that nobody used keep their place.
         level: of the interval.
     """

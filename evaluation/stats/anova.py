@@ -140,7 +140,7 @@ def anova(
     Args:
         values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
         factors: name to (k,) levels.
-        raters: (k,) who rated, None for somebody who rated only this; without, all ratings count as independent and as
+        raters: (k,) rater of each, None for a rater of this one only; without, all ratings count as independent and as
             spread alike.
         max_order: of interactions; all by default, 1: none.
         level: of the intervals.

@@ -2,7 +2,7 @@
 
 Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65:
 P(i better) : P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson
-and Beaver (1977), can be estimated beside it, and so can controls: what the two differ in besides the bot, such
+and Beaver (1977), can be estimated with it, and so can controls: what the two differ in besides the bot, such
 as the length of their replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its one optimum. Where raters are given, errors are those of the sandwich
 with whole raters as units.
 """
@@ -62,8 +62,8 @@ class BradleyTerry:
     Attributes:
         bots: sorted by name; empty where there is no fit.
         comparisons: every pair's difference of log π, p-values also corrected by Holm.
-        tie, tie_low, tie_high: ν; 0 where nobody said "tie"; two equal bots tie in ν / (2 + ν) of cases.
-        first, first_low, first_high: log odds that the place as first one adds; None where not asked for.
+        tie, tie_low, tie_high: ν; 0 without ties; two equal bots tie in ν / (2 + ν) of cases.
+        first, first_low, first_high: log odds that the place as first one adds; None where not requested.
         n, n_raters: comparisons used, and raters; None where comparisons count as independent, else errors are
             those of the sandwich with whole raters as units.
         controls: in the order given.
@@ -117,7 +117,7 @@ def bradley_terry(
     Args:
         first, second: (k,) the bots compared, in the order shown.
         outcomes: (k,) 1: the first is better, 0: the second, .5: a tie; NaN: left out.
-        raters: (k,) who judged, None for somebody who judged only this; without, judgements count as
+        raters: (k,) rater of each, None for a rater of this one only; without, judgements count as
             independent.
         place: whether to estimate the advantage of being shown first.
         controls: by name (k,) how much more the first has than the second of something that is not the bot's merit;

@@ -98,7 +98,7 @@ def pairwise(
     Args:
         values: (k,) ratings; undefined ones are left out.
         bots: (k,) whom each rates.
-        raters: (k,) who rated; None as an entry stands for somebody who rated only this.
+        raters: (k,) rater of each; None stands for a rater of this one only.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
 

@@ -37,8 +37,8 @@ class Correlation:
 
     Attributes:
         r: the coefficient (Kendall: tau-b); None where undefined.
-        p: two-sided p-value of no relation: by the jackknife's error as the interval, and None where that is refused; beside
-            an interval with the variance for independent pairs by SciPy.
+        p: two-sided p-value of no relation, by the jackknife's error like the interval (None where that is refused), or
+            by SciPy if the interval uses the variance for independent pairs.
         low, high: ends of the interval; None where there is none.
         n: pairs used.
         interval: how the interval was made.
@@ -269,7 +269,7 @@ def within_groups(
     vanishes here. The means cost one degree of freedom per group beyond the first.
 
     Args:
-        units, interval: as in `correlate`; the jackknife makes the means anew.
+        units, interval: as in `correlate`; the jackknife makes the means again.
     """
     from scipy import stats
 
@@ -329,7 +329,7 @@ def permutation_null(
 
 
 def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
-    """Return all permutations of n things if that is no more than asked for, else random ones: (k, n)."""
+    """Return all permutations of n things if that is no more than requested, else random ones: (k, n)."""
     from itertools import permutations as every
     from math import factorial
 

@@ -157,7 +157,7 @@ def mean_spread(
 def interval_ends(
     mean: float, spread: Spread, level: float, scale: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval of a mean; None where nothing tells how far it can be off.
+    """Return the ends of the interval of a mean; None where its error is unknown.
 
     Args:
         level: of the interval; scale: as in `mean_interval`.

@@ -86,7 +86,7 @@ def jackknife_interval(
     *,
     centred: bool = False,
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval; None where nothing tells how far the coefficient can be off.
+    """Return the ends of the interval; None where its error is unknown.
 
     Args:
         value: of all items; without: (n,) without each, three or more.
@@ -144,7 +144,7 @@ def freedom_of(apart: np.ndarray) -> float:
 
 
 def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
-    """Return half the width of the interval of a sum of statistics; None where nothing tells how far it can be off.
+    """Return half the width of the interval of a sum of statistics; None where its error is unknown.
 
     Args:
         parts: of each statistic, which is of units of its own, its (n,) values without each of these units.

@@ -99,7 +99,7 @@ def mixed_model(
     Args:
         values: (k,) ratings; undefined ones are left out.
         bots: (k,) whom each rates.
-        raters: (k,) who rated; None: somebody who rated only this.
+        raters: (k,) rater of each; None: a rater of this one only.
         level: of all intervals.
         scale: ends of the scale that the ratings cannot leave, where there is one.
 
@@ -188,7 +188,7 @@ def _bot_means(
         n_raters, mean = int(fit.n_raters[i]), one.difference
         ends, reason = None, ONE_GROUP
         if n_raters > 1:
-            # Where nobody differs, the degrees of freedom are the raters'.
+            # Where no rater differs, the degrees of freedom are the raters'.
             df = one.df if one.error else n_raters - 1
             ends = interval_ends(mean, Spread(one.error**2, df, n_raters), level, scale)
             reason = ALL_ALIKE

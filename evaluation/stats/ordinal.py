@@ -111,7 +111,7 @@ def ordinal_model(
     Args:
         values: (k,) ratings on a scale of points; undefined ones are left out.
         bots: (k,) whom each rates.
-        raters: (k,) who rated, None for somebody who rated only this; without, all ratings count as
+        raters: (k,) rater of each, None for a rater of this one only; without, all ratings count as
             independent.
         level: of all intervals.
 

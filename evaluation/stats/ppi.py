@@ -77,7 +77,7 @@ def powered_mean(
     Args:
         values, predicted: (n,) of ratings; one without a prediction counts for the mean of the ratings alone.
         unrated: (N,) predictions of conversations without a rating; undefined ones are left out.
-        raters: (n,) who rated; None as an entry stands for somebody who rated only this.
+        raters: (n,) rater of each; None stands for a rater of this one only.
         level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with predictions two.
 
     Raises:

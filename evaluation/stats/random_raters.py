@@ -50,7 +50,7 @@ class Likelihood:
         """Return the degrees of freedom of what raters explain beyond the bots, and of what neither explains."""
         from scipy.sparse.csgraph import connected_components
 
-        # Bots that somebody rated both are joined; a part that nobody joins to others costs the raters one degree of freedom.
+        # Bots with a common rater are joined; each part without a link to others costs the raters one degree.
         n_parts = int(connected_components(self.counts.T @ self.counts > 0)[0])
         n_raters = len(self.size)
         return n_raters - n_parts, self.n - n_raters - self.n_bots + n_parts

@@ -127,7 +127,7 @@ def screen_raters(
     Args:
         values: (k, d) ratings of k conversations on d dimensions, or (k,); NaN where undefined. Higher is
             better in all of them: negative statements already turned round.
-        raters: (k,) who rated; rows by nobody known are left out.
+        raters: (k,) rater of each; rows by unknown raters are left out.
         scale: its lowest and highest value.
         bots: (k,) whom each row rates, for "disagrees".
         control: (k,) whether the row rates a control made to be bad, for "control".

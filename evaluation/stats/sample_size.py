@@ -33,7 +33,7 @@ class Need:
         n: raters per bot (paired: raters, who rate both bots); None with a reason.
         power: reached with n.
         alpha: the two-sided level per comparison, after the correction.
-        difference, sd: what was asked, in points of the scale.
+        difference, sd: the requested one, in points of the scale.
     """
 
     n: int | None
@@ -128,10 +128,10 @@ def raters_needed(
     ratings_per_rater: int = 1,
     rater_share: float = 0.0,
 ) -> Need:
-    """Return the fewest raters per bot that show a difference with the power asked for.
+    """Return the fewest raters per bot that show a difference with the requested power.
 
     Args:
-        difference: to be told apart; sd: of single ratings of one bot; both in points of the scale.
+        difference: to detect; sd: of single ratings of one bot; both in points of the scale.
         power: chance to show it.
         alpha: chance of any wrong verdict among all comparisons.
         n_comparisons: that share alpha; `n_pairs(bots)` for all pairs.
@@ -183,7 +183,7 @@ def detectable_difference(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Return the smallest difference, in points, that n raters per bot show with the power asked for."""
+    """Return the smallest difference, in points, that n raters per bot show with the requested power."""
     from scipy import optimize
 
     _check(1.0, sd, alpha, correlation)

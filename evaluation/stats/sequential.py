@@ -54,7 +54,7 @@ MIXING = 0.2
 IMAGINED = 3
 """Imagined raters, half the scale away from the mean, in the variance of each mean."""
 MOST_MORE = 5000
-"""From so many further raters per bot on nobody plans for a difference."""
+"""Number of further raters per bot above which no difference is planned for."""
 
 Unit = Literal["raters", "things"]
 """What is counted: people, or what they judge where there is less of that."""
@@ -129,7 +129,7 @@ def means_of(
     Args:
         values: (k,) ratings; undefined ones are left out.
         bots: (k,) whom each rates.
-        raters: (k,) who rated; None as an entry stands for somebody who rated only this.
+        raters: (k,) rater of each; None stands for a rater of this one only.
         things: (k,) what was rated, where several people rate the same; None: everybody something else.
         low, high: ends of the scale; where it was read off the data, of the answers seen.
     """

@@ -102,7 +102,7 @@ def course(
 
     Args:
         rows: a conversation's values turn by turn, None or NaN where undefined; lengths may differ.
-        people: (n,) who took part in each, for one person's conversations resemble each other; None: each by somebody else.
+        people: (n,) person of each, as one person's conversations resemble each other; None: a different one each.
         level: of the interval.
         scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
     """

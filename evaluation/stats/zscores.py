@@ -28,7 +28,7 @@ class RaterScores:
         n_ratings: ratings given (rows with at least one value).
         n_used: ratings that have at least one score.
         raters: those used, in the order of their first rating.
-        left_out: why, by rater; ratings by nobody known stand under "".
+        left_out: why, by rater; ratings by unknown raters stand under "".
     """
 
     values: np.ndarray
@@ -50,7 +50,7 @@ def rater_zscores(
 
     Args:
         values: (k,) ratings, or (k, d) with d dimensions; NaN where undefined.
-        raters: (k,) who gave each; None or NaN: nobody known, left out.
+        raters: (k,) rater of each; None or NaN: unknown rater, left out.
         min_ratings: raters with fewer rows are left out; at least 2.
         mode: "centre" takes away the mean only: a rater who always gives the same stays, with zeros.
         pooled: one mean and deviation over all dimensions of a rater, instead of one per dimension

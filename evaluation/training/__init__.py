@@ -17,7 +17,7 @@ A learned metric is three things, each in a file of its own:
 The loop (`loop.py`) is that of dialogue models (`chatbots/training/engine.py`): resuming to the bit, `log.jsonl` and
 TensorBoard, early stopping, lowest validation loss kept in `best/`. What is decided while it learns (relabelled examples,
 say) happens in `Prepared.train.begin_epoch(network, epoch)` and goes on after a kill by `remember` and `recall`. Several
-stages are several configs: `start` names a finished training beside this one whose weights are taken over.
+stages are several configs: `start` names a finished training next to this one whose weights are taken over.
 
 A checkpoint (`checkpoint.py`) is a folder: `manifest.json`, `model.safetensors`, and the files of `Prepared.files`. Every
 folder `metrics/<name>/best` of the data folder is a metric `<name>` (hyphens become underscores) in lists, runs and

@@ -2,7 +2,7 @@
 
     manifest.json        format, metric, config, digests, what it was trained on and how well it did
     model.safetensors    the weights that were learnt, in single or half precision; no pickled code anywhere
-    …                    files that scoring needs beside them: a vocabulary, counts
+    …                    files that scoring needs besides them: a vocabulary, counts
 
 A manifest is read without torch, so a metric knows who it is without its weights. Weights of an encoder that did not
 learn are not stored: the config names it, and its digest is compared.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = "metric 1"
 CONCEPTNET = "conceptnet"
-"""A folder beside the checkpoints that are shipped: triples are under CC BY-SA 4.0, which weights are not."""
+"""A folder next to the checkpoints that are shipped: triples are under CC BY-SA 4.0, which weights are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +122,11 @@ def checkpoint_write(
     files: Mapping[str, bytes],
     dtype: str = "float32",
 ) -> MetricManifest:
-    """Write a checkpoint in place of one that is there: beside it first, then renamed, so never a half.
+    """Write a checkpoint in place of one that is there: next to it first, then renamed, so never a half.
 
     Args:
         network: of which the parameters that learn are stored.
-        files: what scoring needs beside the weights.
+        files: what scoring needs besides the weights.
         dtype: precision of the stored weights: "float32" or "float16".
 
     Returns:

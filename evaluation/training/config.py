@@ -108,9 +108,9 @@ class MetricTrainingConfig(Values):
         name: of the folder it writes, and of the metric that it makes.
         metric: a learned metric (`evaluation/training/metrics`).
         options: the metric's own.
-        start: name of a finished training beside this one whose weights are taken over where name and shape fit.
+        start: name of a finished training next to this one whose weights are taken over where name and shape fit.
         seed: of the first weights, the order of batches, and everything drawn.
-        title: a name for people.
+        title: a readable name.
     """
 
     name: TrainingName
@@ -210,7 +210,7 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
 
 
 def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
-    """Return the values of a file, laid over those of its `base`, which lies beside it.
+    """Return the values of a file, laid over those of its `base`, which lies next to it.
 
     Args:
         above: files that lead here, so that none is its own base.

@@ -77,7 +77,7 @@ class Prepared:
         validation: those that choose the best weights; None: the last ones are kept.
         test: those that the finished network is measured on; None: only validation.
         digest: of all that the examples were made of: texts, negatives, resources.
-        files: what scoring needs beside the weights, by file name: a vocabulary, counts.
+        files: what scoring needs besides the weights, by file name: a vocabulary, counts.
         facts: for manifest and card: how many examples, which resources under which licence.
     """
 

@@ -11,7 +11,7 @@ WORDNET = "wordnet"
 RELATIONS = Path(__file__).parent.parent / "shipped" / "wordnet" / "relations.tsv.gz"
 WORDNET_LICENCE = RELATIONS.with_name("LICENSE.txt")
 LICENCE_BESIDE = "LICENSE.WordNet.txt"
-"""What a copy of WordNet's licence is called beside a graph that has its edges."""
+"""What a copy of WordNet's licence is called next to a graph that has its edges."""
 
 
 def has_wordnet(options: Mapping[str, Any]) -> bool:

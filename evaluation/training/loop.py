@@ -70,7 +70,7 @@ def train(
     Args:
         output: folder of this training; made if need be.
         device: "cpu", "cuda", …
-        restart: begin anew whatever lies in the folder.
+        restart: begin again whatever lies in the folder.
         watch: called after every batch; what it raises ends the training, which can be gone on with.
 
     Raises:

@@ -135,7 +135,7 @@ class WordNegatives:
         self._indexed = drawn[np.sort(firsts)]  # each text once
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
-        # The matches do not change from epoch to epoch: more than asked for, as the response and its copies may be among them.
+        # The matches do not change between epochs: more than needed, as they may include the response and its copies.
         own = 1 if owners is None else int(np.bincount(owners).max())
         self._matches = index.best(responses, best + own)  # (N, best + own)
 

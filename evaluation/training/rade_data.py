@@ -1,10 +1,10 @@
-"""RADE's rated pairs: which rows count, which are one pair told twice, and folds that share no context.
+"""RADE's rated pairs: which rows count, which are the same pair, and folds that share no context.
 
 A row is a context, a response, a reference and the score of each. The release gives every pair twice, the second time
 with the roles swapped, and repeats pairs of its beginning at its end, some with other scores (fact sheet, section 4).
 So a random split of its rows puts mirrored and repeated copies of test pairs into training: published correlations
 are of that kind. Here a pair counts once, its first row is the system's response, and folds keep a context together.
-The split of rows is made as well, to be shown beside it and marked as leaking.
+The split of rows is made as well, to be shown next to it and marked as leaking.
 
 Two forms are read, one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and turn-level
 judgements (`response`, `ratings`, `reference_score`), of which raters are averaged within each quality, then qualities; where
@@ -43,7 +43,7 @@ GROUPED = "by context: no context is in two parts, and each pair counts once"
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A response and a reference to one context, and how people scored both, from 1 to 5; None: nobody scored the reference."""
+    """A response and a reference to one context, with people's scores from 1 to 5 (None: reference not scored)."""
 
     context: tuple[str, ...]
     response: str
@@ -53,7 +53,7 @@ class RatedPair:
 
     @property
     def mirrored(self) -> RatedPair | None:
-        """The same pair with the roles swapped; None where nobody scored the reference."""
+        """The same pair with the roles swapped; None without a score of the reference."""
         if self.reference_score is None:
             return None
         return RatedPair(
@@ -121,7 +121,7 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
     """Read a file of rated pairs, plain or gzip.
 
     Args:
-        reference_scores: leave out pairs of which nobody scored the reference.
+        reference_scores: leave out pairs without a score of the reference.
 
     Raises:
         ValueError: no line is a rated pair; the message tells what is wrong with the first.
@@ -214,7 +214,7 @@ def _stretched(score: float, ends: Sequence[float] | None) -> float:
 
 
 def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
-    """Find the system responses among rows and merge what is told twice.
+    """Find the system responses among rows and merge duplicates.
 
     Of two neighbours of which one mirrors the other, the first has the system's response. Where no row has a mirror,
     all are system responses; where others do, a row without one is left out.

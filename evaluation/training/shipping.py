@@ -48,7 +48,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
     Args:
         training: folder that `train` wrote.
-        folder: where it goes; replaced if there. Triples go to the folder `conceptnet` beside it, with WordNet's licence where
+        folder: target, replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's licence where
             some are WordNet's.
         command: trains it again.
 

@@ -1,6 +1,6 @@
 """Training of DialogEntailment's classifiers (Dziri et al. 2019, NAACL) on inference pairs made of dialogues.
 
-The pairs are made anew of the corpora of a config (`evaluation/training/inference_pairs.py`), or read from files: the
+The pairs are made again of the corpora of a config (`evaluation/training/inference_pairs.py`), or read from files: the
 published InferConvAI, or what `make_inference_pairs` wrote. Three networks (`evaluation/models/entailment*.py`): "bert",
 "esim", and "lite", softmax regression on a frozen encoder's vectors, which are computed once.
 """
@@ -221,7 +221,7 @@ class Entailment(LearnedMetric):
         return _network(checkpoint.config, int(checkpoint.manifest.facts["width"]))
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy, whole and of each label, beside the commonest label's share; `loss` is what chooses the best."""
+        """Measure accuracy, whole and of each label, and the commonest label's share; `loss` chooses the best."""
         assert isinstance(network, Classifier)
         assert isinstance(examples, NliPairs)
         network.eval()

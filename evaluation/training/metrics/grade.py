@@ -384,7 +384,7 @@ def _vectors_file(path: Path) -> FileVectors:
 
 
 class StaticVectors(dict[str, "np.ndarray | None"]):
-    """The vectors distilled from MiniLM, of length 1, looked up when asked for."""
+    """The vectors distilled from MiniLM, of length 1, looked up when requested."""
 
     def get(self, word: str, default: Any = None) -> np.ndarray | None:  # type: ignore[override]
         """Return a word's vector, None where it has none."""

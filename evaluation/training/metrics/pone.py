@@ -231,7 +231,7 @@ class PonePairs(Examples):
         order, others = rng.permutation(self.n), rng.permutation(len(self.augmented))
         for k in range(start, self.n_batches(batch_size)):
             at = np.arange(k * batch_size, (k + 1) * batch_size)
-            if len(others):  # the true pairs begin anew as often as need be
+            if len(others):  # the true pairs begin again as often as need be
                 rows, more = order[at % self.n], others[at[at < len(others)]]
             else:
                 rows, more = order[at[at < self.n]], others

@@ -390,7 +390,7 @@ def lite_batch(pairs: Sequence[RatedPair], shared: Shared) -> LiteBatch:
 
 
 def _scores(pairs: Sequence[RatedPair]) -> Tensor:
-    """Return (N, 2) people's s_h, NaN where nobody gave one, and s_a."""
+    """Return (N, 2) people's s_h, NaN where there is none, and s_a."""
     told = [(pair.reference_score, pair.score) for pair in pairs]
     return torch.tensor([(float("nan") if h is None else h, a) for h, a in told]).reshape(-1, 2)
 
