@@ -63,13 +63,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the form shows.
+    """Content of the search form.
 
     Attributes:
-        rater: None where nobody rates.
-        kinds: name, title, and whether the line asks for it.
-        sample: how many are drawn by lot.
-        seed: of the draw.
+        rater: None without raters.
+        kinds: name, title, and whether the query selects it.
+        sample: number of conversations drawn at random.
+        seed: seed of the draw.
     """
 
     selects: dict[str, Select]
@@ -88,11 +88,11 @@ def form_of(
     *,
     has_raters: bool = True,
 ) -> Form:
-    """Return what the form shows of a line.
+    """Return the content of the search form for a query.
 
     Args:
-        options: of each list, by the field's name; a list without one is left out.
-        has_raters: whether people rate these conversations.
+        options: options of each list, by the field's name; a list without options is left out.
+        has_raters: whether participants rate these conversations.
     """
     terms = _terms(line) or []
     said = _said(terms)

@@ -1,4 +1,4 @@
-"""What needs a person: unpaid people, bots that fail or lag behind, jobs that were cut off."""
+"""Matters that need a researcher: unpaid participants, bots that fail or lag behind, interrupted jobs."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Need:
 
     @property
     def address(self) -> str:
-        """Where the action leads."""
+        """Address of the action, with its query."""
         route, parts, query = self.href
         return reverse(route, kwargs=parts) + (f"?{query}" if query else "")
 
 
 def needs(*, may_pay: bool = True) -> list[Need]:
-    """Return what needs a person, over all studies that collect.
+    """Return the matters that need a researcher, over all studies that collect.
 
     Args:
         may_pay: as `pay_needs`.
@@ -371,9 +371,9 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
 
 
 def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return which bot has fewest of the conversations counted here, and how many fewer than the leading one.
+    """Return the bot with the fewest conversations, and its distance from the leading bot.
 
-    None where they are about even, or so few that chance alone spreads them unevenly.
+    None if counts are about even, or so small that chance alone makes them uneven.
     """
     most = max(counts.values(), default=0)
     late = {bot_id: most - n for bot_id, n in counts.items() if most - n >= _BEHIND}

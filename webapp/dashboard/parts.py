@@ -46,12 +46,12 @@ from webapp.studies.selectors import judges_items
 
 
 def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
-    """Return which bots people can tell apart."""
+    """Return the section of comparisons between bots."""
     return comparisons_section(frame, found.compared, found.planned, prediction_of(frame))
 
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
-    """Return what the leading fit's predictions of further bots save."""
+    """Return the ratings that the leading fit's predictions save for further bots; None without a fit."""
     fit = fit_leading(frame.study, frame.without)
     if fit is None or not fit.result:
         return None
@@ -59,12 +59,12 @@ def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
 
 
 def models_part(frame: StudyFrame, found: RatingModels) -> Section:
-    """Return what the ratings depend on."""
+    """Return the section of models: effects on the ratings."""
     return models_section(found, frame.headline, frame.bots, has_controls=bool(frame.controls))
 
 
 def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
-    """Return what is known of the raters.
+    """Return the section on the raters.
 
     Args:
         names: whether to list flagged raters one by one.
@@ -79,7 +79,7 @@ def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) 
 
 
 def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
-    """Return how conversations unfold."""
+    """Return the section of trajectories over the turns of conversations."""
     return trajectories_section(
         found.best_worst,
         found.by_trait,
@@ -103,7 +103,7 @@ def hybrid_part(frame: StudyFrame) -> Section:
 
 
 def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
-    """Return what moves together."""
+    """Return the section of correlations."""
     fit = fit_by_id(found.fit) if found.fit is not None else None
     result = fit.result if fit is not None else None
     return correlations_section(
@@ -140,14 +140,14 @@ def protocols_part(study: Study, found: PairPage) -> Section | None:
 
 
 def pair_methods_part(frame: StudyFrame) -> Section:
-    """Return how the numbers of judgements of pairs were made."""
+    """Return the methods section of paired comparisons."""
     questions = list(frame.study.rubric.dimensions.all())
     sources = Sources(bots=bot_versions(frame.study), metrics=[], fits=[], questions=questions)
     return pair_methods_section(frame, sources)
 
 
 def methods_part(frame: StudyFrame) -> Section:
-    """Return how the numbers were made."""
+    """Return the methods section of the analysis."""
     conversations = study_conversations(
         frame.study, include_synthetic=frame.include_synthetic, without=frame.without
     )

@@ -28,7 +28,7 @@ _CATEGORY_TITLES = {
 
 
 class RejectForm(forms.Form):
-    """Why a visit is rejected: words for the person, and Prolific's category."""
+    """Form of a rejection: reason for the participant, and Prolific's category."""
 
     use_required_attribute = False
     """Approve stands in the same form: a browser would not send it without a reason."""
@@ -82,7 +82,7 @@ class AmountField(forms.DecimalField):
 
 
 class BonusForm(forms.Form):
-    """How much more a visit is paid."""
+    """Form of a bonus for a visit."""
 
     amount = AmountField(
         label=_("Amount"),

@@ -61,7 +61,7 @@ _SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which visits are shown: of which state, found by which words, from which page on."""
+    """Filters of the visits shown: state, search words, and page."""
 
     show: str = EVERYBODY
     words: str = ""
@@ -87,7 +87,7 @@ class Filters:
 
 
 def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
-    """Return what is to be done with a visit, as one of the list's states."""
+    """Return the state of a visit in the pay list: the action that it needs."""
     if visit.verdict is not None or visit.bonuses:
         states = {one.state for one in visit.decisions}
         if states & _NOT_SENT:
@@ -163,7 +163,7 @@ class PayList:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is a later page."""
+        """True if there is a later page."""
         return self.last < self.total
 
 

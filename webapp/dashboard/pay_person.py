@@ -1,4 +1,4 @@
-"""What the pay screen shows of one visit: times, code, messages, flags, chats, and the decisions with who made them."""
+"""Details of one visit on the pay page: times, code, messages, flags, chats, decisions and their authors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Person:
 
     @property
     def can_be_decided(self) -> bool:
-        """Whether it can be approved or rejected now."""
+        """True if the visit can be approved or rejected now."""
         return self.row.visit.can_be_approved
 
 

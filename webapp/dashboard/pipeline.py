@@ -55,12 +55,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What is best done next.
+    """Recommended next step.
 
     Attributes:
-        action: of the button: "analyse", "selfplay" or empty, where `href` is gone to.
-        settings_href: where the same is asked for with other settings, or the fit stands.
-        job: that runs now, or whose failure keeps the rest; then there is no button but that job's own.
+        action: action of the button: "analyse", "selfplay", or empty for a link to `href`.
+        settings_href: address of the form with other settings, or of the fit.
+        job: job that runs now, or whose failure blocks the rest; then only that job's own button is shown.
     """
 
     title: str
@@ -314,7 +314,7 @@ def _taking(seconds: float | None) -> str:
 
 
 def _lasted_s(job: JobBase | None) -> float | None:
-    """Return how long a job took, without its wait for a worker."""
+    """Return a job's duration in seconds without its wait for a worker, or None before its end."""
     if job is None or job.started_at is None or job.ended_at is None:
         return None
     return (job.ended_at - job.started_at).total_seconds()

@@ -1,6 +1,6 @@
-"""What the line on a study's overview is made of: its jobs, and what has come since.
+"""Data of the pipeline on a study's overview: its jobs, and conversations and ratings since.
 
-A fit is behind where every other page says so, and a report is current where its own page does.
+A fit is outdated by the rule of every other page, and a report is current by the rule of its own page.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from webapp.studies.models import Study
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How the usual metrics stand.
+    """Progress of the default metrics.
 
     Attributes:
-        job: the newest that was asked for any of them.
-        n_done: of the usual ones, those that a job has computed.
-        n_since: finished conversations that are newer than the job of one of these.
+        job: the newest job for any of them.
+        n_done: number of default metrics that a job has computed.
+        n_since: finished conversations that are newer than the oldest of these jobs.
     """
 
     job: MetricRun | None
@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the line is made of."""
+    """Data of the pipeline on the overview."""
 
     study: Study
     n_chats: int
@@ -81,13 +81,13 @@ class Found:
 
     @property
     def is_measured(self) -> bool:
-        """Whether every finished conversation has every usual metric."""
+        """True if every finished conversation has every default metric."""
         measured = self.measured
         return bool(self.n_chats) and measured.n_done == measured.n_usual and not measured.n_since
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the leading fit is of the ratings as they are."""
+        """True if the leading fit uses the current ratings."""
         return self.fit is not None and not self.is_behind
 
 
@@ -97,7 +97,7 @@ def selfplay_bots(study: Study) -> list[str]:
 
 
 def found_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Found:
-    """Return what the line of a study is made of, in a few queries that read no answers.
+    """Return the data of a study's pipeline, in a few queries that read no answers.
 
     Args:
         cards, progress: as the overview shows them.
@@ -139,7 +139,7 @@ def found_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Fo
 
 
 def _measured_now(study: Study) -> Measured:
-    """Return how the usual metrics stand: each by the newest job that computed it; jobs of others decide nothing."""
+    """Return the progress of the default metrics, each by the newest job that computed it."""
     usual = {metric.name for metric in metrics_find()}
     asked = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
     by_metric: dict[str, MetricRun] = {}

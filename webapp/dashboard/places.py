@@ -50,7 +50,7 @@ class Places:
 
     @property
     def n_more(self) -> int:
-        """How many hold a place and are not listed."""
+        """Number of participants who hold a quota slot and are not listed."""
         return self.n_held - len(self.holders)
 
 

@@ -1,4 +1,4 @@
-"""What the page Quality shows: every kind of flag, the people who have one, and how long tasks took."""
+"""Content of the page Quality: every kind of flag, flagged participants, and task durations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class QualityPage:
 
 @dataclass(frozen=True, slots=True)
 class FlagsCounted:
-    """How many people have each kind of flag, and how many have any."""
+    """Numbers of participants with each kind of flag, and with any flag."""
 
     kinds: list[KindRow]
     n_flagged: int

@@ -48,7 +48,7 @@ class Gathered:
         return self.source if isinstance(self.source, Study) else None
 
     def bench(self, query: QueryDict) -> Workbench:
-        """Return what an address asks of them."""
+        """Return the conversation browser with the query of an address."""
         return workbench_of(query, self.numbers, self.dimensions, self.bots, self.study)
 
     def counted(self, bench: Workbench) -> QuerySet[Conversation]:

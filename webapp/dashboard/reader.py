@@ -60,7 +60,7 @@ class TurnView:
 
     @property
     def has_missing(self) -> bool:
-        """Whether a value is missing here."""
+        """True if a value is missing here."""
         return any(value.why for value in self.values)
 
 
@@ -203,7 +203,7 @@ def numbers_beside(both: Sequence[Reading]) -> list[tuple[Value, list[Value | No
 
 
 def reported_of(conversation: Conversation) -> dict[int, list[str]]:
-    """Return what people reported and filters found of replies, in words by the turn's number, in two queries."""
+    """Return participants' reports and filters' marks in words, by turn index, in two queries."""
     found: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
@@ -226,7 +226,7 @@ def current_keys() -> dict[str, str]:
 
 
 def results_of(conversation: Conversation) -> dict[str, MetricResult]:
-    """Return what metrics found in a conversation, one result each: that of the present version, else the newest."""
+    """Return one result per metric for a conversation: of the current version, else the newest."""
     keys = current_keys()
     found: dict[str, MetricResult] = {}
     rows = MetricResult.objects.filter(conversation=conversation).select_related("metric")

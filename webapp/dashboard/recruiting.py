@@ -34,7 +34,7 @@ def participant_link(request: HttpRequest, study: Study) -> str:
 
 
 def link_to_send(request: HttpRequest, study: Study) -> str:
-    """Return what a researcher copies and sends: with the placeholders of the platform that people come from."""
+    """Return the link that a researcher sends, with the recruiting platform's placeholders."""
     address, platform = participant_link(request, study), study.values.recruitment.platform
     is_filled_in = platform in ("prolific", "panel")
     return address_for(study, platform, address).address if is_filled_in else address
@@ -55,7 +55,7 @@ def walk_link(request: HttpRequest, study: Study) -> str:
 
 
 def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
-    """Return what is pasted where people are recruited.
+    """Return the link or code to paste into the recruiting platform, with its instructions.
 
     Args:
         platform: a value of `RecruitmentValues.platform`.

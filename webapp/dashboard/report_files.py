@@ -62,7 +62,7 @@ def report_state(
 
 
 def report_path(job: Job) -> Path:
-    """Return where the document of a job lies once it is made."""
+    """Return the path of the document that a job makes."""
     return export_folder() / f"report-{job.pk}.json.gz"
 
 
@@ -95,10 +95,10 @@ def report_before(
     without: tuple[str, ...] = (),
     like: str = "",
 ) -> Past | None:
-    """Return what is kept of the newest report of these conversations in another state; None without one.
+    """Return the summary kept of the newest report with another state of the data, or None.
 
     Args:
-        digest: of the state that is reported now.
+        digest: digest of the state that is reported now.
     """
     asked = reports_of(study, include_synthetic=include_synthetic, without=without, like=like)
     made = asked.filter(state=State.DONE).exclude(key__endswith=f":{digest}")

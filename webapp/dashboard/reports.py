@@ -1,4 +1,4 @@
-"""What staff see of replies that people reported or filters marked: lists, counts and words, in few queries."""
+"""Replies that participants reported or filters marked: lists, counts and words, in few queries."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """How many of a bot's replies a filter found something in.
+    """Counts of a bot's replies that a filter matched.
 
     Attributes:
-        marked: of so many replies; withheld: how many of them people did not read.
+        marked: matched replies, out of `replies`; withheld: those blocked, which participants did not read.
     """
 
     bot_id: str
@@ -100,7 +100,7 @@ def _reported(one: ReplyReport) -> Reported:
 
 
 def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
-    """Return how many reports of people nobody has seen, by the study's key in the database, in one query."""
+    """Return numbers of unseen reports by participants, by the study's primary key, in one query."""
     rows = (
         ReplyReport.objects.filter(
             seen_at=None, participant__study__in=studies, participant__is_synthetic=False
@@ -124,7 +124,7 @@ def marks_of_study(study: Study) -> list[Marked]:
 
 
 def marks_of_bots(bot_ids: Collection[str], name: str = NAMES_MODEL) -> dict[str, Marked]:
-    """Return how often a filter found something in the replies of these bots, self-play included, in two queries."""
+    """Return counts of these bots' replies that a filter matched, self-play included, in two queries."""
     replies = Q(conversation__bot__bot_id__in=list(bot_ids), speaker=Turn.Speaker.BOT)
     return {one.bot_id: one for one in _marked(replies, name)}
 

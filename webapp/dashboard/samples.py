@@ -41,13 +41,13 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was drawn.
+    """Sample of conversations of two bots.
 
     Attributes:
-        quotes: of both bots in turn.
-        pairs: addresses that show one conversation of each side by side.
-        lines: of each bot, its title and the address of the workbench that lists what was drawn.
-        is_middle: whether they are of the middle half of each bot's ratings.
+        quotes: quotes of both bots in turn.
+        pairs: addresses that show one conversation of each bot side by side.
+        lines: each bot with the address of the conversation browser that lists its sample.
+        is_middle: whether they are from the middle half of each bot's ratings.
     """
 
     quotes: list[Quote]

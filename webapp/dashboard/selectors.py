@@ -1,4 +1,4 @@
-"""What the dashboard's pages count: studies, and how far their bots and metrics are.
+"""Counts on the dashboard's pages: studies, and the progress of their bots and metrics.
 
 Every page makes a constant number of queries, however many studies, bots or conversations there are.
 """
@@ -68,11 +68,11 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemCards:
-    """What stands there in place of the chats' length and time where people judge items.
+    """Counts that replace the length and time of chats if participants rate items.
 
     Attributes:
-        n_rated: items with a rating, of `n_items`.
-        set_apart: work of people who missed an attention check.
+        n_rated: items with a rating, out of `n_items`.
+        set_apart: work of participants who missed an attention check.
     """
 
     n_items: int
@@ -192,7 +192,7 @@ def _latest(study: Study, newest: datetime | None) -> str:
 
 
 def ago(when: datetime) -> str:
-    """Say how long ago a time is, or give its day if that is long ago."""
+    """Format the time since `when`, or its date after seven days."""
     gone = timezone.now() - when
     if gone < timedelta(minutes=1):
         return _("just now")
@@ -294,11 +294,11 @@ class BotProgress:
 
 
 def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotProgress]:
-    """Return how far each bot of the study is."""
+    """Return the progress of each bot of the study."""
     rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
-    # By version, a number, for names are slow to tell apart.
+    # Group by version, an integer key: grouping by bot names is slow.
     by_version = list(rows.order_by().values_list("bot", "state").annotate(n=Count("pk")))
     versions = BotVersion.objects.filter(pk__in={version for version, _state, _n in by_version})
     names = dict(versions.values_list("pk", "bot_id"))
@@ -345,7 +345,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """How many of a study's items one model replied in, and how often those were rated."""
+    """Numbers of a study's items with a reply by one model, and of their ratings."""
 
     title: str
     slot: int
@@ -354,7 +354,7 @@ class ModelProgress:
 
 
 def models_progress(study: Study, *, include_synthetic: bool = False) -> list[ModelProgress]:
-    """Return how far the items of each model are, in a study whose people judge items."""
+    """Return the progress of each model's items, in a study whose participants rate items."""
     given = items_given(study).order_by()
     ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
@@ -372,7 +372,7 @@ def models_progress(study: Study, *, include_synthetic: bool = False) -> list[Mo
 
 @dataclass(frozen=True, slots=True)
 class MetricProgress:
-    """How many conversations of a study one metric has measured."""
+    """Progress of one metric over the conversations of a study."""
 
     name: str
     title: str
@@ -383,16 +383,16 @@ class MetricProgress:
     columns: int
     on_request: bool
     n_left_out: int
-    """How many of those done are in a language that the metric does not hold for."""
+    """Number of those done in a language that the metric is not valid for."""
 
 
 def metrics_progress(
     study: Study, counted: Mapping[str, Counter[str]] | None = None
 ) -> list[MetricProgress]:
-    """Return how far each metric's present version is on the study's finished conversations.
+    """Return the progress of each metric's current version over the study's finished conversations.
 
     Args:
-        counted: `results_counted` of the study, where that is known already.
+        counted: `results_counted` of the study, if already known.
     """
     metrics = metric_list()
     n_total = measurable(study=study, run=None).count()

@@ -1,4 +1,4 @@
-"""What endpoint bots have cost, as the pages show it: by bot and by study, beside the caps."""
+"""Cost of endpoint bots as the pages show it: by bot and by study, next to the caps."""
 
 from __future__ import annotations
 

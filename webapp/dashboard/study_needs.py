@@ -1,4 +1,4 @@
-"""What needs a person in one study, for its overview: pay, flags, reports, bots that fail, and what is still to come.
+"""Matters that need a researcher in one study: pay, flags, reports, failing bots, and work still to come.
 
 Conversations are not counted again: the overview's cards and the progress of its bots have them.
 """
@@ -22,11 +22,11 @@ from webapp.studies.selectors import talks_to_bots
 def study_needs(
     study: Study, cards: StudyCards, progress: Sequence[BotProgress], *, may_pay: bool
 ) -> list[Need]:
-    """Return what needs a person in the study, the most pressing first.
+    """Return the matters in the study that need a researcher, the most urgent first.
 
     Args:
         cards, progress: as the overview shows them.
-        may_pay: whether the page Pay is open to whoever reads this.
+        may_pay: whether the user may open the page Pay.
     """
     found = pay_needs(may_pay=may_pay, study=study)
     if may_pay:

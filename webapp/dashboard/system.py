@@ -1,4 +1,4 @@
-"""What the page of the system shows, in words."""
+"""Content of the system page, in words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How full the disk is, and what takes room; in bytes, `used` in percent."""
+    """Disk space in bytes, with its largest uses; `used` in percent."""
 
     free: int
     total: int
@@ -79,7 +79,7 @@ class System:
 
 
 def system_now() -> System:
-    """Return how the installation is now.
+    """Return the current state of the installation.
 
     Raises:
         DatabaseError, OSError: the database or the disk does not answer.
@@ -102,7 +102,7 @@ def system_now() -> System:
 
 
 def _notes(processes: list[Process]) -> list[str]:
-    """Say which kind of process is missing altogether, where any gives signs."""
+    """Compose notes on kinds of process without any heartbeat; none if no process has one."""
     roles = {role for one in processes if not is_silent(one) for role in one.roles}
     if not roles:
         return []
@@ -117,7 +117,7 @@ def _notes(processes: list[Process]) -> list[str]:
 
 
 def _waits(queues: list[Queue], told: set[tuple[str, str]]) -> list[str]:
-    """Say where something has waited for minutes, though its queue moves."""
+    """Compose notes on queues that move but whose oldest entry has waited for minutes."""
     return [
         ngettext(
             "{title}: {n} waits, the oldest for {minutes} min.",

@@ -132,7 +132,7 @@ def tab_links(
 
 
 def page_title(name: str) -> Any:
-    """Return what the page of this name is called."""
+    """Return the title of the page with this name."""
     return next(page.title for tab in TABS for page in tab.pages if page.name == name)
 
 

@@ -1,4 +1,4 @@
-"""How the bots of a study answer now: how fast, how often not, who waits for a reply."""
+"""Current replies of a study's bots: latency, failures, and participants who wait."""
 
 from __future__ import annotations
 

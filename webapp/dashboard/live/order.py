@@ -1,6 +1,6 @@
-"""How far the order of a study's bots is settled while it collects: intervals beside the plan, and sentences.
+"""Order of a study's bots while it collects: intervals next to the plan, and sentences on pairs.
 
-What is told apart is what `evaluation.analysis.comparisons` says; a worker has looked (`webapp/results/order.py`).
+Significant differences are those of `evaluation.analysis.comparisons`, computed by a worker (`webapp/results/order.py`).
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class PairRow:
 
     @property
     def name(self) -> str:
-        """What it is sorted by, last."""
+        """Last key of sorting: the titles of both bots."""
         return f"{self.ahead.title} {self.behind.title}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is known of two bots: bold words, the rest, and whether more people would help."""
+    """Sentence on a pair of bots: bold first words, the rest, and whether more participants would help."""
 
     icon: str
     lead: str
@@ -97,14 +97,14 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How far the order is settled.
+    """State of the bots' order by one question.
 
     Attributes:
-        key, title, low, high: of the question.
-        level: of the intervals, in per cent.
-        rows: best first; none where bots are set against each other, two by two: then `pairs`, what is settled first.
-        sentences: at most six, what is settled first; `n_more` pairs are not among them.
-        n_told_apart, n_pairs: of the pairs that could be tested.
+        key, title, low, high: key, title and scale of the question.
+        level: level of the intervals, in percent.
+        rows: bots, best first; empty for paired comparisons: then `pairs`, significant ones first.
+        sentences: at most six, on significant pairs first; `n_more` pairs have none.
+        n_told_apart, n_pairs: significantly different pairs, and all pairs that could be tested.
     """
 
     key: str
@@ -123,15 +123,15 @@ class Order:
 
     @property
     def has_plan(self) -> bool:
-        """Whether of any bot it is known how many ratings it is to have."""
+        """True if any bot has a planned number of ratings."""
         return any(row.planned is not None for row in self.rows)
 
 
 def orders_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[Order]:
-    """Return how far the order by each question is settled, that which bots are ranked by first.
+    """Return the state of the order by each question, the ranking question first.
 
-    None where no worker has looked, or the study does not collect any more. Once the plan is reached or the study is
-    closed, the pages of results have the test that holds then.
+    Empty if no worker has computed it yet, or the study no longer collects. Once the plan is reached or the study is
+    closed, the pages of results have the test that is valid then.
     """
     if state is None or not is_collecting(study):
         return []
@@ -194,7 +194,7 @@ def _order(
 
 
 def planned_of(study: Study, bot_id: str) -> int | None:
-    """Return how many conversations of a bot the plan asks for; None without a plan."""
+    """Return the planned number of conversations of a bot, or None without a plan."""
     quota = study.values.assignment.quota_of(bot_id)
     if quota is not None:
         return quota or None
@@ -220,7 +220,7 @@ def _row(
 
 
 def _pair_row(infos: Mapping[str, BotInfo], found: Mapping[str, Any]) -> PairRow:
-    """Return what is known of two bots, the one that is ahead first."""
+    """Return the row of a pair of bots, the bot with the higher value first."""
     gap, low, high = found["difference"], found["low"], found["high"]
     ahead, behind = infos[found["a"]], infos[found["b"]]
     if gap is not None and gap < 0:
@@ -262,17 +262,17 @@ def _sentences(
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What is said of two bots of a study.
+    """Composer of sentences on pairs of a study's bots.
 
     Attributes:
-        talked: those that people talk to; the others' replies are judged.
+        talked: bots that participants chat with; the replies of the others are rated.
     """
 
     study: Study
     talked: Mapping[str, LiveBot]
 
     def of_means(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str) -> Sentence:
-        """Return what means say, the better one first."""
+        """Return the sentence on a pair by its means, the better bot first."""
         if pair["verdict"] in ("higher", "lower"):
             # Who is better says the comparison, from which raters' strictness is taken; `a` has the higher plain mean.
             first = pair["a"] if pair["verdict"] == "higher" else pair["b"]
@@ -301,7 +301,7 @@ class _Words:
         return Sentence("clock", _both(a, b), text % {"n": two_digits(n_more)})
 
     def of_pair(self, row: PairRow) -> Sentence:
-        """Return what judgements of the two say."""
+        """Return the sentence on a pair by its paired comparisons."""
         a, b = row.ahead, row.behind
         if row.is_settled:
             return _settled(a, b)

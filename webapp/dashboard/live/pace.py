@@ -1,4 +1,4 @@
-"""How fast a study comes in, and what it has cost."""
+"""Pace of a study's ratings, and its cost so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST_FOR_RATE = 3
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """How many ratings came in an hour; `is_running` of the present one."""
+    """Number of ratings in one hour; `is_running` marks the current hour."""
 
     start: datetime
     n: int
@@ -34,12 +34,12 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast it comes in.
+    """Pace of a study's ratings.
 
     Attributes:
-        hours: the latest, the present one last.
-        n_done, n_wanted: tasks that were rated to their end, and how many are wanted; 0: no limit.
-        hours_left: until the wanted ones are there, as it went in the last two hours; None where nothing says.
+        hours: the latest hours, the current one last.
+        n_done, n_wanted: tasks that are completely rated, and tasks wanted; 0: no limit.
+        hours_left: hours until all wanted tasks are done, at the pace of the last two hours; None if unknown.
     """
 
     hours: tuple[Hour, ...]
@@ -55,12 +55,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What the study has cost so far, as far as Confab knows.
+    """Cost of the study so far, as far as Confab knows.
 
     Attributes:
-        people: pay and fee of all work that earned it and was not rejected, and bonuses; None without a pay.
-        bots: what endpoints charged, in the currency of their prices; None where nothing was charged.
-        planned: by the plan.
+        people: pay and fee of all work that earned it and was not rejected, plus bonuses; None without pay.
+        bots: charges of endpoints, in the currency of their prices; None without charges.
+        planned: cost by the plan.
     """
 
     people: float | None

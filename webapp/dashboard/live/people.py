@@ -1,4 +1,4 @@
-"""How people come through a study's steps: how many got how far, who is where now, who left."""
+"""Participants' progress through a study's steps: counts per step, current steps, and dropouts."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ class People:
 
     @property
     def n_inside(self) -> int:
-        """How many have agreed and are at work now."""
+        """Number of participants who have consented and are at work now."""
         return sum(stage.now for stage in self.stages if stage.name != OPENED)
 
     @property
     def n_done(self) -> int:
-        """How many have finished."""
+        """Number of participants who have finished."""
         return self.stages[-1].n
 
     @property
     def n_agreed(self) -> int:
-        """How many have agreed."""
+        """Number of participants who have consented."""
         return self.stages[1].n
 
 

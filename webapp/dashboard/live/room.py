@@ -29,13 +29,13 @@ from webapp.studies.places import is_collecting
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the page shows.
+    """Content of the live page.
 
     Attributes:
-        waiting: those who wait for a reply, the longest first; `n_waiting` in all.
+        waiting: participants who wait for a reply, the longest first; `n_waiting` in total.
         failed: the latest replies that failed.
-        orders: by each question; empty where nothing is known yet, or nothing can be.
-        things: what needs a person.
+        orders: order of the bots by each question; empty if not computed yet, or not possible.
+        things: matters that need a researcher.
     """
 
     state: str
@@ -56,12 +56,12 @@ class Room:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has come yet."""
+        """True if no participant has come yet."""
         return not self.people.totals.n_opened and not self.people.n_agreed
 
     @property
     def digest(self) -> str:
-        """What is the same as long as nothing that is shown changes."""
+        """Hash of the content, equal as long as nothing shown changes."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
 
 
@@ -99,10 +99,10 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
 
 
 def _is_new(study: Study, state: OrderState | None) -> bool:
-    """Tell whether ratings have come since a worker looked."""
+    """Return True if ratings were submitted since a worker last computed the order."""
     if state:
         lately = Rating.objects.filter(submitted_at__gt=state.made_at)
         return lately.filter(participant__study=study).exists()
-    # Asked of people, for of a study that nobody has rated the database would look at every rating.
+    # Query participants first: for a study without ratings the database would scan every rating.
     theirs = Rating.objects.filter(participant=OuterRef("pk"))
     return study.participants.filter(Exists(theirs)).exists()

@@ -1,4 +1,4 @@
-"""What needs a person in one study: bots that are set aside, broken work whose pay is to be decided."""
+"""Matters that need a researcher in one study: disabled bots, and broken work whose pay is undecided."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Thing:
 
 
 def things_of(study: Study, bots: list[LiveBot], *, may_pay: bool) -> list[Thing]:
-    """Return what needs a person in the study."""
+    """Return the matters in the study that need a researcher."""
     found = [_aside(bot) for bot in bots if bot.aside is not None]
     for need in pay_needs(may_pay=may_pay, study=study):
         found.append(Thing(need.lead, need.rest, need.action, need.address))

@@ -1,4 +1,4 @@
-"""What a study has had since it began, counted in one pass over its tasks.
+"""Totals of a study since it began, counted in one pass over its tasks.
 
 A pass reads every task, so it takes longer the more there are. In a large study its result is used again for twenty
 times as long as it took: looking all day costs a twentieth of one core at most, and numbers are late by seconds.

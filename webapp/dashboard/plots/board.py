@@ -43,11 +43,11 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole scale is shown."""
+        """True if the whole scale is shown."""
         return (self.low, self.high) == self.scale
 
     def at(self, value: float) -> str:
-        """Return how far along the row a value stands; one beyond the ends stands at the end."""
+        """Return the position of a value along the row in percent, clipped to the ends."""
         return _percent(_share(min(max(value, self.low), self.high), self.low, self.high))
 
 

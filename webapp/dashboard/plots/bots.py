@@ -59,7 +59,7 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
 
 
 def _notes(summary: StudySummary) -> tuple[str, str]:
-    """Say what may not be concluded, first of all which bots cannot be ordered."""
+    """Compose the cautions of the figure: first the bots that cannot be ordered, then notes."""
     titles = {bot.bot.bot_id: bot.bot.title for bot in summary.bots}
     lead, notes = "", []
     compared = summary.compared

@@ -32,7 +32,7 @@ Link = Callable[[BotSummary], str]
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Where one dimension is drawn."""
+    """Panel of one dimension in the drawing."""
 
     dimension: Dimension
     scale: Scale

@@ -1,4 +1,4 @@
-"""How long tasks took, in bars, with the line below which work is flagged as fast."""
+"""Histogram of task durations, with the threshold below which work is flagged as fast."""
 
 from __future__ import annotations
 

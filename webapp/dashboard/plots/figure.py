@@ -1,4 +1,4 @@
-"""What every figure gives its frame: title, method, drawings, the table with the same numbers."""
+"""Figure for the pages' common frame: title, method, drawings, and a table with the same numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Table:
 
     @property
     def is_tall(self) -> bool:
-        """Whether it has more rows than a screen shows."""
+        """True if the table has more rows than a screen shows."""
         return len(self.rows) > _SCREEN
 
     @property

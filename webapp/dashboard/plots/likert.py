@@ -20,7 +20,7 @@ from webapp.ratings.bots import BotInfo
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How often a bot got each answer; `counts` follows the steps of the scale, and so do the addresses in `steps`."""
+    """Distribution of the answers for a bot; `counts` and addresses in `steps` follow the scale."""
 
     bot: BotInfo
     counts: list[int]

@@ -115,7 +115,7 @@ def _legend(names: Sequence[str], left: float, width: float) -> Markup:
 
 
 def _reach(course: Course) -> int:
-    """Return how many turns are drawn."""
+    """Return the number of turns drawn."""
     enough = np.flatnonzero(course.n >= FEWEST)
     return int(enough[-1]) + 1 if len(enough) else 0
 

@@ -1,1 +1,1 @@
-"""What becomes of a study's report: its document, the pages and files made of it, what changed, who may read it."""
+"""Report of a study: its document, the pages and files made of it, changes, and sharing."""

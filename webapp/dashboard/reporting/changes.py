@@ -1,4 +1,4 @@
-"""What has changed since the previous report of a study: its headline numbers, before and now."""
+"""Changes since the previous report of a study: its headline numbers, before and now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARES = ("alpha", "icc", "kappa", "hybrid")
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is kept of an earlier report when a newer one replaces it."""
+    """Summary kept of an earlier report when a newer one replaces it."""
 
     made: datetime
     n_ratings: int
@@ -28,7 +28,7 @@ class Past:
 
 
 def past_of(document: Document) -> Past:
-    """Return what is kept of a report."""
+    """Return the summary kept of a report."""
     return Past(document.made, document.n_ratings, document.n_conversations, document.headlines)
 
 

@@ -57,12 +57,12 @@ class Shown:
 
     @property
     def is_open(self) -> bool:
-        """Whether the table stands without being asked for."""
+        """True if the table is shown unfolded."""
         return self.part.drawing is None and len(self.table.rows) <= SHORT
 
     @property
     def is_long(self) -> bool:
-        """Whether it stays folded in print."""
+        """True if the table stays folded in print."""
         return len(self.table.rows) > LONG
 
     @property
@@ -118,10 +118,10 @@ def numbered(document: Document) -> Document:
 
 
 def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
-    """Return what `_report_body.html` shows.
+    """Return the context of `_report_body.html`.
 
     Args:
-        level: of its heading.
+        level: level of its heading.
     """
     shown = numbered(document)
     return {

@@ -60,7 +60,7 @@ class _Ours:
     others: Sequence[str]
 
     def lacking(self, bot: PaperBot) -> str:
-        """Return why there is nothing of ours."""
+        """Return the reason for a missing value: the study has no such bot."""
         return _("this study has no bot {bot}").format(bot=bot)
 
 

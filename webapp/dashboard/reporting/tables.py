@@ -122,7 +122,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _reasons(table: Table) -> list[str]:
-    """Return why cells are empty, each reason once with the rows and columns it is for."""
+    """Return the reasons for empty cells, each once with its rows and columns."""
     found: dict[str, list[str]] = {}
     for row in table.lined:
         for header, cell in row:

@@ -80,7 +80,7 @@ JOB_PILLS = {
 
 @register.simple_tag
 def job_pill(job: JobBase) -> Markup:
-    """Return how a job stands, in a word and a colour."""
+    """Return the state of a job as a coloured pill with one label."""
     state = State(job.state)
     word, colour = str(state.label), JOB_PILLS[state]
     if job.is_stopping:
