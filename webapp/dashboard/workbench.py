@@ -1,7 +1,7 @@
-"""What the address of the list of conversations asks for, and the parts of the page that lead to other addresses.
+"""Conversation browser: the search in the address of its list, and the links of the page to other searches.
 
-`q` has the line. Addresses of before, with a name for each filter (`bot=`, `state=`, `rated=`, `answer=` with
-`question=`, `words=`, `first=`, `sort=`), are read as the line that says the same; others of the dashboard still lead here by them.
+`q` holds the query. Older addresses with a name for each filter (`bot=`, `state=`, `rated=`, `answer=` with
+`question=`, `words=`, `first=`, `sort=`) are converted to the equal query; other pages of the dashboard still link by them.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """What an address asks for.
+    """Search and columns in an address.
 
     Attributes:
-        line: as it was asked.
-        asked: None where the line cannot be read; `wrong` says why, then.
+        line: the query as it was typed.
+        asked: the parsed query; None if it cannot be read: then `wrong` gives the reason.
         columns: the numbers that the list and the reader show, six at most.
-        kept: parts of the address beside the line and the columns, which every link of the page keeps.
+        kept: parts of the address other than query and columns, kept in every link of the page.
     """
 
     line: str
@@ -109,7 +109,7 @@ class Workbench:
 
     @property
     def narrows(self) -> bool:
-        """Whether the line leaves anything out."""
+        """True if the query excludes any conversation."""
         return self.asked is not None and self.asked.narrows
 
     def address(self, **other: str) -> str:
@@ -120,7 +120,7 @@ class Workbench:
 
     @property
     def asks_flags(self) -> bool:
-        """Whether the line may speak of flags, which are looked for when somebody asks."""
+        """True if the query may contain flags, which are computed only on request."""
         return self.wrong is None and "flag" in self.line.lower()
 
     @property

@@ -194,7 +194,7 @@ def statistics(request: HttpRequest, key: str, part: str = "") -> HttpResponse:
 
 
 def is_part_of(study: Study, part: str) -> bool:
-    """Tell whether the study has this part: chats have no items, and items no courses of talk and no metrics."""
+    """Return True if the study has this part: chats have no items; items have no trajectories or metrics."""
     return part not in ({"trajectories", "powered"} if judges_items(study) else {"items"})
 
 

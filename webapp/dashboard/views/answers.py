@@ -1,4 +1,4 @@
-"""What pages show of stored results: the result, how its job stands, or both where the data have changed."""
+"""Stored results on pages: the result, the state of its job, or both if the data have changed."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Shown:
 
 
 def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> Shown:
-    """Return what there is of a part of the analysis, and ask for it where there is nothing.
+    """Return the stored result of a part of the analysis, or request it if there is none.
 
     Args:
-        failed: whether chats whose bot failed count, too.
+        failed: whether to include chats whose bot failed.
     """
     question = Question(
         study,
@@ -55,7 +55,7 @@ def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False
 
 
 def shown_beside(request: HttpRequest, found: Shown, part: str) -> Shown:
-    """Return what there is of another part of the same data on the same page."""
+    """Return the stored result of an additional part for the same data and page."""
     return _shown(request, found.question.beside(part))
 
 

@@ -248,7 +248,7 @@ def _targets(grid: Grid, choices: list[ChoiceSet]) -> list[str]:
 
 
 def _is_of_one_language(grid: Grid) -> bool:
-    """Tell whether all data sets are in one language, as far as it could be told of every one."""
+    """Return True if all data sets are in one language, and it is known for each."""
     return len(grid.languages) == 1 and all(one.language for one in grid.sets)
 
 

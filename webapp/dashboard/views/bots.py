@@ -219,7 +219,7 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
 
 
 def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
-    """Return what is wrong with the request, if anything, then its turns and its seed."""
+    """Return an error message (empty if the request is valid), the turns and the seed."""
     try:
         value = json.loads(request.body)
         turns = [

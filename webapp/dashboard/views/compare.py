@@ -76,7 +76,7 @@ def picture(request: HttpRequest, key: str, what: str) -> HttpResponse:
 
 
 def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return what the page shows: how the results stand, and what there is of them."""
+    """Return the page's context: the state of the results' jobs, and results if stored."""
     failed = request.GET.get("failed") == "1"
     found = shown(request, study, "comparisons", failed=failed)
     context: dict[str, Any] = {"waiting": found.waiting}
@@ -106,7 +106,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
 def _compared(
     study: Study, choice: Choice, found: Shown, frame: StudyFrame, by_question: Shown | None
 ) -> dict[str, Any]:
-    """Return what the page shows of results that are there.
+    """Return the page's context on stored results.
 
     Args:
         by_question: comparisons by every question; None where the page needs none of them.
@@ -194,7 +194,7 @@ def _fit_address(fit: HybridFit) -> str:
 
 
 def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
-    """Say which of the studies asked for cannot stand beside, and why."""
+    """Compose messages on requested studies that cannot be shown for comparison."""
     known = [one.key for one in choosable]
     wrong = [
         _("There is no other study “{key}” in use; there are {known}.").format(

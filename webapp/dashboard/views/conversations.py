@@ -109,10 +109,10 @@ def pane_of(
 def bench_context(
     request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int
 ) -> dict[str, Any]:
-    """Return what the page of a workbench shows: the list, and the conversation that is read beside it.
+    """Return the context of a conversation browser: the list, and the conversation read next to it.
 
     Args:
-        n_all: conversations that there are without the line.
+        n_all: number of conversations without the query.
     """
     bots, numbers = gathered.bots, gathered.numbers
     listing = bench.listing(gathered.rows)
@@ -194,7 +194,7 @@ def _uuid(request: HttpRequest, name: str) -> UUID | None:
 
 
 def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
-    """Return what a row of the list opens: its conversation, or both where another one is held beside."""
+    """Return the address that a row opens: its conversation, or both if another is held for comparison."""
     if held is None or held == pk:
         return bench.address(chat=str(pk), after=after)
     return reverse("dashboard:side_by_side", args=[held, pk]) + bench.address()

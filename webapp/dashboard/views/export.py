@@ -121,7 +121,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
 
 
 def _wrong(study: Study, asked: QueryDict) -> ValueError | None:
-    """Return why the table that is asked for cannot be narrowed by the search; None where it can."""
+    """Return the error if the requested table cannot be filtered by the search, else None."""
     options = ExportOptions(search=" ".join(asked.get("q", "").split()))
     try:
         search_check(study, asked.get("what", "conversations"), options)
@@ -177,7 +177,7 @@ def exports_open_to(request: HttpRequest, study: Study) -> list[Job]:
 
 
 def _rights_of_file(job: Job) -> set[Right]:
-    """Return what a file that was made needs: what making it needed."""
+    """Return the rights that a made file needs: those that making it needed."""
     private = ExportOptions(include_private=job.payload["include_private"])
     return export_rights(job.payload["what"], private)
 

@@ -63,10 +63,10 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 
 def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
-    """Return what `_imported.html` needs to say what was stored and what was left out.
+    """Return the context of `_imported.html`: records stored and records skipped.
 
     Args:
-        study_key: of the study that it went into; empty where that is gone, and then nothing leads there.
+        study_key: key of the study that holds the import; empty, and then not linked, if it no longer exists.
     """
     return {
         "report": report,

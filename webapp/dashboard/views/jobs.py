@@ -62,7 +62,7 @@ _PAGES = {
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
-    """Return what the progress of any job needs."""
+    """Return the context of the progress of any job."""
     progress = job_progress(job)
     worker_is = ""
     if progress.waits_for_worker:
@@ -139,9 +139,9 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """How far one pair of a run is, for the matrix. `pill` colours it; `query` leads to what was said.
+    """Progress of one pair of a run, for the matrix. `pill` is its colour; `query` finds its conversations.
 
-    `n` are the conversations that came to their end, as everywhere on a run's page.
+    `n` counts completed conversations, as everywhere on a run's page.
     """
 
     n: int

@@ -26,7 +26,7 @@ from webapp.studies.one_time_links import (
 
 
 class LinksForm(forms.Form):
-    """How many links, what for, and for how long."""
+    """Form for one-time links: number, purpose, and days of validity."""
 
     n = forms.IntegerField(label=_("How many"), min_value=1, max_value=MOST_AT_ONCE)
     label = forms.CharField(

@@ -146,7 +146,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 
 def _no_order() -> dict[str, str]:
-    """Return why nothing is said of the order while the study collects, and where its results are."""
+    """Return the reason for showing no order while the study collects, and the route of its results."""
     why = _(
         "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you look "
         "how many people take part."
@@ -167,7 +167,7 @@ def _costs(room: Room) -> dict[str, str]:
 
 
 def _confirm(n_inside: int) -> str:
-    """Return what a dialog says before the study is paused or closed."""
+    """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
         return _("Nobody is inside. Nobody new starts.")
     return ngettext(
@@ -178,14 +178,14 @@ def _confirm(n_inside: int) -> str:
 
 
 def _say(room: Room) -> str:
-    """Return what screen readers hear, once a minute at most."""
+    """Return the text for screen readers, announced once a minute at most."""
     return _("{inside} inside, {waiting} wait for a reply, {done} done.").format(
         inside=room.people.n_inside, waiting=room.n_waiting, done=room.people.n_done
     )
 
 
 def _alarm(room: Room) -> str:
-    """Return what screen readers hear at once: which bots are set aside, and which are not well."""
+    """Return the text that screen readers announce at once: disabled and failing bots."""
     said = [_("{bot} is set aside.").format(bot=bot.info.title) for bot in room.aside]
     said += [
         _("{bot}: {state}.").format(bot=bot.info.title, state=bot.words)

@@ -49,7 +49,7 @@ def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
 @require_safe
 @staff_only
 def study_total(request: HttpRequest, key: str) -> HttpResponse:
-    """Say how many of a study's conversations the form would find."""
+    """Return the number of a study's conversations that the form would find."""
     study = study_of(key)
     without_now(request, study)
     return _total(request, gathered(study))
@@ -58,7 +58,7 @@ def study_total(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Say how many of a run's conversations the form would find."""
+    """Return the number of a run's conversations that the form would find."""
     return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 

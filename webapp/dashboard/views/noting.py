@@ -1,4 +1,4 @@
-"""What readers leave at conversations, the list of all of it, and the searches they keep."""
+"""Views of readers' notes, stars and tags on conversations, their list, and saved searches."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _AMOUNTS = {
 
 
 def amounts_of(study: Study) -> list[tuple[str, str]]:
-    """Return how much each person does in a study of this protocol: titles with values."""
+    """Return the amount of work per participant in the study: titles with values."""
     used = protocols.get(study.protocol).settings if study.protocol in protocols else ("chat",)
     found = []
     if "chat" in used:

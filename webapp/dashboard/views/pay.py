@@ -111,7 +111,7 @@ def _page(
 
 
 def _hook(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return how Prolific's webhook is set up, and what it told last; nothing for other platforms."""
+    """Return the setup and newest event of Prolific's webhook; empty for other platforms."""
     if study.values.recruitment.platform != "prolific":
         return {}
     return {

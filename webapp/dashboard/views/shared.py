@@ -43,7 +43,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @lru_cache(maxsize=4)
 def _document(digest: str) -> Document | None:
-    """Return what a link shows, which never changes; None where it cannot be read."""
+    """Return the document of a link, which never changes; None if it cannot be read."""
     try:
         return document_load(share_document(digest))
     except ValueError:

@@ -34,7 +34,7 @@ def study_of(key: str) -> Study:
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
-    """Tell whether scripted participants are asked for."""
+    """Return True if the request includes scripted participants."""
     return request.GET.get("synthetic") == "1"
 
 
@@ -97,7 +97,7 @@ def study_page(
 
 
 def _n_compared(request: HttpRequest, study: Study) -> int:
-    """Return how many comparisons of pairs there are; 0 where the study asks for other ratings."""
+    """Return the number of paired comparisons; 0 if the study collects other ratings."""
     if not compares_pairs(study):
         return 0
     return answers_counted(

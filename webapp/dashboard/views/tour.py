@@ -17,7 +17,7 @@ _YEAR_S = 365 * 24 * 3600
 
 
 def tour_offered(request: HttpRequest) -> bool:
-    """Return whether this browser has neither begun the tour nor said no to it."""
+    """Return True if this browser has neither begun nor declined the tour."""
     return _COOKIE not in request.COOKIES
 
 

@@ -1,4 +1,4 @@
-"""What the versions of a study changed, one after the other."""
+"""Page of a study's versions, each with its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the answers to a question spread, as a figure."""
+"""Figure of the distribution of answers to a question."""
 
 from __future__ import annotations
 

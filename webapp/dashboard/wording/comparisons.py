@@ -1,4 +1,4 @@
-"""What people thought of each bot, which bots can be told apart, and how many raters it takes, in words and tables."""
+"""Means of the bots, significant differences between them, and raters needed, in words and tables."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def comparisons_section(
     planned: RaterPlan | None,
     worth: PredictionWorth | None = None,
 ) -> Section:
-    """Say which bots can be put in order, and what it would take for the others.
+    """Return the section on the order of the bots, with the ratings needed for undecided pairs.
 
     Args:
         compared: the comparisons, with plans.
-        worth: what the hybrid metric's predictions of further bots save.
+        worth: ratings that the hybrid metric's predictions of further bots save.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
@@ -142,7 +142,7 @@ def comparisons_section(
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
-    """Say whether bots that were made to be bad came out so."""
+    """Compose sentences on the number of bots rated above each control, which is made to be bad."""
     return " ".join(
         _("The control {name} is rated below {n} of {all} other bots.").format(
             name=titles[control], n=compared.below(control), all=len(compared.order)
@@ -337,7 +337,7 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
 
 
 def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
-    """Say who leads, with its mean and interval."""
+    """Compose the sentence on the leading bot, with its mean and interval."""
     order = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     if not order:
         return ""

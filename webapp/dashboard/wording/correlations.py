@@ -1,4 +1,4 @@
-"""What moves together, in sentences and matrices."""
+"""Correlations, in sentences and matrices."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def correlations_section(
 
 
 def _row_title(row: Row, matrix: CorrelationMatrix, titles: Mapping[str, str]) -> str:
-    """Return what a row of a matrix is called."""
+    """Return the title of a row of a matrix."""
     if row.source == "dimension":
         return titles[row.name]
     over_bots = matrix.kind == "bots"
@@ -111,7 +111,7 @@ def _rows(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
 
 
 def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
-    """Say which two dimensions go together most closely."""
+    """Compose the sentence on the two most closely correlated dimensions."""
     known = {key: value for key, value in matrix.cells.items() if value.r is not None}
     if not known:
         return []
@@ -147,7 +147,7 @@ def dimensions_figure(
 
 
 def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
-    """Say which metrics go most closely with the headline, the first column."""
+    """Compose the sentence on the metrics that correlate most with the headline, the first column."""
     found = matrix.strongest(0)
     if not found:
         return _(
@@ -239,7 +239,7 @@ def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[i
 
 
 def _few(n_bots: int) -> str:
-    """Say how little so many bots tell."""
+    """Compose the sentence on the wide interval of a correlation over few bots."""
     low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
     if low is None or high is None:
         return _("Too few for an interval: {bots}.").format(bots=counts.bots(n_bots))
@@ -249,7 +249,7 @@ def _few(n_bots: int) -> str:
 
 
 def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
-    """Say why the hybrid metric has fewer rows than it could."""
+    """Return the reason for missing rows of the hybrid metric; empty if none is missing."""
     if hybrid is None:
         return [_("The hybrid metric’s rows: none is fitted.")]
     if not hybrid.has_conversations:
@@ -274,7 +274,7 @@ def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> li
 def _note_of_hybrid(
     hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool
 ) -> str:
-    """Say what the hybrid metric's rows are."""
+    """Compose the note on the hybrid metric's rows; empty without them."""
     if hybrid is None or not hybrid.has_conversations:
         return ""
     if controls_in_fit:

@@ -103,7 +103,7 @@ def _metric_and_best(result: Mapping[str, Any]) -> tuple[Predictor, Predictor | 
 
 
 def _what(fit: HybridFit) -> str:
-    """Say what a fit was asked, in short."""
+    """Summarise the params of a fit."""
     result = fit.result or {}
     parts = [
         str(result["preset"]),
@@ -279,7 +279,7 @@ def _other_people() -> str:
 
 
 def _told_alike(studies: Sequence[Beside]) -> str:
-    """Say how many pairs are told apart by the first and another study, and whether they agree who is better."""
+    """Compose sentences on pairs significant in the first and another study, by agreement in order."""
     first, sentences = studies[0], []
     for other in studies[1:]:
         same = contrary = 0

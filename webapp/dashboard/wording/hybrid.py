@@ -53,7 +53,7 @@ MANY_BOTS = 30
 
 @dataclass(frozen=True, slots=True)
 class HybridView:
-    """What the page shows of a fit."""
+    """Content of the page of a fit."""
 
     target: str
     caution_lead: str
@@ -132,7 +132,7 @@ def hybrid_view(
 
 
 def _too_few(n_bots: int) -> str:
-    """Say why no correlation over bots is shown."""
+    """Return the reason for showing no correlation over bots."""
     if not n_bots:
         return _("There is no correlation over bots to judge, for no bot is rated.")
     return ngettext(
@@ -165,7 +165,7 @@ def _caution(
     predictors: list[Predictor],
     enough: bool,
 ) -> tuple[str, str]:
-    """Say what to know before quoting the number: bold first words, and the rest."""
+    """Compose the caution before quoting the correlation: bold first words, and the rest."""
     n_bots = result["n_bots"]
     if not n_bots:
         return _("There is no correlation to quote."), _(
@@ -213,11 +213,11 @@ def _cautions(
 
 
 def target_in_words(target: str, dimensions: Collection[str]) -> str:
-    """Say what was predicted, short enough for an axis.
+    """Name the target of a prediction, short enough for an axis.
 
     Args:
         target: as a result holds it, `quality,fluency`.
-        dimensions: all that the study's rubric has.
+        dimensions: all dimensions of the study's rubric.
     """
     names = target.split(",")
     if len(names) > 1 and set(names) == set(dimensions):
@@ -329,7 +329,7 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
 
 
 def _scatter_method(result: Mapping[str, Any]) -> str:
-    """Say how bots were predicted, and what the lines are intervals of."""
+    """Describe the method of the predictions, and the intervals drawn as lines."""
     told = _("Each bot predicted by a fit that never saw it, {intercept}.").format(
         intercept=intercept_in_words(result)
     )
@@ -345,13 +345,13 @@ def _scatter_method(result: Mapping[str, Any]) -> str:
 
 
 def _scatter_note(result: Mapping[str, Any]) -> str:
-    """Say what the dashed line is, and what human means are less, where the fit takes raters' habits out."""
+    """Explain the dashed line, and the adjustment of human means if the fit removes raters' habits."""
     told = _("A point on the dashed line is predicted as people rated it.")
     return f"{told} {raters_in_words(result)}".strip()
 
 
 def _unrated_method(result: Mapping[str, Any]) -> str:
-    """Say how bots without ratings are predicted, and that some have no interval where a fit refuses it."""
+    """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
     told = _(
         "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
     )

@@ -81,7 +81,7 @@ def expected_table(
 
 
 def _expected_method(result: Mapping[str, Any]) -> str:
-    """Say what the intervals are of, and what human means are less where the fit takes raters' habits out."""
+    """Describe the intervals, and the adjustment of human means if the fit removes raters' habits."""
     found = result["bots"].values()
     if any(one.get("interval95") or one.get("selfplay") for one in found):
         told = _(
@@ -231,7 +231,7 @@ def selfplay_table(result: Mapping[str, Any]) -> NamedTable | None:
 
 
 def _values_note(values: Mapping[str, Any] | None) -> str:
-    """Say how well self-play predicts values, and what that does to the intervals."""
+    """Describe the accuracy of values predicted from self-play, and its effect on the intervals."""
     if not values:
         return ""
     told = []
@@ -260,7 +260,7 @@ def _values_note(values: Mapping[str, Any] | None) -> str:
 
 
 def worth_in_words(found: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Return how many ratings a prediction is worth, and what its errors say of that; None where it is not known."""
+    """Return the effective number of ratings of a prediction, and the estimate from its errors; None if unknown."""
     if not found:
         return None
     low, high = found["ci95"]

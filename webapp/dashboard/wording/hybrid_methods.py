@@ -1,4 +1,4 @@
-"""How the predictions of a hybrid fit were made, with its equations, as sentences that can go into a paper."""
+"""Methods text of a hybrid fit's predictions, with equations, in sentences fit for a paper."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
 
 
 def _is_present(result: Mapping[str, Any], preset: str) -> bool:
-    """Tell whether a fit is of the version that the paragraph describes."""
+    """Return True if the fit has the version that the paragraph describes."""
     identity = result.get("identity") or {}
     return identity.get("version") == preset_get(preset).version
 
@@ -80,7 +80,7 @@ def _numbers(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _features(result: Mapping[str, Any]) -> str:
-    """Say how many columns a fit reads, by block where it has blocks."""
+    """Describe the number of columns that a fit reads, with its blocks if it has any."""
     n = len(result["features"])
     blocks = result.get("block_shares") or {}
     if not blocks:

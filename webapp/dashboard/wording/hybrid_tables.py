@@ -149,7 +149,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
 
 
 def _values_of(result: Mapping[str, Any]) -> list[Check]:
-    """Return how well values are predicted, which fits of earlier versions do not say."""
+    """Return checks of the predicted values; empty for fits of earlier versions without them."""
     q2 = result.get("q2") or {}
     if q2.get("value") is None:
         return []
@@ -287,7 +287,7 @@ def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
 
 
 def _note(contradicted: list[str]) -> str:
-    """Say what means by ratings and prediction together are good for, and of which bots they are not."""
+    """Describe the use of means that combine ratings and prediction, and the bots to exclude."""
     told = _(
         "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
         "ratings of both."

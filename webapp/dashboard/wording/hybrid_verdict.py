@@ -1,4 +1,4 @@
-"""What a hybrid fit supports, and what to know before believing it, in sentences."""
+"""Verdict on a hybrid fit: uses that it supports, and cautions, in sentences."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _sentence(found: Found, r: float) -> str:
 
 
 def _values(found: Found) -> str:
-    """Say whether more than the order is predicted."""
+    """Describe the accuracy of the predicted values, beyond the order of the bots."""
     q2 = share(found["q2"])
     if found["null95"] is not None:
         q2 = _("{q2}; ratings dealt out at random pass {chance} once in twenty times").format(
@@ -270,11 +270,11 @@ def _values(found: Found) -> str:
 
 
 def _conclusion(standing: str, selfplay: str | None) -> str:
-    """Say what may be done with the prediction.
+    """Return the uses that the numbers support for the prediction.
 
     Args:
-        standing: from conversations with people.
-        selfplay: from self-play; None where nothing can be said of it.
+        standing: verdict from conversations with participants.
+        selfplay: verdict from self-play; None if unknown.
     """
     by_the_same_fits = _(
         "The numbers do not support using this prediction, from self-play either, in place of people’s ratings: the r on "

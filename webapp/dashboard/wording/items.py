@@ -1,4 +1,4 @@
-"""What people thought of single items, in words and tables."""
+"""Ratings of single items, in words and tables."""
 
 from __future__ import annotations
 

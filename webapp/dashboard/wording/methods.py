@@ -1,4 +1,4 @@
-"""How the numbers were made: the methods paragraph, versions and identities of everything used."""
+"""Methods of the analysis: the methods paragraph, versions and identities of everything used."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _CUT = 60
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the numbers of a study were made with.
+    """Sources of the numbers of a study.
 
     Attributes:
-        bots: identities that conversations were held with.
-        metrics: versions that its conversations have results of, each with whether it is the present one.
-        fits: of the hybrid metric, as pages tell them.
-        questions: of the rubric, as they were asked.
+        bots: versions of the bots in its conversations.
+        metrics: versions with results for its conversations, each with whether it is the current one.
+        fits: fits of the hybrid metric, as pages show them.
+        questions: questions of the rubric, as participants saw them.
     """
 
     bots: Sequence[BotVersion]

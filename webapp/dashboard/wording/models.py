@@ -1,4 +1,4 @@
-"""What the ratings depend on, in words and tables."""
+"""Models of the ratings, in words and tables."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _factorial(
 
 
 def _shown(found: FactorialModel, what: str) -> str:
-    """Return which terms have an effect."""
+    """Compose the sentence on the terms with a significant effect."""
     table = found.table
     told = [
         f"{_term(term)} (F({term.df}, {figure(term.df2, _digits(term.df2))}) = {figure(term.f)}, {probability(term.p)})"
@@ -183,7 +183,7 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
 
 
 def _anova_note(models: RatingModels) -> str:
-    """Return how terms are tested where ratings are not independent."""
+    """Describe the tests of terms for ratings that are not independent."""
     whose = _("Raters gave several ratings each")
     if models.n_unnamed:
         whose = _("There are several ratings of a rater, or of a chat where nobody is named")
@@ -194,7 +194,7 @@ def _anova_note(models: RatingModels) -> str:
 
 
 def _interactions(found: FactorialModel) -> str:
-    """Return which interactions the table has."""
+    """Name the interactions in the table."""
     if found.max_order is None:
         return _("All interactions.")
     if found.max_order == 1:
@@ -360,7 +360,7 @@ def _wald_test(model: OrdinalModel) -> str:
 
 
 def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
-    """Return whether the odds are proportional; "" where that cannot be tested."""
+    """Report the test of proportional odds; "" if it cannot be tested."""
     if models.odds_are_proportional is None:
         return ""
     words = (

@@ -80,7 +80,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
 def protocols_section(
     found: ProtocolsCompared, titles: Titles, bots: Bots, *, one_turn: str, interactive: str
 ) -> Section:
-    """Return whether comparing single replies orders the bots as chatting with them does.
+    """Return the section that compares the order by single replies with the order by chats.
 
     Args:
         one_turn, interactive: names of the two studies.
@@ -268,7 +268,7 @@ def _rank_cell(best: int, worst: int) -> Cell:
 
 
 def _held_note(held: BradleyTerry, level: str) -> str:
-    """Say what "style equal" means, and what style adds."""
+    """Explain "style equal", and give the effects of style."""
     names = {"length": _("twice the length"), "markup": _("twice the markup")}
     effects = "; ".join(
         _("{name} adds {value} {ends} log odds").format(

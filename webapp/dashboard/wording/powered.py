@@ -1,4 +1,4 @@
-"""What conversations that nobody rated add to the bots' means, in words and a table."""
+"""Gain in the bots' means from unrated conversations (prediction-powered), in words and a table."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from webapp.studies.places import is_collecting
 
 
 def predictor_title(name: str) -> str:
-    """Return what predicts, for people."""
+    """Return the title of a predictor."""
     return _("the hybrid metric") if name == HYBRID else metric_titles().get(name, name)
 
 
 def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
-    """Say what predictions of unrated conversations gain, with a table where they gain something.
+    """Return the section on the gain by predictions of unrated conversations, with a table if there is one.
 
     Args:
-        by: what predicts; "" for the first.
+        by: name of the predictor; "" for the first.
     """
     section = Section("powered", _("What unrated conversations add"))
     means = found.by.get(by) or found.by.get(found.first or "")
@@ -60,7 +60,7 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
 
 
 def _named(by: str) -> str:
-    """Return what predicts, as a part of a sentence."""
+    """Return the title of a predictor as a part of a sentence."""
     return predictor_title(by) if by == HYBRID else f"“{predictor_title(by)}”"
 
 

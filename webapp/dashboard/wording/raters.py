@@ -1,4 +1,4 @@
-"""Whether raters agree, how each uses the scale, and whom rater filters would flag, in words and tables."""
+"""Raters' agreement, use of the scale, and flags by rater filters, in words and tables."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _coefficient(one: Coefficient) -> str:
 def agreement_sentences(
     found: RaterAgreement, headline: Dimension, *, of_items: bool = False
 ) -> list[str]:
-    """Return what raters agree on, about one conversation or else about the bots."""
+    """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
     same, name = found.same_conversation, headline.title.lower()
     if same.value is not None:
         words = (

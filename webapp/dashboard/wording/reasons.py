@@ -1,4 +1,4 @@
-"""Why a number is undefined, in words: one sentence fragment for each code of `evaluation.reasons.Reason`."""
+"""Reasons for undefined numbers: one sentence fragment for each code of `evaluation.reasons.Reason`."""
 
 from __future__ import annotations
 
@@ -230,10 +230,10 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def said(found: Reason | Mapping[str, Any] | str | None) -> str:
-    """Return why a number is missing, without a full stop; "" where there is no reason.
+    """Return the reason for a missing number, without a full stop; "" without a reason.
 
     Args:
-        found: a reason, or what a stored document holds of it.
+        found: a reason, or its form in a stored document.
     """
     reason = reason_read(found)
     if reason is None:

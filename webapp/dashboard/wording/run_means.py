@@ -89,12 +89,12 @@ def settings_table(found: RunsCompared) -> NamedTable:
 
 
 def run_title(run: SelfPlayRun) -> str:
-    """Return what pages call a run."""
+    """Return the title of a run on pages."""
     return run.name or _("Self-play {n}").format(n=run.pk)
 
 
 def _cautions(found: RunsCompared) -> list[str]:
-    """Say what may not be concluded from the means."""
+    """Compose the cautions on conclusions from the means."""
     told = [
         _(
             "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and metrics are "
@@ -146,7 +146,7 @@ def _mean_cell(one: RunMean, n: int, digits: int) -> Cell:
 
 
 def _why(one: RunMean, n: int) -> list[str]:
-    """Say why there is no interval, and of how many conversations a mean is that is not of all."""
+    """Return the reasons for a missing interval, and the count for a mean not over all conversations."""
     told = [said(one.found.reason)]
     if one.n_measured < n:
         told.append(

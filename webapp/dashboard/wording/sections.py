@@ -1,4 +1,4 @@
-"""What a part of the analysis is made of, and how its numbers become cells."""
+"""Sections of the analysis, and the formatting of their numbers as cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words mean that every page and the report share, a sentence or two each."""
+"""Definitions of the terms that every page and the report share, a sentence or two each."""
 
 from __future__ import annotations
 

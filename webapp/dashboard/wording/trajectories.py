@@ -1,4 +1,4 @@
-"""How conversations unfold, in sentences, figures and the table behind a point."""
+"""Trajectories over the turns of conversations, in sentences, figures and the table behind a point."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _by_trait_figure(found: TrajectoryResult, panels: list[Panel], has_controls:
 
 
 def column_title(name: str) -> str:
-    """Return what a course is of."""
+    """Return the title of a trajectory's column."""
     if name == VOTES:
         return _("Votes on replies, up minus down")
     declared = _declared()
@@ -170,7 +170,7 @@ def _declared() -> dict[str, Column]:
 
 
 def group_title(grouping: Grouping, place: int) -> str:
-    """Return what a group is called, with its size where it is one of the best and worst."""
+    """Return the title of a group, with its size for the best and worst conversations."""
     group = grouping.groups[place]
     if grouping.kind == "by-trait":
         return group.name
@@ -202,7 +202,7 @@ def _panel(grouping: Grouping, measure: Measure, study_key: str, point_link: Poi
 
 
 def _statements(found: TrajectoryResult, panels: list[Panel]) -> list[str]:
-    """Say how two groups differ in the mean of a conversation, and at how many exchanges."""
+    """Compose sentences on the groups' difference in conversation means, and the exchanges where they differ."""
     return [
         _statement(panel, measure.contrast)
         for measure, panel in zip(found.measures, panels, strict=True)

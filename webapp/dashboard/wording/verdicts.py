@@ -47,7 +47,7 @@ def pair_verdict(
 
 
 def by_units(units: Units, n: int) -> str:
-    """Return how many raters, or conversations where nobody is named."""
+    """Format the number of raters, or of conversations if raters are not named."""
     if units == "raters":
         return counts.raters(n)
     return counts.conversations(n) if units == "conversations" else _raters_or_chats(n)
@@ -74,7 +74,7 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
 
 
 def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
-    """Say how many ratings would do, for the difference observed; where that is out of reach, what is left open."""
+    """Compose the sentence on the ratings needed for the observed difference, or on the open question if too many."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more = compared.more.get((found.a, found.b))
     if need == "more" and n_more is not None:
@@ -120,7 +120,7 @@ def test_named(test: str | None, alpha: float) -> str:
 
 
 def deciding_sentences(compared: Comparisons) -> list[str]:
-    """Say which of the two tests decides who is better, and what it compares."""
+    """Describe the test that decides which bot is better, and the means that it compares."""
     if compared.test == "always":
         which = _(
             "Ratings are still to come, so the always-valid test decides who is better: looking early or often "
@@ -161,7 +161,7 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
 
 
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
-    """Return who is best, as far as the ratings can say."""
+    """Compose the sentence on the best bot, and the bots not significantly different from it."""
     if len(compared.order) < 2:
         return _("Only one bot is rated, so there is nothing to compare.")
     best = titles.get(compared.order[0], compared.order[0])

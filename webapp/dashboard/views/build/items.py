@@ -72,7 +72,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
 @require_POST
 @needs(to_post=[Right.ADMINISTER])
 def gold(request: HttpRequest, key: str) -> HttpResponse:
-    """Say which answers to one item are right."""
+    """Store the right answers to one item."""
     study = study_of(key)
     form = GoldForm(request.POST, study=study, questions=scales_asked(Plan(study)))
     if not form.is_valid():

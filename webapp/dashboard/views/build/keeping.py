@@ -58,7 +58,7 @@ def archive(request: HttpRequest, key: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(Right.ADMINISTER)
 def delete(request: HttpRequest, key: str) -> HttpResponse:
-    """Say what would be lost, and delete the study once that is confirmed."""
+    """Show the data that would be lost, and delete the study after confirmation."""
     study = study_of(key)
     error = ""
     if request.method == "POST":

@@ -110,7 +110,7 @@ def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = ""
 
 
 def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
-    """Return who saved what meanwhile, beside what was written here."""
+    """Return the author and values of a conflicting save, next to the values entered here."""
     flat = stored.values.flat()
     beside = [
         (name, value_words(flat.get(name, getattr(stored, name, None))), value_words(value))
@@ -136,7 +136,7 @@ def _outcome(
     form: SettingsForm,
     conflict: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return what the script shows after it has sent the form."""
+    """Return the response data that the page's script shows after sending the form."""
     version = plan.study.version
     found: dict[str, Any] = {
         "saved": not form.errors and conflict is None,
