@@ -50,7 +50,7 @@ def folder_written(folder: Path) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        beside.chmod(0o755)  # mkdtemp lets nobody else in
+        beside.chmod(0o755)  # mkdtemp gives access to the owner alone
         yield beside
         for path in beside.iterdir():
             path.chmod(0o644)

@@ -163,7 +163,7 @@ class EndpointBot(ConfiguredBot):
                 address_of(url, self),
                 os.environ[variable].strip() if variable else None,
                 model,
-                # Where there is another way, nobody waits for a second try.
+                # Where there is a fallback, no caller waits for a second try.
                 tries=1 + (self.options.retries if i == len(ways) - 1 else 0),
             )
             for i, (url, variable, model) in enumerate(ways)
@@ -322,7 +322,7 @@ class EndpointBot(ConfiguredBot):
             finally:
                 cost = cost or self._estimate(messages, n_bytes)
                 spent.append(cost)
-                # Shielded: whoever stops waiting for the reply must not leave its bound set aside.
+                # Shielded: a caller that stops waiting must not leave the reply's bound reserved.
                 await asyncio.shield(meter.settle(receipt, cost))
 
     def _body(

@@ -295,7 +295,7 @@ class GgufBot(ConfiguredBot):
             stopped = True
             await asyncio.wait([thread])
             if not thread.cancelled():
-                thread.exception()  # raised above where somebody still waits for the reply
+                thread.exception()  # raised above where a caller still waits for the reply
 
     def _settings(self, seed: int) -> dict[str, Any]:
         """Return all settings of llama.cpp that decide a token, so that none of its defaults does."""

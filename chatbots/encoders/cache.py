@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Longer than anything here takes to make, so that a process that hangs holds nobody up for ever.
+# Longer than anything here takes to make, so that a process that hangs does not block others for ever.
 WAIT_S = 300.0
 
 _folder: Path | None = None

@@ -224,7 +224,7 @@ async def _refused(response: httpx2.Response) -> CallFailed:
     """Return the error for an answer that is no stream."""
     status = response.status_code
     if response.is_redirect:
-        # Following it would take the conversation, and perhaps the key, to an address nobody chose.
+        # Following it would take the conversation, and perhaps the key, to an address that no researcher chose.
         to = response.headers.get("location", "")[:_MOST_ERROR_CHARS]
         return CallFailed(
             f"HTTP {status}, it redirects to {to}, which is not followed; base_url in bots.yaml must "

@@ -42,7 +42,7 @@ class EndpointOptions(ThoughtOptions):
         "https://api.openai.com/v1",
         description="where the API is, up to and with `/v1`. Redirects are refused.",
     )
-    # A key that somebody put here by mistake is shown nowhere.
+    # A key that a researcher put here by mistake is shown nowhere.
     api_key_env: _Variable = Field(
         "",
         repr=False,

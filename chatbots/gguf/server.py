@@ -77,7 +77,7 @@ class LlamaServer:
             params.split_mode = xllamacpp.llama_split_mode.LLAMA_SPLIT_MODE_NONE
         for threads in (params.cpuparams, params.cpuparams_batch):
             threads.n_threads = n_threads
-            threads.poll = 0  # waiting threads sleep: the web server runs beside them
+            threads.poll = 0  # waiting threads sleep: the web server runs at the same time
         params.offline = True
         params.ui = False
         params.verbosity = -1

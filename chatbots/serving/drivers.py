@@ -273,7 +273,7 @@ class StepDriver(_Queues):
     def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[Event]:
         ends = piece.done or piece.error is not None
         request = batch.slots.get(piece.slot)
-        if request is None:  # a slot of an `admit` that raised half-way: nobody waits for it
+        if request is None:  # a slot of an `admit` that raised half-way: no caller waits for it
             if not ends:
                 with guard():
                     batch.generation.cancel(piece.slot)

@@ -90,7 +90,7 @@ class MemoryBudget:
             BotError: the budget was closed.
         """
         self._changed.clear()
-        # A reply that nobody waits for any more ends without a word: hence the time-out.
+        # A reply that no caller waits for any more ends without a message: hence the time-out.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await self._changed.wait()

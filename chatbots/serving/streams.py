@@ -58,7 +58,7 @@ class StreamPump:
                 is_trouble = getattr(exc, "is_trouble", True)
                 self._deliver([Event(request, error=describe(exc), is_trouble=is_trouble)])
             except asyncio.CancelledError:
-                if not request.closed:  # the bot cancelled its own reply: nobody else did
+                if not request.closed:  # the bot cancelled its own reply: no caller did
                     self._deliver([Event(request, error="cancelled its own reply")])
                 raise
             else:

@@ -169,7 +169,7 @@ class Worker:
     def _hand_over(self, events: list[Event]) -> bool:
         try:
             self._loop.call_soon_threadsafe(self._deliver, events)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
+        except RuntimeError:  # the loop is closed: no caller is left
             return False
         return True
 

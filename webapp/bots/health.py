@@ -73,7 +73,7 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
         health.n_failed += 1
         health.failed_at = now
         health.failed_since = health.failed_since or now
-        reason = reason.removeprefix(f"{bot_id}: ")  # it stands beside the bot's name
+        reason = reason.removeprefix(f"{bot_id}: ")  # it is shown next to the bot's name
         health.reason = storable(reason, BotHealth._meta.get_field("reason").max_length)
         if chat not in health.failed_in and len(health.failed_in) < SET_ASIDE_CHATS:
             health.failed_in = [*health.failed_in, chat]

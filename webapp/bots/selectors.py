@@ -116,7 +116,7 @@ def bots_discover() -> None:
             try:
                 configured_bots.extend(path)
             except EntriesError as error:
-                # Perhaps somebody is in the middle of an edit; the bots that are registered go on serving.
+                # Perhaps a researcher is in the middle of an edit; the bots that are registered go on serving.
                 log.warning("bots added to the file cannot be used: %s", error)
         _registered_from = (path, stamp)
         for broken in configured_bots.broken:

@@ -31,7 +31,7 @@ def bots_health() -> Health:
         bot_id: numbers.get(bot_id, {}).get("state", "not loaded")
         for bot_id in bots_of_running_studies(None)
     }
-    # A bot nobody registered is a study's mistake, not this process's; it is offered to nobody.
+    # An unregistered bot is a study's mistake, not this process's; no participant gets it.
     known = {entry.id for entry in bot_entry_list()}
     states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
     # One that could not be loaded is tried again now and then; it keeps its reason until it is ready.

@@ -154,7 +154,7 @@ class BotHostRuntime:
             await in_database(services.reply_release)(lease=lease)
             raise
         except DATABASE_AWAY as error:
-            # That says nothing of the bot, and whoever waits is answered once the database is back.
+            # That says nothing of the bot, and waiting participants get replies once the database is back.
             logger.warning("reply of %s waits for the database: %s", conversation_id, error)
             await in_database(services.reply_release)(lease=lease)
         except Exception as error:

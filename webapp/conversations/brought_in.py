@@ -41,7 +41,7 @@ def conversation_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         ValidationError: the study is open, so people are given them now, or it has no such set.
     """
     with transaction.atomic():
-        # They are given with this row locked, so nobody gets one that is on its way out.
+        # They are given with this row locked, so no participant gets one that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
             raise ValidationError(

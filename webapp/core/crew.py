@@ -40,7 +40,7 @@ Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 # So much of a large answer is made at a visit to its thread, and sent before the next is made.
 PIECE_BYTES = 64 * 1024
-# Drawn anew for everyone, so that those who were sent away do not come back all together.
+# Drawn for each response, so that rejected clients do not all come back together.
 RETRY_AFTER_S = (3, 8)
 
 
@@ -52,7 +52,7 @@ class Crew:
     """Lasting threads that requests borrow, first come first served."""
 
     def __init__(self, n_threads: int, name: str) -> None:
-        # One worker each: whoever borrows it has all its work done by the same thread.
+        # One worker each: all work of a borrower is done by the same thread.
         self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
         self._places = asyncio.Semaphore(n_threads)
         self._moved_at = time.monotonic()
@@ -156,7 +156,7 @@ class CrewedPages:
         path = scope["path"]
         if path.startswith(settings.STATIC_URL):
             # A thread of its own even so. Where a client did not wait for its last answer, the server begins the
-            # next request in the context of the last one, whose thread is with somebody else by then.
+            # next request in the context of the last one, whose thread has another borrower by then.
             with ThreadPoolExecutor(1, "static") as thread:
                 async with ThreadSensitiveContext(executor=thread):
                     await self.application(scope, receive, send)

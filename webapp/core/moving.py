@@ -156,7 +156,7 @@ def _table_copied(model: type[Model]) -> int:
     stored = model._base_manager.using(_OLD).order_by("pk").iterator(chunk_size=_BATCH)
     at_once = min(_BATCH, connection.ops.bulk_batch_size(fields, [None] * _BATCH))
     while rows := list(islice(stored, at_once)):
-        # As they are: saving would set the times of the last change anew.
+        # As they are: saving would overwrite the times of the last change.
         query = InsertQuery(model)
         query.insert_values(fields, rows, raw=True)
         query.get_compiler(using="default").execute_sql(None)

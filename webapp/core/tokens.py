@@ -125,5 +125,5 @@ def tokens_of(user: User) -> QuerySet[ApiToken]:
 
 
 def _digest(text: str) -> str:
-    # A plain digest: the text has 256 random bits, which nobody finds by trying.
+    # A plain digest: the text has 256 random bits, too many to guess.
     return hashlib.sha256(text.encode()).hexdigest()

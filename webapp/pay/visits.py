@@ -289,7 +289,7 @@ def _rows(study: Study, since: datetime) -> dict[tuple[UUID, str | None], list[A
     began = Cast(Coalesce("tasks__created_at", "created_at"), CharField())
     rows = (
         Participant.objects.filter(study=study, is_synthetic=False)
-        .exclude(platform="import")  # raters of imported data came to nobody's link
+        .exclude(platform="import")  # raters of imported data came by no link
         .order_by()
         .values_list(
             "pk",
@@ -419,7 +419,7 @@ def visits_searched(
         for visit in some
         if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
         or visit.key.participant.hex.startswith(own)
-        # A code that was put in or corrected since was shown to nobody who ended before.
+        # A code that was added or corrected since was not shown to participants who ended before.
         or (visit.told is None and visit.outcome in outcomes)
         or visit.key in by_own_code
     ]

@@ -25,7 +25,7 @@ def flags_make(*, study: Study) -> FlagState:
     """Find the flags of a study's tasks and store them; of two who do this at once, the later one's stay."""
     try:
         return _make(study)
-    except IntegrityError:  # somebody was erased while their flags were stored
+    except IntegrityError:  # a participant was erased while their flags were stored
         return _make(study)
 
 

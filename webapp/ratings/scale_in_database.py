@@ -14,7 +14,7 @@ _TABLES = {"ratings_rating", "studies_dimension", "studies_rubric"}
 _NAME = "rating_answers_on_scale"
 _MESSAGE = "an answer is not on the scale of its question"
 _FIRES = (("insert", "INSERT"), ("update", "UPDATE OF answers, rubric_id"))
-# What is answered beside a reference has no question: which is better, and the reference's own score.
+# Answers next to a reference have no question: which is better, and the reference's own score.
 _BEYOND = """
     CASE
         WHEN d.id IS NOT NULL THEN {value} < COALESCE(d.low, r.low) OR {value} > COALESCE(d.high, r.high)

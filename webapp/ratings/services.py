@@ -72,7 +72,7 @@ def answers_check(
             wrong[key] = _off_scale(answers[key], *more[key])
         else:
             found[key] = int(answers[key])
-    # Nothing is rated by an attention check, so its point is kept as a text, beside the ratings.
+    # Nothing is rated by an attention check, so its point is stored as a text, next to the ratings.
     checks = {question.key for question in asked if question.is_check}
     found |= {key: str(found[key]) for key in checks if isinstance(found.get(key), int)}
     return found, wrong
@@ -203,7 +203,7 @@ def rating_add(
             _rating_revise(existing, found, comment)
             return RatingOutcome(existing, task, created=False)
         rating = _rating_store(task, participant, found, comment, target)
-        task.save(update_fields=["updated_at"])  # somebody is at work on it
+        task.save(update_fields=["updated_at"])  # its participant is at work on it
         # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
         goes_on = isinstance(target, Turn) and "turns" not in task.payload
         if not goes_on and protocol.is_complete(task_progress(task)):

@@ -59,7 +59,7 @@ def task_progress(task: Task) -> Progress:
     are rated, these stand for slots.
     """
     if "turns" in task.payload:
-        # Of those that are still there: whoever had the chat may have withdrawn.
+        # Of those that are still there: the chat's participant may have withdrawn.
         of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
         there = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
         chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}

@@ -167,7 +167,7 @@ class _Run:
                 beat(now=True)
             shard_end(job=self.job, shard=shard, result=result)
         except BaseException:
-            # Ctrl-C and a worker's shutdown too: others may begin it anew.
+            # Ctrl-C and a worker's shutdown too: others may begin it again.
             with contextlib.suppress(DatabaseError):
                 shard_release(shard=shard)
             raise

@@ -24,7 +24,7 @@ def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     from chatbots.registry import bot_load
 
     wanted = {bot_id: bot_find(bot_id) for bot_id in needed}
-    # One that is registered no longer, or anew, is unloaded too.
+    # One that is no longer registered, or registered again, is unloaded too.
     for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not wanted.get(bot_id)]:
         _loaded.pop(bot_id).unload()
     for bot_id in wanted:

@@ -33,7 +33,7 @@ CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, leas
 CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, least=1.0)
 # A host that dies is replaced after this long; it renews its leases three times as often.
 CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, least=1.0)
-# A bot whose replies keep failing is given to nobody new: after so many failures in a row,
+# A bot whose replies keep failing is given to no new participant: after so many failures in a row,
 CONFAB_ASIDE_IN_A_ROW = env.whole("CONFAB_ASIDE_IN_A_ROW", default=3, least=1)
 # or after so many (more than there are: never)
 CONFAB_ASIDE_FAILED = env.whole("CONFAB_ASIDE_FAILED", default=4, least=1)

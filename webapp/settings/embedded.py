@@ -51,7 +51,7 @@ def _secret_key() -> str:
             with open(file, "x", opener=partial(os.open, mode=0o600)) as handle:
                 handle.write(secrets.token_urlsafe(50))
         except FileExistsError:
-            pass  # a process beside this one made it first
+            pass  # another process made it first
     owner_only(file)
     return file.read_text().strip()
 

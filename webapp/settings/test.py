@@ -24,7 +24,7 @@ from webapp.settings.embedded import *  # noqa: E402, F403
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_TASK_ALWAYS_EAGER = False
-# Nothing writes to a test's database beside the test.
+# Only the test writes to its database.
 CONFAB_SIGN_EVERY_S = 0.0
-# Static files are looked for when they are asked for: a client of a test would list all of them at its first request.
+# Static files are looked for on request: a client of a test would list all of them at its first request.
 WHITENOISE_AUTOREFRESH = True

@@ -126,7 +126,7 @@ def exports_expire() -> int:
             if file.stat().st_mtime < too_old:
                 file.unlink()
                 n_removed += 1
-        except FileNotFoundError:  # somebody else was faster
+        except FileNotFoundError:  # another process was faster
             continue
     return n_removed
 

@@ -119,5 +119,5 @@ def _day(when: datetime) -> str:
 
 
 def _digest(token: str) -> str:
-    # A plain digest: the token has 256 random bits, which nobody finds by trying.
+    # A plain digest: the token has 256 random bits, too many to guess.
     return hashlib.sha256(token.encode()).hexdigest()

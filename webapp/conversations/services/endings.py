@@ -86,7 +86,7 @@ def task_end_with_chats(*, task: Task, outcome: str) -> Task:
     What was written stays, and no bot answers any more.
     """
     with transaction.atomic():
-        # Chats before tasks, as all writes do: nobody waits for ever.
+        # Chats before tasks, as all writes do: no deadlock.
         rows = Conversation.objects.select_for_update(of=("self",)).order_by("pk")
         is_open = Q(slot__task=task, state=Conversation.State.OPEN)
         chats = list(rows.filter(is_open).values_list("pk", flat=True))

@@ -47,7 +47,7 @@ def turn_add_human(
             .filter(pk=conversation_id)
             .first()
         )
-        if conversation is None:  # whoever had it was erased
+        if conversation is None:  # its participant was erased
             raise Refused(
                 "not_found", _("We cannot open this chat here."), client_id=str(client_id)
             )

@@ -26,7 +26,7 @@ def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
     rows = Conversation.objects.select_for_update(of=("self",)).select_related(
         "slot__task__version"
     )
-    # By their keys: whoever locks several does it in one order.
+    # By their keys: all code that locks several does it in one order, against deadlocks.
     chats = list(rows.filter(slot__in=slots).order_by("pk"))
     if len(chats) != 2:
         raise Refused("not_found", _("We cannot open this chat here."))

@@ -37,7 +37,7 @@ class NoCode:
                     "The chatbot failed them and they left: nobody could show them a code."
                 )
             elif visit.platform == "prolific" and (
-                # A code that was corrected or put in later was shown to nobody who came before.
+                # A code that was corrected or added later was not shown to participants who came before.
                 visit.key in ours or not (now[visit.outcome] if visit.told is None else visit.told)
             ):
                 found[visit.key] = _("They came from Prolific, and were shown none of its codes.")

@@ -49,7 +49,7 @@ class Repeated:
         for task, texts in said.items():
             for text in texts:
                 people.setdefault(text, set()).add(person[task])
-        # Of somebody who took several tasks, what was said in an earlier one counts as said before.
+        # Where a participant took several tasks, messages in an earlier one count as written before.
         before: dict[Any, Counter[str]] = {}
         found: dict[int, Figures] = {}
         n_looked_at = 0

@@ -122,7 +122,7 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
         }
 
     def follow_up(self, job: Job) -> None:
-        if job.cancel_requested:  # perhaps somebody in the result was erased
+        if job.cancel_requested:  # perhaps a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
 
 

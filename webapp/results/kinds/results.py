@@ -52,6 +52,6 @@ class Results(Kind[Job, Asked]):
     def follow_up(self, job: Job) -> None:
         if (
             job.cancel_requested
-        ):  # after the last sign of life: perhaps somebody in the result was erased
+        ):  # after the last heartbeat: perhaps a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
         prune(job)

@@ -95,7 +95,7 @@ def job_is_abandoned(job: JobBase) -> bool:
         return job.inline and now - job.updated_at > STALE_AFTER
     if job.state != State.RUNNING or job_is_held(job):
         return False
-    # Between two slices nobody holds it for a moment.
+    # Between two slices no process holds it for a moment.
     silent = job.heartbeat_at is None or now - job.heartbeat_at > NO_WORKER_AFTER
     return silent or bool(dead_holders(job))
 

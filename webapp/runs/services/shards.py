@@ -56,7 +56,7 @@ def shard_claim(*, job: JobBase) -> Shard | None:
         claimed = False
         try:
             if free.update(holder=holder, state=State.RUNNING, heartbeat_at=now):
-                # A job that was gone on with waits until somebody is at work on it.
+                # A resumed job waits until a process is at work on it.
                 rows_of(job).filter(state=State.QUEUED).update(
                     state=State.RUNNING, started_at=Coalesce(F("started_at"), now), updated_at=now
                 )

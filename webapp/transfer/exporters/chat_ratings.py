@@ -74,7 +74,7 @@ class ChatRatings:
         )
         for rating in ratings.iterator(chunk_size=500):
             conversation, participant = rating.conversation, rating.participant
-            assert conversation is not None  # it was asked for by its conversation
+            assert conversation is not None  # it was queried by its conversation
             private = options.include_private
             n_records = len(exchanges_of(conversation.turns.all()))
             yield [

@@ -134,7 +134,7 @@ class Ratings:
         return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        # One after another: asked for all at once, the database joins every rating that it has.
+        # One query after another: in a single one the database joins every rating that it has.
         kept = Rating.objects.filter(left_out(study, options.without))
         of_chats, *others = _ways(study, options)
         n = sum(kept.filter(way).count() for way in others)

@@ -76,7 +76,7 @@ class Export(Kind[Job, ExportAsked]):
         path.chmod(0o600)
         try:
             work.beat(n_rows, n_rows, now=True)
-        except BaseException:  # stopped, perhaps since somebody who stands in it was erased
+        except BaseException:  # stopped, perhaps since a participant in it was erased
             path.unlink(missing_ok=True)
             raise
         return {"rows": n_rows, "bytes": path.stat().st_size}

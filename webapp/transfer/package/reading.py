@@ -224,7 +224,7 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         name=row["conversation"],
         bot_version=row["bot_version"],
         person=row["participant"],
-        # One that was under way is over here: nobody goes on with it.
+        # One that was under way is over here: no participant continues it.
         state=state if state in _STATES else Conversation.State.ENDED,
         seed=int(row["seed"]),
         n_exchanges=int(row["n_exchanges"]),

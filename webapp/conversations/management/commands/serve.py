@@ -136,7 +136,7 @@ async def _serve(listening: socket.socket, children: Children) -> None:
         # Longer than clients keep idle connections, or one is closed just as its next request is on the way.
         timeout_keep_alive=130,
         timeout_graceful_shutdown=GRACE_S,
-        proxy_headers=False,  # `core/logins.py` hears proxies that are declared, and nobody else
+        proxy_headers=False,  # `core/logins.py` trusts declared proxies alone
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()
