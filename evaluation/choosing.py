@@ -53,7 +53,7 @@ class MetricChosen:
 
 
 def judge_chosen(pairs: Iterable[PairJudged]) -> dict[str, Chosen]:
-    """Return a judge's choices by the pair's name: what it prefers in both orders, else the same."""
+    """Return a judge's choices by the pair's name: the one preferred in both orders, else a tie."""
     return {one.item: Chosen(_SIDES[one.preferred], one.first, one.context) for one in pairs}
 
 

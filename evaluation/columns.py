@@ -1,4 +1,4 @@
-"""`Column`: what one number means. The data dictionary of exports and pages is made of these."""
+"""`Column`: the meaning of one number. The data dictionary of exports and pages is made of these."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class JudgedSet:
-    """One data set: what people and metrics say of its N replies.
+    """Data set: scores of its N replies by people and metrics.
 
     Attributes:
         human: (N,) people's mean score.

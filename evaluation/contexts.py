@@ -1,4 +1,4 @@
-"""Places in dialogues from which items are made: what was said before a reply, and the filters of the papers.
+"""Positions in dialogues from which items are made: the context of a reply, and the filters of the papers.
 
 Ghandeharioun et al. (2019) compare replies to contexts of more than 10 tokens without an unknown token; Huang et al.
 (2020) take two utterances before the reply; Shi et al. (2023) take dialogues of at least two turns whose utterances
@@ -47,7 +47,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a dialogue: the number of the turn that replies, and what was said before it, oldest first."""
+    """Position in a dialogue: the number of the replying turn, and the turns before it, oldest first."""
 
     turn: int
     context: tuple[str, ...]

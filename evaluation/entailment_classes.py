@@ -1,4 +1,4 @@
-"""Predicted classes of replies compared with people's: what DialogEntailment's Table 2 and its t-tests are of.
+"""Predicted classes of replies compared with people's, as in DialogEntailment's Table 2 and t-tests.
 
 Dziri et al. (2019), NAACL, made three classes of four grades, 0 to 3 (fact sheet, section 5). Their code takes the mean of a
 reply's ratings: at least 2 is entailment, at least 1 neutral, else contradiction. The paper says that the grade most

@@ -23,7 +23,7 @@ def judged_rows(table: pd.DataFrame) -> Iterator[JudgedItem]:
 
 
 def voted(chats: Iterable[tuple[Conversation, str]]) -> Iterator[JudgedItem]:
-    """Yield the replies with a thumb up or down; whose it is is not known, so each stands without a rater.
+    """Yield the replies with a thumb up or down; the voter is unknown, so each has no rater.
 
     Args:
         chats: conversations, each with its bot.

@@ -47,7 +47,7 @@ _MOST_LINES_TOLD = 5
 
 @dataclass(frozen=True)
 class Judgements:
-    """Judged items, each id of a source and model once, and what of the file was left out.
+    """Judged items, each id of a source and model once, and the lines that were left out.
 
     Attributes:
         items: those with at least one score on some dimension.
@@ -191,7 +191,7 @@ def judge(
     shared: Shared | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricJudged]:
-    """Score all items by each metric and correlate with people; a metric that cannot be computed here says why.
+    """Score all items by each metric and correlate with people; a metric that cannot be computed here has the reason.
 
     Args:
         judgements: judged items, the file that holds them, or a study whose people judged single replies.

@@ -221,7 +221,7 @@ def in_batches(
     keep: Callable[[Sequence[PairJudged]], None],
     size: int = 25,
 ) -> PairsJudged:
-    """Have the judge compare pairs some at a time, so that what is paid for is kept whatever happens.
+    """Have the judge compare pairs in small batches, so that paid results are kept after an error.
 
     It ends where the cap is reached, or where none of a batch is answered.
 
@@ -272,7 +272,7 @@ def _bots_words(chat: Conversation) -> list[str]:
 
 
 def context_name(item: Item | ChatPair) -> str:
-    """Return a name for what was said before, by which pairs belong together; without any each stands alone."""
+    """Return a name for the context, which groups pairs; without a context each pair stands alone."""
     said = f"pair {item.key}"
     if isinstance(item, Item) and item.context:
         said = "\n".join((item.source, *item.context))

@@ -38,7 +38,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class PackageError(ValueError):
-    """The file is no data package, or a damaged one; the message names what is wrong."""
+    """Error for a file that is no data package, or a damaged one; the message names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def package_open(path: Path) -> Iterator[Package]:
 
 
 def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
-    """Refuse what must not be unpacked."""
+    """Reject members that must not be unpacked."""
     entries = archive.infolist()
     if len(entries) > MOST_FILES:
         raise PackageError(f"{name} holds {len(entries)} files; at most {MOST_FILES} are read")

@@ -1,4 +1,4 @@
-"""`Ratings`: what people answered, as every analysis reads it.
+"""`Ratings`: people's answers, as every analysis reads them.
 
 One row per rating. Nothing else in Confab says who is one rater, what is resampled whole, or which way a question
 counts: pages, tests, models and the hybrid metric all ask this class.
@@ -309,12 +309,12 @@ class Ratings:
 
     @property
     def named(self) -> np.ndarray:
-        """(k,) whether it is known who rated."""
+        """(k,) True if the rater is known."""
         return np.array([rater is not None for rater in self.rater], dtype=bool)
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """(k,) what is resampled whole: the rater, or the conversation where raters are unnamed."""
+        """(k,) unit that is resampled whole: the rater, or the conversation where raters are unnamed."""
         return _column(
             [
                 f"c {conversation}" if rater is None else f"p {rater}"
@@ -324,14 +324,14 @@ class Ratings:
 
     @cached_property
     def shared(self) -> np.ndarray | None:
-        """(k,) what several people rated alike: the context, or the conversation. None where each was rated once."""
+        """(k,) item that several people rated: the context, or the conversation. None where each was rated once."""
         if self.context is None and self.n_conversations == len(self):
             return None
         return self.conversation if self.context is None else self.context
 
     @property
     def ranked(self) -> np.ndarray:
-        """(k,) whether the bot is one that rankings count: no control."""
+        """(k,) True if the bot counts in rankings: it is no control."""
         return np.array([bot not in self.controls for bot in self.bot], dtype=bool)
 
     @property
@@ -341,7 +341,7 @@ class Ratings:
 
     @property
     def n_raters(self) -> int:
-        """People who gave one of these ratings; who is not named is not counted."""
+        """People who gave one of these ratings; unnamed raters are not counted."""
         return len(set(self.rater.tolist()) - {None})
 
     @property

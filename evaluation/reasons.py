@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Reason(str):
-    """The reason as text, with what programs read.
+    """Reason as text, with a code and values for programs.
 
     Attributes:
         code: which reason it is, e.g. "one_value".

@@ -1,4 +1,4 @@
-"""Results as JSON that can be read back: what a study's analysis found, kept until its data change.
+"""Results of a study's analyses as JSON that can be read back, kept until the data change.
 
 A result is a frozen dataclass. `result_dump` writes it by the types of its fields and `result_load` reads the same
 result back: tuples as tuples, NaN and infinities as such, reasons with their codes and values. Two kinds of fields

@@ -1,4 +1,4 @@
-"""A study in a notebook: conversations with their ratings, read from files or played, and what is asked of them.
+"""Study in a notebook: conversations with their ratings, read from files or played, and their analyses.
 
     study = read("ratings.jsonl.gz")
     study.metrics(["question", "sentiment"])
@@ -45,7 +45,7 @@ _data_folder: Callable[[], Path] | None = None
 
 
 def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
-    """Keep what encoders make of the texts of all studies in a data folder, next to what the server keeps there.
+    """Keep encoders' vectors of the texts of all studies in a data folder, next to those of the server.
 
     Args:
         data_folder: asked when vectors are first needed; None: keep nothing between runs.
@@ -56,7 +56,7 @@ def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """One conversation of a study: whose it is, where it comes from and what people answered about it.
+    """One conversation of a study: its bot, its source and people's answers about it.
 
     Attributes:
         flags: names of the flags of its participant; None where the file says nothing of flags.
@@ -271,7 +271,7 @@ class Study:
         *,
         level: Literal["conversation", "turn"] = "conversation",
     ) -> pd.DataFrame:
-        """Compute metrics; what was computed before is not computed again.
+        """Compute metrics; earlier values are not computed again.
 
         Args:
             names: of metrics (`docs/reference/metrics.md` lists them); None: those that are computed by default.

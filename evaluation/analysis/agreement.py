@@ -66,7 +66,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """All coefficients, what bots are ranked by first.
+    """All coefficients, those of the leading question first.
 
     Attributes:
         leading: key of what bots are ranked by.
@@ -93,12 +93,12 @@ class RaterAgreement:
 
     @property
     def one_rater(self) -> Agreement:
-        """ICC(1): how reliable one rater's view of a bot is."""
+        """ICC(1): reliability of one rater's view of a bot."""
         return self.leading_one("bot", "icc_one")
 
     @property
     def reliability_of_bots(self) -> Agreement:
-        """ICC(k): how far the bots' means would come out alike with other raters."""
+        """ICC(k): reliability of the bots' means over repeated samples of raters."""
         return self.leading_one("bot", "icc_mean")
 
     def to_json(self) -> dict[str, Any]:

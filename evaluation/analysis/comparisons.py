@@ -435,7 +435,7 @@ def means_compared(ratings: Ratings) -> dict[str, float]:
 
 
 def units_of(ratings: Ratings) -> Units:
-    """Return whose ratings are not taken as independent."""
+    """Return the units within which ratings are not assumed independent."""
     if not len(ratings) or ratings.named.all():
         return "raters"
     return "raters_and_conversations" if ratings.named.any() else "conversations"

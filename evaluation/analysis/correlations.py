@@ -211,7 +211,7 @@ def bot_matrix(
     bots: Sequence[str],
     hybrid: HybridCorrelations | None = None,
 ) -> CorrelationMatrix:
-    """Correlate what is known of the bots with their mean ratings.
+    """Correlate known properties of the bots with their mean ratings.
 
     Args:
         known: rows with their value by bot; those with fewer than `FEWEST` values are left out.

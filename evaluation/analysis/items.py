@@ -64,7 +64,7 @@ class HumanBound:
 
 @dataclass(frozen=True, slots=True)
 class DimensionItems:
-    """All items on one question, best mean first, and what one rater's view is worth."""
+    """All items on one question, best mean first, and the correlation between single raters."""
 
     dimension: str
     items: tuple[ItemMean, ...]

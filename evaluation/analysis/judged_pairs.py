@@ -1,4 +1,4 @@
-"""Judgements of pairs, as columns: who said which of two was the better one."""
+"""Judgements of pairs, as columns: each rater's better one of two."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def compare_protocols(
 def _interactive_kappa(
     question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int
 ) -> Kappa:
-    """Return the kappa of what each person's ratings say of every two bots that they rated: better, same, worse."""
+    """Return the kappa of raters' preferences (better, same, worse) between every two bots that they rated."""
     means: dict[str, dict[str, list[float]]] = {}
     for rater, bot, value in zip(ratings.rater, ratings.bot, values, strict=True):
         if rater is not None and np.isfinite(value):

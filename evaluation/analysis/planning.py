@@ -61,7 +61,7 @@ class PairSpread:
 
     @property
     def paired_sd(self) -> float:
-        """Standard deviation of the difference of one rater's two ratings over root 2: what a paired plan goes by."""
+        """Standard deviation of the difference of one rater's two ratings over root 2, used by a paired plan."""
         return self.sd * float(np.sqrt(1 - self.correlation))
 
 
@@ -265,7 +265,7 @@ def _spreads(tested: Tested, bots: Sequence[str]) -> Iterator[PairSpread]:
 
 
 def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
-    """Return the plan with its rows and with what can be detected."""
+    """Return the plan with its rows and with detectable differences."""
 
     def need(difference: float, pair: PairSpread | None, *, paired: bool) -> Need | None:
         if pair is None or (paired and plan.units == "conversations"):

@@ -1,4 +1,4 @@
-"""Means of bots by their ratings and by a prediction of their unrated conversations, with what that saves."""
+"""Means of bots by their ratings and a prediction of their unrated conversations, with the ratings saved."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PoweredMeans:
 
     @property
     def unlike(self) -> list[str]:
-        """Bots whose rated and unrated conversations differ significantly in what is predicted."""
+        """Bots whose rated and unrated conversations differ significantly in their predictions."""
         shifts = {bot: one.shift for bot, one in self.bots.items()}
         return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
 

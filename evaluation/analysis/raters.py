@@ -1,4 +1,4 @@
-"""The people who rated: whether they agree, how each uses the scale, and who may have paid no attention.
+"""Raters of a study: their agreement, their use of the scale, and signs of inattention.
 
 Nobody is left out of any number of a study for what is found here: the rules of `evaluation.stats.rater_filters` say
 whom they would flag, and what the bots' means would be without them.
@@ -98,7 +98,7 @@ class ScreenedBot:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """Whom the rater filters would flag.
+    """Raters that the rater filters would flag.
 
     Attributes:
         n_raters: people judged.
@@ -207,7 +207,7 @@ def _no_scores(ratings: Ratings) -> Reason:
 
 
 def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> Screening:
-    """Return whom the rater filters would flag, and what leaving them out would change.
+    """Return the raters that rater filters would flag, and the bots' changes without them.
 
     Args:
         seconds, turned: as in `analyse_raters`.

@@ -174,7 +174,7 @@ class TrajectoryResult:
         }
 
     def summary(self) -> str:
-        """Return the groups and how they differ, as lines of text."""
+        """Return the groups and their differences, as lines of text."""
         grouping = self.grouping
         title = grouping.kind if not grouping.trait else f"by {grouping.trait}"
         sizes = ", ".join(f"{group.name} {len(group.conversations):,}" for group in grouping.groups)
@@ -267,7 +267,7 @@ def trajectories(
     people: Mapping[str, str | None] | None = None,
     scales: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> TrajectoryResult:
-    """Compute the courses of every measure in every group, and how two groups differ.
+    """Compute the trajectories of every measure in every group, and the differences of two groups.
 
     Args:
         values: by measure and conversation the values by exchange (`by_exchange`).

@@ -247,5 +247,5 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return the value as it stands in the file, cut to a line and safe to print."""
+    """Return the value as in the file, cut to one line and safe to print."""
     return storable(json.dumps(value, ensure_ascii=False), 60)

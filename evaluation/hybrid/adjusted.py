@@ -1,4 +1,4 @@
-"""Bots' mean ratings less the effects of their raters, and how far these means can be off together.
+"""Bots' mean ratings less the effects of their raters, with the covariance of these means.
 
 Equation (1) of the preset `strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with Var(u) = tau²,
 Var(c) = omega² and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of raters, as in every comparison of two

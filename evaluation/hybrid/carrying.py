@@ -95,7 +95,7 @@ class Carrying:
 def fitted_whole(
     rated: Design, line: Line, folds: Mapping[str, Line], centre: np.ndarray, scale: np.ndarray
 ) -> tuple[Line, Carrying]:
-    """Fit all rated conversations by statsmodels, and tell what carries the fit.
+    """Fit all rated conversations by statsmodels, and return the influence diagnostics.
 
     Args:
         line: the same fit by the own solver. It stays where a feature is a sum of others, for there statsmodels shares

@@ -22,7 +22,7 @@ COLLINEAR = 30
 
 
 def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Finding, ...]:
-    """Find what the numbers of this fit call for.
+    """Return the cautions that this fit needs.
 
     `few_bots`; `fold_intercept`: each fold's own carries the left-out bot's mean with a minus sign, so that
     features that say nothing correlate at nearly −1; `constant_features`: dropped in at least one fold;

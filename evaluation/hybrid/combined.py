@@ -73,7 +73,7 @@ class Combined:
 def combine(
     expected: Mixture, ratings: float, noise: Noise, n: int, *, variance: float, df: float
 ) -> Combined:
-    """Combine what is predicted of a bot's true mean with the mean of its ratings.
+    """Combine the prediction of a bot's true mean with the mean of its ratings.
 
     Args:
         expected: one mixture, without the bot's ratings.

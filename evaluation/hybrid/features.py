@@ -37,7 +37,7 @@ PAPER_FEATURES = (
 
 
 class HybridError(Exception):
-    """A hybrid metric cannot be fitted or applied; the message says why and what would help."""
+    """Error for a hybrid metric that cannot be fitted or applied; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def fit_least_squares(
     seed: int,
     metric_identities: Mapping[str, Any] | None,
 ) -> tuple[KeptFit, Factors, Carrying]:
-    """Fit by least squares: each fold by the own solver, all bots by statsmodels, with what carries that fit."""
+    """Fit by least squares: each fold by the own solver, all bots by statsmodels, with influence diagnostics."""
     factors = Factors(rated.x, rated.y, rated.bots)
     folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
     whole, carrying = fitted_whole(

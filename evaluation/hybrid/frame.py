@@ -1,4 +1,4 @@
-"""The honest frame around a correlation over bots: what it could be at best, and what it hangs on.
+"""Diagnostics of a correlation over bots: its upper limit, and its sensitivity to single bots.
 
 Ceiling: reliability of the human bot means, the intraclass correlation of form (1, k), with the interval of the F distribution. Influence: each
 bot left out of the correlation. Doubt: bots resampled elsewhere, here the conversations within each bot.
@@ -112,7 +112,7 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> Ceiling:
 def influence_of(
     predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]
 ) -> dict[str, float | None]:
-    """Return by bot how r changes when it is left out of the correlation; None with fewer than four bots."""
+    """Return the change of r without each bot (leave-one-out), by bot; None with fewer than four bots."""
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if len(x) < 4:
         return dict.fromkeys(bots)

@@ -215,7 +215,7 @@ def line_to_json(line: Line) -> dict[str, Any]:
 
 
 def line_from_json(value: Mapping[str, Any]) -> Line:
-    """Read what `line_to_json` made."""
+    """Read the output of `line_to_json`."""
     condition = value["condition"]
     return Line(
         float(value["intercept"]),

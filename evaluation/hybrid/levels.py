@@ -106,7 +106,7 @@ def pairs_of(
     human: Mapping[str, float],
     told_apart: ToldApart,
 ) -> Pairs:
-    """Count the pairs of bots and how many are in the right order.
+    """Count the pairs of bots, and those in the right order.
 
     Args:
         told_apart: pairs whose ratings differ significantly, and by which test.

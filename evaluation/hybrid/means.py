@@ -1,4 +1,4 @@
-"""Bots reduced to what a regression of means on means reads: their mean features, their mean rating, its noise.
+"""Bots as input of a regression of means on means: mean features, mean rating, and its noise.
 
 Equations (1) and (2) of the preset `strong`, version 3. All is learned from the bots of one fold.
 """
@@ -22,7 +22,7 @@ _NORMAL = 1e6
 
 
 class NoNoise(HybridError):
-    """No rating differs from another of the same bot, so that how noisy a mean is, is unknown."""
+    """Error for ratings without differences within a bot: the noise of a mean is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BotMeans:
 
     @property
     def n_eff(self) -> np.ndarray:
-        """(K,) how many independent ratings each mean is worth."""
+        """(K,) effective number of independent ratings of each mean."""
         return np.asarray(1 / np.diag(self.noise))
 
     def by_bot(self) -> dict[str, float]:
@@ -81,7 +81,7 @@ class BotMeans:
         return round(float(np.median(self.n))), self.variance / float(np.median(self.n_eff))
 
     def noise_beside(self, at: int, fold: BotMeans) -> tuple[float, np.ndarray]:
-        """Return the variance of how far a bot's mean is off, and its covariance with the others', in the fold's units.
+        """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
 
         Args:
             at: its number; fold: all others.

@@ -1,4 +1,4 @@
-"""Mixtures of normal distributions: what a process averaged over a grid says of a bot's true mean.
+"""Mixtures of normal distributions: a process's prediction of a bot's true mean, averaged over a grid.
 
 A grid point g says N(m_g, v_g) with the weight w_g. A mean rating r whose noise has there the mean a_g, the variance e_g² and the covariance
 c_g with how far m_g is off makes of it the mixture with
@@ -85,7 +85,7 @@ class Mixture:
         return float(np.log(max(float(self.weights[0] @ density), 1e-300)))
 
     def rated(self, noise: Noise) -> Mixture:
-        """Return the predictive distribution of a mean rating of what the mixtures describe."""
+        """Return the predictive distribution of a mean rating of the mixtures' quantity."""
         spread = self.variances + noise.variance + 2 * noise.covariance
         # Estimated covariances may say that nothing is left; then hardly anything is.
         return Mixture(
@@ -93,7 +93,7 @@ class Mixture:
         )
 
     def given(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
-        """Return the mixtures updated by a mean rating of what they describe.
+        """Return the mixtures updated by a mean rating of their quantity.
 
         Args:
             rating: (P,) or one for all.

@@ -104,7 +104,7 @@ class RatingNoise:
         return true / (true + within) if true + within > 0 else 0.0
 
     def precision(self, bots: np.ndarray) -> np.ndarray:
-        """Return (`MOST_RATINGS` + 1,) weights of a conversation by how many ratings it has; 1 for one rating.
+        """Return (`MOST_RATINGS` + 1,) weights of a conversation by its number of ratings; 1 for one rating.
 
         The variance of the mean of m ratings is proportional to ρ + (1 − ρ) / m (Spearman-Brown).
         """

@@ -99,7 +99,7 @@ class Means:
         }
 
     def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-        """Return by block how far self-play lies from conversations with people, in within-bot standard deviations.
+        """Return the distance of self-play from conversations with people by block, in within-bot standard deviations.
 
         Args:
             played: (p,) mean features of bots with themselves.
@@ -139,7 +139,7 @@ class Means:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Means:
-        """Read what `to_json` made."""
+        """Read the output of `to_json`."""
         return cls(
             blocks={name: tuple(columns) for name, columns in value["blocks"].items()},
             whole=BotMeans.from_json(value["whole"]),

@@ -144,7 +144,7 @@ class BotResult:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The fit without one bot: how many conversations it saw, what it could not use, what it chose."""
+    """Fit without one bot: number of conversations, unusable features, and choices."""
 
     bot: str
     n: int
@@ -270,7 +270,7 @@ class KeptFit:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> KeptFit:
-        """Read what `to_json` made.
+        """Read the output of `to_json`.
 
         Raises:
             HybridError: for anything else.
@@ -321,7 +321,7 @@ class KeptFit:
 
     @classmethod
     def load(cls, path: str | Path) -> KeptFit:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
             HybridError: if the file is none.
@@ -334,7 +334,7 @@ class KeptFit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HybridResult:
-    """A fit and how well it predicts bots it has not seen.
+    """Fit, and its accuracy for bots that it was not fitted to.
 
     `to_json()` is the document that `manage.py fit_hybrid --json` prints. Undefined is None, with a reason
     next to it. `bot_level` and `baselines` are by the fit's own intercept. What ends in `_selfplay` tells the

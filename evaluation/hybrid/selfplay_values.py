@@ -82,7 +82,7 @@ class _Added:
 
     @classmethod
     def by(cls, checked: Sequence[_Checked]) -> _Added:
-        """Weigh the values by how far these bots' mean ratings are from where they are expected."""
+        """Weigh the values by the distances of these bots' mean ratings from the expected ones."""
         stated = float(np.mean([float(one.expected.variance[0]) for one in checked]))
         values = _MULTIPLES * stated
         log = np.array(

@@ -76,7 +76,7 @@ def _held_against(result: Mapping[str, Any]) -> list[str]:
 
 
 def _levels(result: Mapping[str, Any]) -> list[str]:
-    """Return a line for each correlation; over few bots any order can look like a line, so none is told."""
+    """Return a line for each correlation; none over few bots, where any order can look like a line."""
     lines = []
     for level, title in LEVELS.items():
         pearson = (result.get(level) or {}).get("pearson") or {}
@@ -89,7 +89,7 @@ def _levels(result: Mapping[str, Any]) -> list[str]:
 
 
 def _values(result: Mapping[str, Any]) -> list[str]:
-    """Return a line for each number that tells how well values are predicted, by the intercept of each fold."""
+    """Return a line for each measure of the accuracy of values, by the intercept of each fold."""
     q2, slope = result["q2"], result["slope"]
     lines = [
         ("Q² over bots", share(q2["value"]), f"chance {share(q2['null95'])}"),

@@ -129,7 +129,7 @@ def verdict_of(
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
 ) -> Verdict:
-    """Judge a fit by what stands next to its correlation over bots.
+    """Judge a fit by the diagnostics of its correlation over bots.
 
     Args:
         left_out: bots predicted from their conversations with people, without their own ratings.

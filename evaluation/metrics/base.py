@@ -108,18 +108,18 @@ class MetricDefaults:
     version: str = "1"
     columns: tuple[Column, ...] = ()
     default: bool = True
-    """Whether it is computed where no metrics are named; False: only on request."""
+    """True if it is computed by default; False: only on request."""
     ingredient: bool = False
-    """Whether its columns are there for fits that take many together: matrices of single columns leave them out."""
+    """True if its columns serve fits of many columns: matrices of single columns leave them out."""
     languages: tuple[str, ...] | None = None
     """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
     needs: tuple[str, ...] = ()
-    """What it does not work without, besides the text: "a reference", "Java", "a language model"."""
+    """Requirements besides the text: "a reference", "Java", "a language model"."""
     licence: str = ""
     """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
 
     has_network: bool = False
-    """Whether a network computes it, which may be elsewhere than on the CPU."""
+    """True if a network computes it, which may run on another device than the CPU."""
 
     @property
     def device(self) -> str:
@@ -168,7 +168,7 @@ class ConfiguredMetric(MetricDefaults):
 
     default = False
     kind: ClassVar[str]
-    """What it is called in metrics.yaml, and its own name where nothing else is said."""
+    """Name in metrics.yaml, and the metric's own name by default."""
     usual_title: ClassVar[str]
     options_type: ClassVar[type[Values]]
     options: Any

@@ -1,4 +1,4 @@
-"""BERTScore of a reply against what a person replied (Zhang et al. 2020, "BERTScore", ICLR), without idf weights.
+"""BERTScore of a reply against a person's reply (Zhang et al. 2020, "BERTScore", ICLR), without idf weights.
 
 Precision is the mean over the reply's tokens of the best cosine with a token of the reference, recall the reverse, and
 the score their harmonic mean. As in the authors' code, the marks at both ends may be matched but are not averaged over;

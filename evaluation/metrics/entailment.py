@@ -1,4 +1,4 @@
-"""DialogEntailment: does what was said before entail the reply? By a checkpoint trained here.
+"""DialogEntailment: entailment of the reply by its context, by a checkpoint trained here.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The networks
 are `evaluation/models/entailment*.py`, their training `evaluation/training/metrics/entailment.py`. The premise is what was

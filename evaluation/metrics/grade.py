@@ -57,7 +57,7 @@ class _Grade(TrainedMetric):
         return analyser_missing(self.checkpoint.manifest.facts["analyser"])
 
     def keyword_columns(self) -> tuple[Column, ...]:
-        """Return the columns that tell how many keywords stand behind a score."""
+        """Return the columns with the number of keywords behind a score."""
         return (
             *per_turn(
                 f"{self.name}_keywords_bot",

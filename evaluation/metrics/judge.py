@@ -258,7 +258,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
     def chances(
         self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False
     ) -> np.ndarray:
-        """Ask, and return how likely each answer is after each prompt: (N, A), rows that sum to 1, or NaN.
+        """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
 
         A model that does not tell gives the answer it wrote all of the probability.
 

@@ -1,4 +1,4 @@
-"""Laughter: how often an utterance laughs ("ha", "haha", "ahahah").
+"""Laughter: number of laughs in an utterance ("ha", "haha", "ahahah").
 
 Ghandeharioun et al. (2019), fact sheet section 1.2. The released code counts the letters "ha" anywhere,
 also in "that" and "what"; both ways are here under their own names.
@@ -23,7 +23,7 @@ def laughs(text: str) -> int:
 
 
 def laughs_substring(text: str) -> int:
-    """Count how often the letters `ha` stand in the text, case-sensitive, as the released code does."""
+    """Count the letters `ha` in the text, case-sensitive, as the released code does."""
     return text.count("ha")
 
 

@@ -1,4 +1,4 @@
-"""Language models and classifiers that a researcher names, in folders of this machine: what they say of texts.
+"""Language models and classifiers that a researcher names, from folders on this machine.
 
 Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before; a language
 model also by a GGUF file or by the id of a bot that is made of one. Nothing is downloaded here. Metrics ask through the two protocols, so whatever else gives such numbers fits too.
@@ -41,7 +41,7 @@ MOST_TOKENS = 1024
 
 
 class ModelError(Exception):
-    """A model cannot be used; the message says why and what would help."""
+    """Error for a model that cannot be used; the message gives the reason and a remedy."""
 
 
 class Classifier(Protocol):
@@ -76,7 +76,7 @@ class ReplyModel(Protocol):
     def surprise(
         self, replies: Sequence[tuple[Sequence[str], str]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Measure how surprising each reply is after the turns before it.
+        """Measure the surprise of each reply after the turns before it.
 
         Args:
             replies: (earlier turns, reply).

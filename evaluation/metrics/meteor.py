@@ -1,4 +1,4 @@
-"""METEOR 1.5 of a reply against what a person replied, by its own program in Java.
+"""METEOR 1.5 of a reply against a person's reply, by its own program in Java.
 
 Denkowski and Lavie (2014), "Meteor Universal", options `-l en -norm`, per sentence: the variant behind the tables of GRADE,
 RADE and the survey of Yeh et al. 2021. NLTK's METEOR is the definition of 2007 and gives other numbers. The package

@@ -43,7 +43,7 @@ class _Overlap(ReplyMetric):
 
 @register_metric
 class Bleu(_Overlap):
-    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against what people replied."""
+    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against people's replies."""
 
     name = "bleu"
     title = "BLEU"
@@ -74,7 +74,7 @@ class Bleu(_Overlap):
 
 @register_metric
 class RougeL(_Overlap):
-    """ROUGE-L of a reply against what people replied, as COCO-caption computes it."""
+    """ROUGE-L of a reply against people's replies, as COCO-caption computes it."""
 
     name = "rouge_l"
     title = "ROUGE-L"

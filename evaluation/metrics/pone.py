@@ -1,4 +1,4 @@
-"""PONE: how well a reply fits what was said before it, by a scorer trained here. Its special cases: `ruber.py`.
+"""PONE: fit of a reply to its context, by a scorer trained here. Its special cases: `ruber.py`.
 
 Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS. The
 network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder than the

@@ -1,4 +1,4 @@
-"""Turn-level metrics: they score one reply in its context, and maybe against what a person replied there.
+"""Turn-level metrics: they score one reply in its context, optionally against a person's reply.
 
 Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on judged
 items (`evaluation/judgements.py`) and on conversations, where every turn of the bot is a reply after the turns

@@ -1,4 +1,4 @@
-"""RUBER and BERT-RUBER: how well a reply fits what was said before it, and how like it is to what a person replied.
+"""RUBER and BERT-RUBER: a reply's fit to its context, and its similarity to a person's reply.
 
 Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI; Ghazarian
 et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings", NeuralGen. Both are

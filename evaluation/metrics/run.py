@@ -1,4 +1,4 @@
-"""Several metrics over many conversations, in batches that share what they encode."""
+"""Several metrics over many conversations, in batches with shared encodings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 
 
 class MetricUnavailable(Exception):
-    """A metric was requested that cannot be computed here; the message says why."""
+    """Error for a requested metric that cannot be computed here; the message gives the reason."""
 
 
 def compute_batches(

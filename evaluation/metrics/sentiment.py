@@ -1,4 +1,4 @@
-"""The sentiment family: how participant and bot feel, and how the participant's feeling moves.
+"""Sentiment family: sentiment of participant and bot, and changes of the participant's.
 
 Ghandeharioun et al. (2019), fact sheet section 1.2, by any source of feelings (`feelings.py`): the emotion
 encoder of our own by default, DeepMoji as the paper has it where its files are, and VADER's lexicon.

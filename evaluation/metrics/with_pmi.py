@@ -1,4 +1,4 @@
-"""A trained metric and mutual information, averaged: what `pone_pmi` and `grade_pmi` do alike.
+"""Mean of a trained metric and mutual information: shared base of `pone_pmi` and `grade_pmi`.
 
 Each is centred and scaled by its mean and standard deviation over held-out true and false pairs (of the network kept with its
 checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are averaged;

@@ -44,7 +44,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A batch of training: what is to rank higher, and the false replies to the same contexts."""
+    """Training batch: the pairs to rank higher, and the false replies to the same contexts."""
 
     true: Pairs
     false: Pairs

@@ -91,7 +91,7 @@ class Keywords:
 
     @classmethod
     def load(cls, content: bytes) -> Keywords:
-        """Read what `dump` gave."""
+        """Read the output of `dump`."""
         return cls(**json.loads(content))
 
 

@@ -1,4 +1,4 @@
-"""From texts to what GRADE's network reads: keywords, their vectors and neighbours, hops, features of the pair."""
+"""Input of GRADE's network from texts: keywords, their vectors and neighbours, hops, features of the pair."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Reader:
         return self._known[text]
 
     def tell(self, known: Mapping[str, list[str]]) -> None:
-        """Take these keywords of texts in place of all before: memory must not grow with what is scored."""
+        """Replace all earlier keywords by those of these texts: memory must not grow with the scored texts."""
         self._known = dict(known)
 
     def placed(self, pair: Pair) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""The scorer of PONE, BERT-RUBER and RUBER: how well does a response fit what was said before it?
+"""Scorer of PONE, BERT-RUBER and RUBER: fit of a response to its context.
 
 PONE: Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM
 TOIS. BERT-RUBER: Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with

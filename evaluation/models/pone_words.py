@@ -59,7 +59,7 @@ class WordTexts:
         return len(self._texts)
 
     def lengths(self) -> np.ndarray:
-        """Return (N,) how many vectors each text has."""
+        """Return the number of vectors of each text, (N,)."""
         return np.array([len(one) for one in self._texts])
 
     def __getitem__(self, rows: np.ndarray) -> WordBatch:

@@ -1,4 +1,4 @@
-"""Text in plots: how wide it will be, where it is cut, and what a tick says."""
+"""Text layout in plots: estimated width, truncation, and tick labels."""
 
 from __future__ import annotations
 

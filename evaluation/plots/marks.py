@@ -116,7 +116,7 @@ def cross_mark(
 
 
 def mark_link(href: str | None, says: str, *children: object) -> Markup:
-    """Make a mark that says its values on hover and focus and leads to what is behind it.
+    """Make a mark that shows its values on hover and focus, and links to `href` if there is one.
 
     The `<title>` serves where no script runs; the plots module moves it into its own tooltip.
     """

@@ -16,10 +16,10 @@ from evaluation.plots.svg import drawing, group, line, rect, text
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One bot: what people said, what was predicted, and how far each can be trusted.
+    """Point of one bot: human mean and prediction, with their intervals.
 
-    `human` is None for a bot that nobody rated: it stands in the table only. `says` is what its mark tells
-    whoever points at it.
+    `human` is None for a bot without ratings: it is in the table only. `says` is the text that its mark shows
+    on hover.
     """
 
     title: str

@@ -37,15 +37,15 @@ class Conversations(Calls):
         return dict(self._get(f"/conversations/{id}"))
 
     def star(self, id: str) -> dict[str, Any]:
-        """Star a conversation; returns its star, tags and notes as they stand then."""
+        """Star a conversation; returns its star, tags and notes afterwards."""
         return dict(self._again("PUT", f"/conversations/{id}/star"))
 
     def unstar(self, id: str) -> dict[str, Any]:
-        """Take the star of a conversation away; returns what stands there then."""
+        """Remove the star of a conversation; returns its star, tags and notes afterwards."""
         return dict(self._again("DELETE", f"/conversations/{id}/star"))
 
     def tag(self, id: str, text: str) -> dict[str, Any]:
-        """Tag a conversation; returns what stands there then.
+        """Tag a conversation; returns its star, tags and notes afterwards.
 
         Raises:
             ServerError: it is no tag, with what one is.
@@ -53,15 +53,15 @@ class Conversations(Calls):
         return dict(self._again("POST", f"/conversations/{id}/tags", {"text": text}))
 
     def untag(self, id: str, text: str) -> dict[str, Any]:
-        """Take a tag away from a conversation; returns what stands there then."""
+        """Remove a tag of a conversation; returns its star, tags and notes afterwards."""
         return dict(self._again("DELETE", f"/conversations/{id}/tags", text=text))
 
     def note(self, id: str, text: str) -> dict[str, Any]:
-        """Write a note at a conversation; returns what stands there then."""
+        """Add a note to a conversation; returns its star, tags and notes afterwards."""
         return dict(self._again("POST", f"/conversations/{id}/notes", {"text": text}))
 
     def note_remove(self, id: str, note: int) -> dict[str, Any]:
-        """Remove a note of a conversation by the note's own id; returns what stands there then."""
+        """Remove a note of a conversation by the note's own id; returns its star, tags and notes afterwards."""
         return dict(self._again("DELETE", f"/conversations/{id}/notes/{note}"))
 
     def searches(self, key: str = "", *, run: int | None = None) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ class Jobs(Calls):
         return RemoteJob.of(self._get(f"/jobs/{job.kind}/{job.id}"))
 
     def stop(self, job: RemoteJob) -> RemoteJob:
-        """Ask a job to stop; what it made stays."""
+        """Request a job to stop; its output so far stays."""
         return RemoteJob.of(self._post(f"/jobs/{job.kind}/{job.id}/stop", {}))
 
     def go_on(self, job: RemoteJob) -> RemoteJob:

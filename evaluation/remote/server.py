@@ -1,4 +1,4 @@
-"""The server itself: who asks, its bots, metrics, benchmark and self-play; and `connect`."""
+"""Server: the token's user, its bots, metrics, benchmark and self-play; and `connect`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server(Studies, Conversations):
         return list(self._get("/metrics"))
 
     def benchmark(self, **asked: Any) -> dict[str, Any]:
-        """Return the benchmark: metrics against what people said of single replies.
+        """Return the benchmark: metrics against people's ratings of single replies.
 
         Args:
             asked: `by` spearman, pearson or kendall; `target`, `language`, `sort`.
@@ -47,11 +47,11 @@ class Server(Studies, Conversations):
         return dict(self._get("/benchmark", **asked))
 
     def benchmark_ask(self, study: str, metrics: Sequence[str] = ()) -> RemoteJob:
-        """Set metrics against what a study's people said of single replies; none named: the usual ones. Returns the job."""
+        """Compare metrics with a study's ratings of single replies (by default the usual ones); returns the job."""
         return RemoteJob.of(self._post("/benchmark", {"study": study, "metrics": list(metrics)}))
 
     def benchmark_file(self, file: str | Path, metrics: Sequence[str] = ()) -> RemoteJob:
-        """Set metrics against a file of judged replies, as `export --what judged` writes it; returns the job."""
+        """Compare metrics with a file of judged replies, as `export --what judged` writes it; returns the job."""
         return self._upload("/benchmark/files", Path(file), {"metrics": ",".join(metrics)})
 
     def benchmark_again(self, job: int) -> RemoteJob:

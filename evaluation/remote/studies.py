@@ -41,7 +41,7 @@ class Studies(Jobs):
             return read(file, device=device)
 
     def study_counts(self, key: str) -> dict[str, Any]:
-        """Return a study in short: its protocol, its state, its bots, and how much there is to analyse."""
+        """Return a summary of a study: its protocol, its state, its bots, and the amount of data."""
         return dict(self._get(f"/studies/{key}"))
 
     def package(self, key: str, path: str | Path, **asked: Any) -> Path:

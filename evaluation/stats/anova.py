@@ -1,4 +1,4 @@
-"""Analysis of variance of ratings by what the bots are made of (architecture × regularisation × corpus).
+"""Analysis of variance of ratings by the bots' factors (architecture × regularisation × corpus).
 
 Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors with interactions. Sums of
 squares are of type III with sum-to-zero contrasts: bots have different numbers of ratings, and each factor

@@ -191,7 +191,7 @@ def bradley_terry(
 def _extra(
     controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool
 ) -> np.ndarray:
-    """Return (k, m) what adds to the first one's log odds besides its bot: its place, then the controls."""
+    """Return the (k, m) covariates of the first one's log odds besides its bot: its position, then the controls."""
     columns = [np.ones(n)] if place else []
     for name, values in controls.items():
         if len(values) != n:
@@ -221,7 +221,7 @@ def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Rea
 
 
 def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
-    """Say in which direction the likelihood grows without end, and which bots that moves; None if in no direction.
+    """Return the reason, with the direction and its bots, if the likelihood grows without end; otherwise None.
 
     It does when every judgement chose an alternative that the direction never makes less likely
     (Albert and Anderson, 1984, Biometrika 71); a linear programme looks for such a direction.

@@ -67,7 +67,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Every pair of bots, with what the test rests on.
+    """Every pair of bots, with the basis of the test.
 
     Attributes:
         pairs: sorted by name.
@@ -195,7 +195,7 @@ def _widest(fit: RaterGls, over: _Things | None, i: int, j: int) -> Gap:
 
 
 def clustered(fit: RaterGls, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means' covariance over groups, (K, K), and how many groups each bot has, (K,).
+    """Return the means' covariance over groups, (K, K), and the number of groups of each bot, (K,).
 
     It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for bots a and b.
 
@@ -283,7 +283,7 @@ def preferences_fixed(
     *,
     level: float = 0.95,
 ) -> list[Comparison]:
-    """Say of every two bots that were set against each other which is preferred, at one look at a finished study.
+    """Return the preferred one of every two compared bots, for one look at a finished study.
 
     The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean on a
     scale (`evaluation.stats.intervals`), clustered by raters, by things and by both.

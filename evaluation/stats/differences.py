@@ -87,7 +87,7 @@ def difference_of_means(
 
 
 class _Side:
-    """One group's mean and how far it can be off."""
+    """One group's mean and its uncertainty."""
 
     def __init__(
         self, values: np.ndarray, people: np.ndarray, scale: tuple[float, float] | None

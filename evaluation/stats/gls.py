@@ -91,7 +91,7 @@ class RaterGls:
 
     @cached_property
     def influence(self) -> np.ndarray:
-        """(k, K) what each rating's residual adds to each mean: a row of M Xᵀ W times the residual."""
+        """(k, K) contribution of each rating's residual to each mean: a row of M Xᵀ W times the residual."""
         of_rater = self._c[:, None] * (self.counts @ self._m)
         return (self._m[self.bot] - of_rater[self.rater]) * self.apart[:, None]
 

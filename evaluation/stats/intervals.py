@@ -54,7 +54,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and how far it can be trusted.
+    """Mean with its confidence interval.
 
     Attributes:
         mean: None without any value.

@@ -91,11 +91,11 @@ def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
 
 
 def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
-    """Return (K, K) how far bots' means, made by one share of the raters, vary because the ratings leave that share open.
+    """Return the (K, K) covariance that uncertainty about the raters' share of the variance adds to bots' means.
 
     Means by other shares are weighed by the restricted likelihood, all shares being as good beforehand: what Kackar and Harville
     (1984, Journal of the American Statistical Association 79) add to the variance, without their expansion, which fails where the
-    most likely share is 0. Where everybody rates every bot equally often, no mean depends on the share, and nothing is added.
+    most likely share is 0. Where every rater rates every bot equally often, no mean depends on the share, and nothing is added.
 
     Args:
         means: (K,) by the share that is used.

@@ -47,7 +47,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Two bots of a study, and how many raters each would have shown their difference.
+    """Two bots of a study, and the number of raters each that would have shown their difference.
 
     Attributes:
         difference: mean of a − mean of b; low, high: its interval, not corrected.

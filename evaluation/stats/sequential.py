@@ -79,7 +79,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Means of bots with what their intervals are made of.
+    """Means of bots, with the inputs of their intervals.
 
     Attributes:
         labels: the bots, by name.
@@ -259,7 +259,7 @@ def preferences_always(
     *,
     level: float = 0.95,
 ) -> list[Preference]:
-    """Say of every two bots that were set against each other which is preferred, right at all looks together.
+    """Return the preferred one of every two compared bots, anytime-valid.
 
     The evidence of each two is that of one mean, of its judgements' 1, 0 and -1, which no other pair's judgements
     touch; so it holds whoever is given which pair for whatever reason of the past.

@@ -1,4 +1,4 @@
-"""Checkpoints of learned metrics: a folder that says what it holds, and is refused if it does not hold it.
+"""Checkpoints of learned metrics: a folder with a manifest, which is rejected if files do not match it.
 
     manifest.json        format, metric, config, digests, what it was trained on and how well it did
     model.safetensors    the weights that were learnt, in single or half precision; no pickled code anywhere

@@ -71,7 +71,7 @@ class MetricDataConfig(Values):
 
 
 class MetricOptimiserConfig(OptimiserConfig):
-    """AdamW over epochs; see `OptimiserConfig` for what is not said here.
+    """AdamW over epochs; see `OptimiserConfig` for all other settings.
 
     Attributes:
         batch_size: examples.
@@ -102,7 +102,7 @@ class MetricOptimiserConfig(OptimiserConfig):
 
 
 class MetricTrainingConfig(Values):
-    """Everything a training is asked to do. Equal configs on equal data train equal metrics.
+    """Full configuration of a training. Equal configs on equal data train equal metrics.
 
     Attributes:
         name: of the folder it writes, and of the metric that it makes.

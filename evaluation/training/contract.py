@@ -49,7 +49,7 @@ class Examples(ABC):
         return -(-self.n // batch_size)
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
-        """Change examples by what the network has learnt, before the first batch of an epoch."""
+        """Change examples by the network's current state, before the first batch of an epoch."""
 
     def told(self) -> dict[str, float]:
         """Return figures on the examples themselves for a line of the log."""
@@ -65,7 +65,7 @@ class Examples(ABC):
         return {}
 
     def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
-        """Take back what `remember` gave."""
+        """Restore the values of `remember`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ _TABLES, _JSON = (".tsv", ".txt"), (".jsonl", ".json")
 
 
 def pairs_write(path: Path, pairs: Iterable[InferencePair]) -> int:
-    """Write pairs, as a table (`.tsv`) or as lines of JSON (`.jsonl`), and return how many.
+    """Write pairs, as a table (`.tsv`) or as lines of JSON (`.jsonl`), and return their number.
 
     A table cannot hold line ends and tabs: they become blanks.
 

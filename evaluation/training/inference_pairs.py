@@ -66,7 +66,7 @@ class PairOptions(Values):
 
 @dataclass(frozen=True, slots=True)
 class InferencePair:
-    """A premise, a hypothesis and what the one says of the other.
+    """Premise, hypothesis, and the label of their relation.
 
     Attributes:
         label: one of `LABELS`.

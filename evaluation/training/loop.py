@@ -1,4 +1,4 @@
-"""The training of a learned metric: the loop of `chatbots/training/engine.py`, and what is written at its end."""
+"""The training of a learned metric: the loop of `chatbots/training/engine.py`, and the files written at its end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MetricTrained:
     skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return `checkpoint`, `epochs` and `best`, with None for what is undefined."""
+        """Return `checkpoint`, `epochs` and `best`, with None for undefined values."""
         best = {k: None if math.isnan(v) else v for k, v in self.best.items()}
         return {"checkpoint": str(self.checkpoint), "epochs": self.epochs, "best": best}
 
@@ -108,7 +108,7 @@ def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
 
 
 def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Adam:
-    """Return AdamW over what learns; biases and norms do not decay, as in BERT's training."""
+    """Return AdamW over the trainable weights; biases and norms do not decay, as in BERT's training."""
     optimiser = config.optimiser
     learning = [one for one in network.parameters() if one.requires_grad]
     groups = [

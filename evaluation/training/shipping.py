@@ -87,7 +87,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
 
 def card(checkpoint: Checkpoint, command: str) -> str:
-    """Return a model card: what it is, what it was trained on, under which licence, and how well it tells replies."""
+    """Return a model card: description, training data, licence, and accuracy."""
     manifest, config = checkpoint.manifest, checkpoint.config
     corpora = [f"- {Path(one.path).name}: {one.licence}" for one in config.data.corpora]
     n = manifest.facts.get("n_examples") or manifest.facts.get("pairs", {})

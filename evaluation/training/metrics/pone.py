@@ -258,7 +258,7 @@ class PonePairs(Examples):
         return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:
-        """Relabel the augmented pairs in epochs 0, 5, 10, … by what the network has learnt."""
+        """Relabel the augmented pairs in epochs 0, 5, 10, … by the network's current state."""
         if len(self.augmented) and epoch % self.options.refilter_every == 0:
             network.eval()
             found = []

@@ -243,7 +243,7 @@ _REMEMBERED: ContextVar[Shared | None] = ContextVar("remembered", default=None)
 
 @contextmanager
 def texts_remembered(shared: Shared) -> Iterator[None]:
-    """Have several trainings read what the first of them encoded; on the device of `shared`."""
+    """Let several trainings share the encodings of the first one; on the device of `shared`."""
     before = _REMEMBERED.set(shared)
     try:
         yield
