@@ -1,4 +1,4 @@
-"""Writes of items: what a study gives people to judge, one by one or from a file."""
+"""Writes of the items that participants judge, one by one or from a file."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def item_add(
     task: str = "",
     panel: Mapping[str, Any] | None = None,
 ) -> Item:
-    """Store an item for people to judge.
+    """Store an item for participants to judge.
 
     Args:
         key: its name in the study.
         context: utterances, oldest first.
         responses: the replies to judge, each with its `text` and the `model` it is from.
         reference: a reply written by a person; None if there is none.
-        reference_score: how that one was rated before.
-        task: what kind of talk it is from.
-        panel: what is shown beside it: `persona` (lines), `emotion`, `topic`.
+        reference_score: earlier rating of the reference.
+        task: kind of conversation that it is from.
+        panel: context shown next to it: `persona` (lines), `emotion`, `topic`.
 
     Raises:
-        ValidationError: for a name used twice in the study, or a response without text.
+        ValidationError: if the study has an item of this name, or a response has no text.
     """
     if not responses or not all(response.get("text") for response in responses):
         raise ValidationError(
@@ -179,11 +179,11 @@ def items_import(
 ) -> ItemsReport:
     """Store the items of a file that the study does not have yet; done twice it changes nothing.
 
-    What is stored stays: an item of the same name with other texts is left out and told, since people may
-    have judged it.
+    Stored items never change: an item of the same name with other texts is skipped and reported, since participants
+    may have judged it.
 
     Args:
-        origin: as `origin_of_file`: lines that name no data set of theirs are one set of items by it.
+        origin: as `origin_of_file`: it groups lines that name no data set into one set of items.
     """
     report = ItemsReport()
     scales = scales_of(study.values, study.rubric)
@@ -307,7 +307,7 @@ def study_item_sets(study: Study) -> dict[str, str]:
 
 
 def checks_ensure(*, study: Study, checks: Sequence[AttentionCheck]) -> list[Item]:
-    """Return the items that stand for the checks, in their order; those that are missing are stored."""
+    """Return the items that represent the checks, in their order; store missing ones."""
     keys = [check.key for check in checks]
     of_study = Item.objects.filter(study=study, purpose=Item.Purpose.CHECK, key__in=keys)
     there = {item.key: item for item in of_study}
@@ -332,7 +332,7 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
 
 
 def repeats_ensure(*, study: Study, items: Sequence[Item]) -> dict[int, Item]:
-    """Return for each item, by its id, the one that stands for it when it is shown again; missing ones are stored."""
+    """Return the item that repeats each item, by the latter's id; store missing ones."""
     of_study = Item.objects.filter(study=study, original__in=items)
     there = {repeat.original_id: repeat for repeat in of_study}
     missing = [_again(item) for item in items if item.pk not in there]
@@ -377,7 +377,7 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
 
 
 def question_item_ensure(*, study: Study) -> None:
-    """Store the one item of a study that asks about nothing stored: it stands for the question itself."""
+    """Store the one item of a study without items to judge: it represents the question itself."""
     everybody = {"model": str(_("everybody")), "text": ""}
     Item.objects.get_or_create(
         study=study,

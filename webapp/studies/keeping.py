@@ -1,4 +1,4 @@
-"""Putting studies away: archived ones are left out of lists and come back, deleted ones are gone with their people."""
+"""Archiving and deletion of studies: archived ones are hidden in lists, deletion includes the participants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.studies.models import Participant, Study
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One kind of what is deleted with a study, and how much of it there is."""
+    """One kind of data that is deleted with a study, and its amount."""
 
     title: str
     n: int
@@ -52,13 +52,13 @@ def study_loss(study: Study) -> list[Loss]:
 
 
 def study_delete(*, study: Study, typed_key: str = "") -> list[Loss]:
-    """Delete a study with everything of it. Returns what that was.
+    """Delete a study with all its data. Returns the kinds and amounts that were deleted.
 
     Args:
-        typed_key: the study's key, which whoever deletes people's data has to write.
+        typed_key: the study's key, which the user must type to delete participants' data.
 
     Raises:
-        ValidationError: it collects, or holds people's data and the key is not the study's.
+        ValidationError: if it collects, or holds participants' data and the key is not the study's.
     """
     if study.state == Study.State.COLLECTING:
         raise ValidationError(_("People can take part in it now. Pause or close it first."))

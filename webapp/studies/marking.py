@@ -43,7 +43,7 @@ class Marking(Values):
 
 
 class OwnMarking(Values):
-    """When people mark the replies of their own chat."""
+    """Settings for labelling the replies of the participant's own chat."""
 
     marked_when: Literal["after", "during"] = Field(
         default="after",
@@ -61,11 +61,11 @@ class OwnMarking(Values):
     )
 
     def asked_while_chatting(self, n_least: int, seed: int, chat: str) -> list[int] | None:
-        """Return the numbers of the turns that are marked while people chat; None: those of all replies.
+        """Return the numbers of the turns that are labelled during the chat; None: those of all replies.
 
         Args:
-            n_least: replies that every chat has. The person writes first, so replies have odd numbers.
-            seed: of the study; chat: id of the chat. Asked again, the same ones come back.
+            n_least: replies that every chat has. The participant writes first, so replies have odd numbers.
+            seed: the study's seed; chat: id of the chat. Equal arguments give equal turns.
         """
         if self.marked_when == "after":
             return []

@@ -1,4 +1,4 @@
-"""Studies, their rubrics, the people in them, and the tasks they take on."""
+"""Studies, their rubrics, participants and tasks."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ class Outcome(models.TextChoices):
 
 
 class Task(TimeStamped):
-    """A unit of work that a participant takes on and is paid for; its slots hold what is looked at."""
+    """Unit of work for which a participant is paid; its slots hold the conversations or items."""
 
     class State(models.TextChoices):
         OPEN = "open", _("Open")
@@ -418,7 +418,7 @@ class Task(TimeStamped):
 
 
 class Slot(models.Model):
-    """One thing that is looked at in a task: a chat made with a bot, a stored conversation or an item.
+    """Assignment unit of a task: a chat with a bot, a stored conversation or an item.
 
     Two slots in a row with different sides are a pair, judged against each other.
     """

@@ -1,4 +1,4 @@
-"""Amounts in words, and what people read that they are paid."""
+"""Amounts of money as text, and the text about pay for participants."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Going on on another device: a link that is signed, expires, can be taken back and moves its person once.
+"""Continuing on another device: a signed link that expires, can be revoked, and moves its participant once.
 
-A participant is known by a session or a token that carries how often they had moved then. Using a link counts one
-more, so that whatever was carried before is of an earlier device and opens nothing any more. The newest link's nonce
-stands with the participant: making another one, or taking it back, ends it, and using it does too.
+A session or a token identifies a participant and holds their number of moves at that time. Using a link adds one to
+this number, so that sessions and tokens of earlier devices are no longer valid. The participant's row holds the
+newest link's nonce: a newer link, revocation or use invalidates it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def move_links_take_back(*, participant: Participant) -> None:
 
 
 def move_read(token: str) -> tuple[Participant, Move]:
-    """Return whom a link would move.
+    """Return the participant that a link would move, and the link's content.
 
     Raises:
-        Refused: `move_unknown` for what is no such link, `move_expired`, `move_used`, or `move_replaced` for one that
-            was taken back or gave way to a newer one.
+        Refused: `move_unknown` for no valid link, `move_expired`, `move_used`, or `move_replaced` for one that was
+            revoked or replaced by a newer one.
     """
     try:
         text = signing.TimestampSigner(salt=_SALT).unsign(token, max_age=LASTS)
@@ -72,9 +72,9 @@ def move_read(token: str) -> tuple[Participant, Move]:
 
 
 def move_use(*, token: str) -> Participant:
-    """Move the participant to whoever sends the link. Returns them as they are known from now on.
+    """Move the participant to the device that sends the link. Returns them with the new number of moves.
 
-    Of two who send it at once, one is let in.
+    If two devices send it at once, only one is admitted.
 
     Raises:
         Refused: as `move_read`.
@@ -90,7 +90,7 @@ def move_use(*, token: str) -> Participant:
 
 
 def moved_here(*, participant: Participant) -> Participant:
-    """Note that the participant went on on a device that they had left: their platform's link says who they are."""
+    """Store that the participant returned to a device that they had left, identified by their platform's link."""
     Participant.objects.filter(pk=participant.pk).update(n_moves=F("n_moves") + 1, move_nonce="")
     participant.refresh_from_db(fields=["n_moves", "move_nonce"])
     return participant

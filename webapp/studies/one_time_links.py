@@ -1,7 +1,7 @@
 """Lists of one-time links: made by a researcher, signed, each used by one person.
 
-A link carries its number and a signature. Whoever begins, or does not agree, by it is known by that number from then
-on, in the table of what platforms call people.
+A link carries its number and a signature. Its first visitor who begins, or does not agree, is identified by that
+number from then on, in the table of the platforms' ids.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LinkList:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """One link as it is given out, and what became of it."""
+    """One link as it is given out, and its state."""
 
     number: int
     address: str
@@ -130,9 +130,9 @@ def link_token(study: Study, number: int) -> str:
 
 
 def link_read(study: Study, token: str) -> tuple[str, str]:
-    """Return the number of the link that a visit came by, and why nobody new may begin by it; each may be empty.
+    """Return the number of a visit's link, and the reason why nobody new may begin by it; each may be empty.
 
-    The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` where whoever used it was erased.
+    The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` if its participant was erased.
     """
     if not token:
         return "", "link_missing"
@@ -149,7 +149,7 @@ def link_read(study: Study, token: str) -> tuple[str, str]:
 
 
 def link_use(*, study: Study, number: str) -> None:
-    """Note that somebody has come by the link."""
+    """Store that the link has been used."""
     study.one_time_links.filter(number=number, used_at=None).update(used_at=timezone.now())
 
 

@@ -1,4 +1,4 @@
-"""Tables of what draws read beside counts of bots; other modules know them from `webapp.studies.models`."""
+"""Tables that draws read besides counts of bots; other modules import them from `webapp.studies.models`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study that is to speak another language: the texts that it began with follow, what people wrote themselves stays."""
+"""Change of a study's language: its default texts are translated, researchers' own texts stay."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class Ending:
 
     Attributes:
         outcome: a value of `Outcome`.
-        code: the code the participant is shown; empty where there is none.
-        link: where they are sent back to; empty where there is none. Mechanical Turk's people go back by
-            a form instead.
+        code: the code that the participant is shown; empty if there is none.
+        link: link back to the platform; empty if there is none. Workers of Mechanical Turk go back by a form
+            instead.
     """
 
     task: Task
@@ -65,7 +65,7 @@ def told_of(task: Task) -> Completion:
 
 
 def told_keep(*, task: Task) -> None:
-    """Keep what the person of a task that has just ended is told; what was kept before stays."""
+    """Store the code and link shown for a task that has just ended; stored ones stay."""
     told = told_of(task)
     Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
 

@@ -17,7 +17,7 @@ LONGEST_S = 45.0
 
 
 class Pacing(Values):
-    """At which pace people read replies."""
+    """Settings for the pace at which replies appear."""
 
     paces_alike: bool = Field(
         default=False,

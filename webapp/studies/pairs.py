@@ -1,4 +1,4 @@
-"""Pairs of slots: two things that stand side by side and are judged against each other."""
+"""Pairs of slots: two things shown side by side and compared with each other."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def slots_judged(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
 
 
 def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:
-    """Return the slots without those of chats whose bot failed, and of pairs that were given up for one of theirs."""
+    """Return the slots except those of chats whose bot failed, and of pairs that were abandoned for such a chat."""
     return slots.exclude(Q(chat__state="failed") | ~Q(side="") & Q(chat__state="ended"))
 
 
 def pairs_compared(participant: Participant) -> set[frozenset[str]]:
-    """Return the pairs of bots that somebody was given in this study, judged or not."""
+    """Return the pairs of bots that the participant was given in this study, judged or not."""
     slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="").exclude(side="")
     groups = slots_grouped(slots.order_by("task", "order"))
     return {frozenset(slot.bot_id for slot in group) for group in groups if len(group) == 2}

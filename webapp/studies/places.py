@@ -1,7 +1,7 @@
-"""Reads of who holds which place: what each bot, conversation or item has had, and what is left for somebody.
+"""Reads of places: the load of each bot, conversation or item, and what is left for a participant.
 
-Completed work is read from `TaskCount`, places that are held from the few tasks that are open, so that what a draw
-asks costs the same however much was done before.
+Completed work is read from `TaskCount`, and held places from the few open tasks, so that the cost of a draw does
+not grow with the amount of completed work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
 
 
 def study_group(study: Study) -> list[int]:
-    """Return the ids of the studies in which nobody gets a bot twice together with this one, itself among them."""
+    """Return the ids of the studies in this one's group, itself included: in it, no participant gets a bot twice."""
     name = study.values.assignment.study_group
     if not name:
         return [study.pk]
@@ -33,7 +33,7 @@ def study_group(study: Study) -> list[int]:
 
 
 def same_person(participant: Participant) -> QuerySet[Participant]:
-    """Return the participant, and the same person in the study's group where a platform's id tells."""
+    """Return the participant, and the same person in the study's group if a platform's id identifies them."""
     group = study_group(participant.study)
     if len(group) == 1 or not participant.external_id:
         return Participant.objects.filter(pk=participant.pk)
@@ -61,7 +61,7 @@ class TasksHad:
 
 
 def tasks_had(participant: Participant) -> TasksHad:
-    """Read what a participant has had, in one query."""
+    """Return the participant's earlier tasks, in one query."""
     rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id")
     ends: dict[int, tuple[str, str]] = {}
     bots = set()
@@ -73,10 +73,10 @@ def tasks_had(participant: Participant) -> TasksHad:
 
 
 def bots_met(participant: Participant, had: TasksHad | None = None) -> Set[str]:
-    """Return the bots this person has had here or in the study's group, whether rated, failed or left.
+    """Return the bots that the participant has had here or in the study's group, rated, failed or left.
 
     Args:
-        had: what they have had here, if it has been read already.
+        had: their tasks here, if they have been read already.
     """
     if had is not None and not participant.study.values.assignment.study_group:
         return had.bots
@@ -100,10 +100,10 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
 
 
 def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
-    """Return the bots that have the conversations that are wanted of them, or places held for these.
+    """Return the bots whose quotas are filled by conversations or held places.
 
     Args:
-        loads: of people, as `bot_loads`.
+        loads: loads by participants, as `bot_loads` returns them.
     """
     quotas = {bot_id: study.values.assignment.quota_of(bot_id) for bot_id in loads}
     return {
@@ -166,10 +166,10 @@ GROUP BY slot.bot_id
 
 
 def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
-    """Count what each bot has had, rated or holding a place, in one query however much it was.
+    """Count each bot's rated tasks and held places, in one query.
 
     Args:
-        synthetic: of scripted participants alone, who balance among themselves; else of people alone.
+        synthetic: True for scripted participants only, who are balanced separately; else real ones only.
     """
     since = connection.ops.adapt_datetimefield_value(_places_since(study))
     of_study: list[Any] = [study.pk, synthetic, Task.State.OPEN.value, since, synthetic, study.pk]
@@ -228,8 +228,8 @@ def is_collecting(study: Study) -> bool:
 def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
     """Return the open tasks that still hold their place.
 
-    Whose they are is looked up for each of these few by its key. As a join, PostgreSQL goes through all people of a
-    study for each of them as long as its statistics do not know that the study has any.
+    The participant of each of these few is looked up by key. With a join, PostgreSQL scans all participants of a
+    study for each task until its statistics know that the study has any.
     """
     people = Participant.objects.filter(pk=OuterRef("participant"), is_synthetic=synthetic)
     return Task.objects.alias(of_study=Subquery(people.values("study")[:1])).filter(

@@ -1,4 +1,4 @@
-"""The table of what people answered in practice; other modules know it from `webapp.studies.models`."""
+"""Table of participants' answers in practice; other modules import it from `webapp.studies.models`."""
 
 from __future__ import annotations
 

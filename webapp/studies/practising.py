@@ -16,12 +16,12 @@ from webapp.studies.training import MOST_ATTEMPTS, TrainingPair
 
 @dataclass(frozen=True, slots=True)
 class Practice:
-    """The practice pair that is due for somebody.
+    """The practice pair that is due for a participant.
 
     Attributes:
         place: its number among all, from 1.
-        attempt: 1, or 2 for whoever missed it once.
-        before: what they answered the first time; None at the first attempt.
+        attempt: 1, or 2 after a wrong answer.
+        before: answers of the first attempt; None at the first attempt.
     """
 
     pair: TrainingPair
@@ -50,19 +50,19 @@ def practice_due(participant: Participant, version: StudyVersion) -> Practice | 
 
 
 def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str, float]) -> bool:
-    """Store what the task's person answered about a practice pair; the second miss ends the task as screened out.
+    """Store the participant's answers about a practice pair; the second miss ends the task as screened out.
 
     Sent again it changes nothing.
 
     Args:
-        attempt: which one the page was for, so that what is sent twice is no second attempt.
+        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
         pair: digest of the pair that the page showed.
 
     Returns:
-        Whether the answers were right.
+        True if the answers were right.
 
     Raises:
-        Refused: `closed` where the task is over, its person erased, or another pair due.
+        Refused: `closed` if the task is over, its participant erased, or another pair due.
     """
     with transaction.atomic():
         people = Participant.objects.select_for_update(of=("self",), no_key=True)

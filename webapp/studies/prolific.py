@@ -1,4 +1,4 @@
-"""Prolific's addresses: its completion links and their codes, and the link that it sends people by."""
+"""Prolific's addresses: its completion links and their codes, and the link by which participants arrive."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from webapp.studies.models import Study
 
 
 def pseudonym(study: Study, name: str) -> str:
-    """Return the name of a person in what leaves the study: always the same, and it tells nobody who they are.
+    """Return a participant's name in exported data: always the same, and it does not identify them.
 
     Args:
-        name: as exports have it: an imported rater's, or the participant's random id.
+        name: name as in exports: an imported rater's, or the participant's random id.
     """
     digest = salted_hmac("confab.package", f"{study.key}\n{name}", algorithm="sha256")
     return f"p{digest.hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Ready-made questions of the papers, to add and change: what they ask and on which scales; the wording is ours."""
+"""Ready-made questions of the papers, to add and change: their subjects and scales; the wording is ours."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class QuestionSet:
     """Questions that were asked together.
 
     Attributes:
-        source: who asked them; shown with a note where the wording is ours.
-        only_in: names of the protocols whose sheets they fit; empty: of all that ask on any scale about what they
-            are about.
-        about: "chat" or "reply": what is looked at when they are asked.
+        source: publication of the questions; shown with a note if the wording is ours.
+        only_in: names of the protocols whose sheets they fit; empty: all that ask about the same subject on any
+            scale.
+        about: subject of the questions, "chat" or "reply".
     """
 
     name: str

@@ -13,8 +13,8 @@ Researchers write the questions as a list in YAML or JSON:
       high: 7
       labels: {1: not at all, 7: extremely}
 
-Scales that are asked after a task are what bots are rated on: `webapp.studies.rubrics` makes the rows of the
-version's rubric from them.
+Bots are rated on the scales that are asked after a task: `webapp.studies.rubrics` makes the rows of the version's
+rubric from them.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def keys_wrong(
 
 
 def questions_text(questions: Sequence[Question]) -> str:
-    """Return the questions as YAML, for people to edit; empty without any."""
+    """Return the questions as YAML for editing; empty without any."""
     plain = [question.to_plain() for question in questions]
     return plain_text(plain) if plain else ""
 
@@ -281,7 +281,7 @@ def questions_from_text(text: str) -> Any:
     """Return the data parsed from YAML or JSON, not validated; an empty list for an empty text.
 
     Raises:
-        NotPlain: it is neither; the message says where it goes wrong.
+        NotPlain: if it is neither; the message gives the place of the error.
     """
     found = plain_read(text)
     return [] if found is None else found
@@ -290,10 +290,10 @@ def questions_from_text(text: str) -> Any:
 def questions_ordered(
     questions: Sequence[Question], order: Order, *of_person: object
 ) -> list[Question]:
-    """Return the questions in the order in which one person sees them, which is always the same for them.
+    """Return the questions in one participant's order, which is always the same for them.
 
     Args:
-        of_person: what tells this person (and list of questions) apart, such as the participant's id.
+        of_person: value that identifies the person (and list of questions), such as the participant's id.
     """
     found = list(questions)
     if order == "shuffled":
@@ -304,10 +304,10 @@ def questions_ordered(
 def answers_read(
     questions: Sequence[Question], answers: Mapping[str, Any]
 ) -> tuple[Answers, dict[str, str]]:
-    """Return the answers that fit, and for each question whose answer does not a sentence, both by key.
+    """Return the valid answers, and an error message for each question with an invalid one, both by key.
 
     Args:
-        answers: a text, a number or a list of options by key; what answers no question is left out.
+        answers: a text, a number or a list of options by key; keys of no question are left out.
     """
     found: Answers = {}
     wrong: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The table of what people answered about the instructions; other modules know it from `webapp.studies.models`."""
+"""Table of answers to the quiz about the instructions; other modules import it from `webapp.studies.models`."""
 
 from __future__ import annotations
 

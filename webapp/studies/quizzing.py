@@ -1,4 +1,4 @@
-"""The quiz about the instructions: what is due of it, and the write of an attempt."""
+"""The quiz about the instructions: a participant's next attempt, and its storage."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from webapp.studies.models import Participant, QuizAttempt, StudyVersion, Task
 
 @dataclass(frozen=True, slots=True)
 class QuizDue:
-    """The quiz as it is due for somebody.
+    """The quiz as it is due for a participant.
 
     Attributes:
         quiz: digest of its questions.
-        attempt: 1, or 2 for whoever missed a question.
-        before: what they answered the first time, by place; empty at the first attempt.
-        right: the places of the questions that were right then; they are not asked again.
+        attempt: 1, or 2 after a wrong answer.
+        before: answers of the first attempt, by place; empty at the first attempt.
+        right: places of the questions that were right then; they are not asked again.
     """
 
     questions: Sequence[QuizQuestion]
@@ -32,7 +32,7 @@ class QuizDue:
 
 
 def quiz_due(participant: Participant, version: StudyVersion) -> QuizDue | None:
-    """Return the quiz that the person has before them; None once it is passed or missed twice, or there is none."""
+    """Return the participant's due quiz; None once it is passed or missed twice, or if there is none."""
     questions = version.values.checking.quiz_questions
     if not questions:
         return None
@@ -48,18 +48,18 @@ def quiz_due(participant: Participant, version: StudyVersion) -> QuizDue | None:
 
 
 def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
-    """Store an attempt of the task's person. Sent again it changes nothing.
+    """Store an attempt of the task's participant. Sent again it changes nothing.
 
     Args:
         quiz: digest of the questions that the page showed.
-        attempt: which one the page was for, so that what is sent twice is no second attempt.
-        answers: an option for each question, in their order; of one that was right before any text.
+        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
+        answers: an option for each question, in their order; any text for one that was right before.
 
     Returns:
-        Whether all is right now.
+        True if all answers are right now.
 
     Raises:
-        Refused: `closed` where the task is over, its person erased or another attempt due; `bad_answers` with the
+        Refused: `closed` if the task is over, its participant erased or another attempt due; `bad_answers` with the
             places of questions without an answer as `errors`.
     """
     with transaction.atomic():

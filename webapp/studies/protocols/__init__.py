@@ -1,8 +1,7 @@
-"""One file per study protocol: through which steps a person is led, and what a task of theirs holds.
+"""One file per study protocol: the steps of a participant, and the content of their tasks.
 
-A protocol is added by a file here with one `@register_protocol` class; the admin's choice, the
-participant pages and the contract tests find it by its name. Which bot or item somebody gets is said by
-an assignment rule, in `rules/`.
+To add a protocol, add a file here with one `@register_protocol` class; the admin's choice, the participant pages
+and the contract tests find it by its name. An assignment rule, in `rules/`, chooses the participant's bot or item.
 """
 
 from __future__ import annotations

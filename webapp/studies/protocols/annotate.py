@@ -23,7 +23,7 @@ from webapp.studies.questions import Question, scale
 
 @register_protocol
 class Annotate(StudyProtocol):
-    """So many items a task as the study says; whoever comes again gets others, the last ones maybe fewer."""
+    """As many items a task as the study sets; a returning participant gets others, maybe fewer in the last task."""
 
     name = "annotate"
     title = "Annotate items"

@@ -1,4 +1,4 @@
-"""Arena: two anonymous chatbots answer the same messages side by side, and the person says which is better."""
+"""Arena: two anonymous chatbots answer the same messages side by side, and the participant names the better one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.studies.protocols.base import (
 from webapp.studies.questions import Question
 
 BOTH_BAD = "both_bad"
-"""Named beside the question: 1 where neither chatbot is better for both are bad."""
+"""Name of an additional answer: 1 if neither chatbot is better because both are bad."""
 
 
 @register_protocol

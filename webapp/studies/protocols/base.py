@@ -1,9 +1,8 @@
-"""The contract of a study protocol: the steps a participant goes through, and what a task of theirs holds.
+"""Interface of a study protocol: the steps of a participant, and the content of their tasks.
 
-A protocol answers questions and does nothing else: it reads no database, writes nothing and knows no page.
-Services ask it and store the answers; the participant's pages ask it which steps there are. What people are asked
-is no part of it: the study's values say that (`questions` before a task, `after` it), and the steps `questions`,
-`form` and `judge` ask it.
+A protocol only returns values: it reads no database, writes nothing and knows no page. Services call it and store
+its results; the participant's pages read its steps. The questions for participants are no part of it: they are in
+the study's values (`questions` before a task, `after` it), and the steps `questions`, `form` and `judge` ask them.
 
 - `steps`: the way, in order. Every step is shown by the step view of its name,
   `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
@@ -73,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place in the header: its number from 1, its heading and the steps it stands for."""
+    """One place in the header: its number from 1, its heading and its steps."""
 
     number: int
     heading: str | Promise
@@ -85,10 +84,10 @@ class JudgePage:
     """Layout of the pages of the step `judge`.
 
     Attributes:
-        heading: what the page asks to do ("Which reply is better?").
-        count: words for how far one is, with `%(n)s` and `%(of)s` ("Comparison %(n)s of %(of)s").
+        heading: the page's request ("Which reply is better?").
+        count: text of the progress, with `%(n)s` and `%(of)s` ("Comparison %(n)s of %(of)s").
         sheet: name of the sheet with the questions.
-        template: name of the partial that shows what is judged, and includes the sheet's questions.
+        template: name of the partial that renders the thing judged, and includes the sheet's questions.
         hint: a sentence below the heading; empty for none.
         is_wide: two things stand side by side, where there is room.
     """
@@ -103,14 +102,14 @@ class JudgePage:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """One thing that is looked at in a task; one of the first three says what.
+    """Plan of one assignment unit of a task; exactly one of the first three attributes is set.
 
     Attributes:
         bot: id of the bot with which a conversation is made.
         conversation: id of a stored conversation.
         item: id of an item (context, responses, reference).
-        side: where it is shown ("A", "B"); empty if it is shown alone.
-        is_flipped: the replies of an item are shown in the opposite order.
+        side: side on which it is shown ("A", "B"); empty if it is shown alone.
+        is_flipped: True to show the replies of an item in the opposite order.
     """
 
     bot: str = ""
@@ -170,7 +169,7 @@ class Draw(Protocol):
         ...
 
     def in_turn(self) -> tuple[Sequence[str], str]:
-        """Return the bots that this person meets one after another, in a counterbalanced order, and its key.
+        """Return the participant's bots one after another, in a counterbalanced order, and the order's key.
 
         The key is empty where orders are not counted: for one bot, or orders drawn at random.
 
@@ -182,7 +181,7 @@ class Draw(Protocol):
     def dialogues(self, n: int = 1) -> Sequence[tuple[str, str]]:
         """Return `n` different pairs of conversations of two bots by the study's rule; the first of each is A.
 
-        Nobody gets a conversation twice. Where fewer pairs are left, those come back.
+        No participant gets a conversation twice. If fewer pairs are left, those are returned.
 
         Raises:
             Refused: `all_rated` if there is none.
@@ -216,7 +215,7 @@ class Draw(Protocol):
         ...
 
     def replies(self, conversations: Sequence[str]) -> Mapping[str, Sequence[int]]:
-        """Return for each conversation the numbers of the replies that are marked, as the study says how many."""
+        """Return the numbers of the replies to label in each conversation, as many as the study sets."""
         ...
 
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
@@ -225,9 +224,9 @@ class Draw(Protocol):
 
 
 class StudyProtocol(Protocol):
-    """Leads people through a study. The module's docstring says what each part is for.
+    """Steps and tasks of a study. The module's docstring explains each attribute and method.
 
-    A protocol that is a subclass has what most of them share.
+    A protocol that is a subclass inherits the usual defaults.
     """
 
     name: str
@@ -242,17 +241,17 @@ class StudyProtocol(Protocol):
     has_one_item: bool = False
     results: tuple[str, ...] = ()
     asks: tuple[Question, ...] = ()
-    """What a new study asks about what was looked at; empty: the questions about a chat."""
+    """Default questions after a task in a new study; empty: the questions about a chat."""
     scale: tuple[int, int] | None = None
-    """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
+    """The only scale of its sheet, for all questions of a researcher; None: any scale."""
     n_asked: int | None = None
-    """How many scales its page has room for after the task; None: any number."""
+    """Greatest number of scales on its page after the task; None: any number."""
     n_more_asked: int = 0
-    """How many questions its page asks about each text beside those of the study."""
+    """Number of questions that its page asks about each text besides those of the study."""
     headline: str = ""
     """What a new study calls the task on its first page; empty: the protocol's title."""
     instructions: str = ""
-    """What a new study tells people to do, a point a line; empty: how one chats, or how one judges replies."""
+    """Default instructions of a new study, a point a line; empty: those for chatting or for judging replies."""
     n_replies: int | None = None
     """How many replies an item must hold; None: any number."""
 
@@ -263,18 +262,18 @@ class StudyProtocol(Protocol):
         """Return the plan of the participant's next task.
 
         Raises:
-            Refused: what `draw` raises, if there is nothing to give.
+            Refused: as raised by `draw`, if there is nothing to give.
         """
         ...
 
     def form(self, version: StudyVersion) -> Rubric:
-        """Return the questions that are asked about what was looked at."""
+        """Return the version's questions after a task."""
         return version.rubric
 
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
-        """Return the numbers that are answered beside the rubric's questions: smallest and largest by name.
+        """Return the numeric answers besides the rubric's questions: smallest and largest value by name.
 
-        They may be missing; one that must be there is for `answers_wrong` to miss.
+        They may be missing; `answers_wrong` reports those that are required.
         """
         return {}
 

@@ -18,7 +18,7 @@ from webapp.studies.protocols.base import (
 
 @register_protocol
 class Chat(StudyProtocol):
-    """One conversation a task, or several one after another; whoever comes again gets bots they have not met."""
+    """One conversation a task, or several in turn; a returning participant gets bots that they have not met."""
 
     name = "chat"
     title = "Chat, then rate"

@@ -1,4 +1,4 @@
-"""Choose: what matters most? Exactly so many of several things; their shares give weights (Shi et al. 2023)."""
+"""Choose: participants choose a fixed number of several things; their shares give weights (Shi et al. 2023)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.studies.questions import Question
 
 @register_protocol
 class Choose(Annotate):
-    """One page, once for each person; every thing is stored as chosen (1) or not (0)."""
+    """One page, once for each participant; every thing is stored as chosen (1) or not (0)."""
 
     name = "choose"
     title = "Choose what matters"

@@ -26,7 +26,7 @@ from webapp.studies.protocols.base import (
 from webapp.studies.questions import Question
 
 FEWEST_WORDS = 3
-"""Of a reason. What it says is not judged."""
+"""Minimum of words in a reason. Its content is not checked."""
 
 
 @register_protocol

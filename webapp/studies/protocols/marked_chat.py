@@ -1,4 +1,4 @@
-"""Marked chat: people chat with a bot and mark its replies with the study's labels, as they go or afterwards."""
+"""Marked chat: participants chat with a bot and give its replies the study's labels, during or after the chat."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from webapp.studies.questions import Question
 
 @register_protocol
 class Pairwise(StudyProtocol):
-    """So many comparisons a task as the study says; which reply stands on which side is drawn and balanced."""
+    """As many comparisons a task as the study sets; the sides of the replies are drawn and balanced."""
 
     name = "pairwise"
     title = "Compare two replies"

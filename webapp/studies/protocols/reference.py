@@ -1,4 +1,4 @@
-"""Reference: replies rated beside a known one that has a score (Shi et al. 2023)."""
+"""Reference: replies rated next to a known one that has a score (Shi et al. 2023)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from webapp.studies.questions import scale
 
 @register_protocol
 class Survey(Annotate):
-    """Five items and a check among them; whoever misses it has their work set apart."""
+    """Five items and a check among them; the work of a participant who misses it is excluded."""
 
     name = "survey"
     title = "Coherence survey"

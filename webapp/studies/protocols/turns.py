@@ -61,7 +61,7 @@ LABELS = tuple(
         ("asks", "Asks about the person", False, "It wants to know something about the person."),
     )
 )
-"""What a reply can be marked with, where a study says nothing else."""
+"""Default labels of a reply, for studies without their own."""
 PAGE = JudgePage(
     _("Mark the chatbot’s replies"),
     _("Reply %(n)s of %(of)s"),
