@@ -78,7 +78,7 @@ class DataSet:
         return None
 
     def remarks(self, metric: str) -> Mapping[str, int]:
-        """Return remarks on replies that a metric scored, with counts for the whole file or study."""
+        """Return counts of remarks on a metric's replies, over the whole file or study."""
         for row in self.result["metrics"]:
             if row["metric"] == metric:
                 found: Mapping[str, int] = row["agreement"].get(self.target, {}).get("remarks", {})

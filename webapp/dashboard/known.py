@@ -1,4 +1,4 @@
-"""Results of a study so far, in a few lines: the leading bot, controls, and undecided pairs."""
+"""Results of a study so far: the leading bot, controls, and undecided pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KnownSoFar:
 
 
 def known_so_far(frame: StudyFrame, result: Any) -> KnownSoFar | None:
-    """Return the comparisons in a few lines, or None if no two bots could be compared.
+    """Summarise the comparisons, or return None if no two bots could be compared.
 
     Args:
         result: `StudyComparisons`.

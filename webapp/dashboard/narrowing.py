@@ -1,7 +1,7 @@
-"""The form that makes a search by choosing: what it shows of a line, and the line that its choices make.
+"""Search form: its content for a query, and the query that its choices make.
 
-Only what somebody changed in the form is changed in the line. So a part that no control can show, such as `bot:eliza,retrieval`
-or `-is:scripted`, stays as it is until another choice takes its place, or it is taken away below the search.
+Only parts that the user changed in the form are changed in the query. So a part that no control can show, such as
+`bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it, or the user removes it below the search.
 """
 
 from __future__ import annotations
@@ -188,10 +188,10 @@ def range_of(terms: Sequence[Term], number: Number, numbers: Numbers) -> tuple[s
 
 
 def without_range(line: str, number: Number, numbers: Numbers) -> str:
-    """Return a line without the range of a number, its order and its limits, so that the range can be asked for otherwise.
+    """Return a query without the range of a number, its order and its limits, to set the range in another way.
 
     Raises:
-        Unreadable: the line cannot be read.
+        Unreadable: the query cannot be read.
     """
     return line_of(
         [

@@ -218,7 +218,7 @@ def pay_waits(study: Study | None = None) -> list[Need]:
 
 
 def tasks_waiting(among: Q) -> QuerySet[Task]:
-    """Return the finished tasks of people among these who came from a platform that waits for what is decided of their pay."""
+    """Return finished tasks among these whose recruiting platform waits for the decision on pay."""
     return _undecided().filter(
         among,
         outcome=Outcome.RATED,

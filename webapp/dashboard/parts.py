@@ -51,7 +51,7 @@ def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
 
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
-    """Return the ratings that the leading fit's predictions save for further bots; None without a fit."""
+    """Return the ratings saved by the leading fit's predictions, or None without a fit."""
     fit = fit_leading(frame.study, frame.without)
     if fit is None or not fit.result:
         return None

@@ -1,4 +1,4 @@
-"""Details of one visit on the pay page: times, code, messages, flags, chats, decisions and their authors."""
+"""Details of one visit on the pay page: times, code, messages, flags, chats and decisions with their authors."""
 
 from __future__ import annotations
 

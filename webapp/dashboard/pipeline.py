@@ -1,6 +1,6 @@
-"""The line on a study's overview: collect, metrics, self-play, fit, report; each with its state, and what is best done next.
+"""Pipeline on a study's overview: collect, metrics, self-play, fit, report; their states and the next step.
 
-`pipeline_found` reads what it is made of.
+`pipeline_found` reads its data.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ def _taking(seconds: float | None) -> str:
 
 
 def _lasted_s(job: JobBase | None) -> float | None:
-    """Return a job's duration in seconds without its wait for a worker, or None before its end."""
+    """Return a job's duration in seconds without its wait in the queue, or None."""
     if job is None or job.started_at is None or job.ended_at is None:
         return None
     return (job.ended_at - job.started_at).total_seconds()

@@ -139,7 +139,7 @@ def found_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Fo
 
 
 def _measured_now(study: Study) -> Measured:
-    """Return the progress of the default metrics, each by the newest job that computed it."""
+    """Return the progress of the default metrics, each by its newest completed job."""
     usual = {metric.name for metric in metrics_find()}
     asked = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
     by_metric: dict[str, MetricRun] = {}

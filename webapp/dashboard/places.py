@@ -21,7 +21,7 @@ class Holder:
     """A person who holds a place.
 
     Attributes:
-        bot_ids: of the chats that their task asks for; none where they judge something stored.
+        bot_ids: bots of the chats that their task requires; none if they rate stored material.
         chat: the newest conversation of the task, if it has one.
     """
 
@@ -33,13 +33,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The open tasks of a study's people.
+    """The open tasks of a study's participants.
 
     Attributes:
-        held: how many hold a place now, by bot.
-        lapsed: how many were opened too long ago to hold one still, by bot.
-        n_held, n_lapsed: the same in all.
-        holders: the people who hold a place, the longest first; at most 100.
+        held: numbers of quota slots held now, by bot.
+        lapsed: numbers of slots of tasks opened too long ago to hold them still, by bot.
+        n_held, n_lapsed: numbers of tasks that still hold their slots, and that no longer do.
+        holders: the participants who hold a slot, the longest first; at most 100.
     """
 
     held: dict[str, int]
@@ -55,7 +55,7 @@ class Places:
 
 
 def places_of(study: Study, *, include_synthetic: bool = False) -> Places:
-    """Read who holds a place of the study."""
+    """Read the participants who hold a quota slot of the study."""
     held_for = study.values.assignment.place_held_for
     since = timezone.now() - held_for
     tasks = Task.objects.filter(state=Task.State.OPEN, participant__study=study)

@@ -114,7 +114,7 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
-    """Return the participants' links: that of the platform that the study names, or those of all where it names none."""
+    """Return the participants' links: for the study's platform, or for all platforms if it names none."""
     platform = study.values.recruitment.platform
     if platform != "link":
         own = [address_for(study, platform, address)]

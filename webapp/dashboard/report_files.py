@@ -95,7 +95,7 @@ def report_before(
     without: tuple[str, ...] = (),
     like: str = "",
 ) -> Past | None:
-    """Return the summary kept of the newest report with another state of the data, or None.
+    """Return the summary of the newest report on another state of the data, or None.
 
     Args:
         digest: digest of the state that is reported now.

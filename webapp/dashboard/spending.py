@@ -1,4 +1,4 @@
-"""Cost of endpoint bots as the pages show it: by bot and by study, next to the caps."""
+"""Cost of endpoint bots on the pages, by bot and by study, next to the caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matters that need a researcher in one study: pay, flags, reports, failing bots, and work still to come.
+"""Matters that need a researcher in one study: pay, flags, reports, failing bots, missing work.
 
 Conversations are not counted again: the overview's cards and the progress of its bots have them.
 """

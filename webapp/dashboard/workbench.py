@@ -1,7 +1,8 @@
-"""Conversation browser: the search in the address of its list, and the links of the page to other searches.
+"""Conversation browser: the search in its address, and its links to other searches.
 
 `q` holds the query. Older addresses with a name for each filter (`bot=`, `state=`, `rated=`, `answer=` with
-`question=`, `words=`, `first=`, `sort=`) are converted to the equal query; other pages of the dashboard still link by them.
+`question=`, `words=`, `first=`, `sort=`) are converted to the equal query; other pages of the dashboard still link
+by them.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def workbench_of(
 def _columns(
     chosen: str, numbers: Numbers, leading: str, asked: Asked | None
 ) -> tuple[Number, ...]:
-    """Return the chosen numbers; without a choice, what the list is sorted by or the leading rating, and what is asked by."""
+    """Return the chosen numbers; by default the number sorted by or the leading rating, and those in the query."""
     named = [numbers.get(name) for name in chosen.split(",") if name]
     found = list(dict.fromkeys(one for one in named if one is not None))
     if not found:
@@ -248,7 +249,7 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
 def examples(
     numbers: Numbers, dimensions: Sequence[Dimension], bots: Sequence[str]
 ) -> tuple[str, list[str]]:
-    """Return a short part of a line for the empty box, and parts of every form: only of what these conversations have."""
+    """Return a short example for the empty search box, and examples of every form that these conversations have."""
     measured = {number.name for number in numbers.measured()}
     rated = next((one for one in dimensions if one.key in measured), None)
     named = [f"bot:{','.join(bots[:2])}"] if bots else []

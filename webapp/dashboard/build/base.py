@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def makes_its_item(self) -> bool:
-        """True if the protocol makes its one item from the settings and gives it to participants."""
+        """True if the protocol makes its only item from the study's settings."""
         return self.protocol is not None and self.gives == "items" and self.protocol.has_one_item
 
     @cached_property

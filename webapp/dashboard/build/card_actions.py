@@ -1,4 +1,4 @@
-"""Actions on the builder's lists of cards without script: add, duplicate, move, delete, and undo a deletion.
+"""Actions on lists of cards without script: add, duplicate, move, delete, undo a deletion.
 
 Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the
 button that was pressed is sent as `_do`.
@@ -36,7 +36,7 @@ class Undo:
 
     @staticmethod
     def unsign(text: str) -> Undo | None:
-        """Return the undo in a signed text, or None if the text is not validly signed."""
+        """Return the undo in a signed text, or None if the signature is invalid."""
         try:
             return Undo(*signing.loads(text, salt=_SALT))
         except (signing.BadSignature, TypeError):

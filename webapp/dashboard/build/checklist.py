@@ -287,7 +287,7 @@ def _wanted(plan: Plan) -> list[Finding]:
 
 
 def _half(plan: Plan) -> str:
-    """Compose a sentence on the ratings per bot that detect half a point, with the assumed spread."""
+    """Compose a sentence on the ratings per bot that detect half a point."""
     reach = reach_of(plan.study, plan.width)
     if reach is None or reach.for_half is None:
         return ""

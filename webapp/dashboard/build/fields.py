@@ -24,7 +24,7 @@ _ROWS = {"consent_text": 9}
 
 
 def titled(message: str, label: Any, name: str) -> str:
-    """Return an error message with the field's label on the page instead of its name in files."""
+    """Return an error message with the field's label instead of its name."""
     named, _space, rest = message.partition(" ")
     if named.partition("[")[0].partition(".")[0] != name:
         return message

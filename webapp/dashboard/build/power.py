@@ -1,8 +1,9 @@
-"""Power of a planned number of ratings: the smallest detectable difference, and the number that detects half a point.
+"""Statistical power of a study's planned number of ratings.
 
-The plan is that of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at
-the level that decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The
-spread is that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
+It gives the smallest detectable difference, and the number of ratings that detects half a point. The plan is that of
+the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the level that
+decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The spread is
+that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Reach:
         n: planned ratings per bot; 0 without a plan.
         difference: smallest difference that n ratings detect with 80 % power; None without a plan.
         for_half: ratings per bot that detect half a point; None if no number does.
-        with_prediction: ratings that a further bot needs if this study's hybrid fit predicts it; None without such a fit.
+        with_prediction: ratings that a further bot needs with the hybrid fit's predictions; None without a fit.
         n_bots, n_pairs: numbers of bots and pairs compared.
         alpha: probability of any wrong order among all pairs.
     """
@@ -100,9 +101,9 @@ def _planned(plan: RaterPlan, n_bots: int, n: int) -> RaterPlan:
 
 
 def _with_prediction(study: Study, n: int) -> int | None:
-    """Return the ratings that a further bot needs with the hybrid fit's predictions, or None without a usable fit.
+    """Return the ratings that a further bot needs with predictions, or None without a usable fit.
 
-    A fit of another study does not count: it predicts no values here.
+    A hybrid fit of another study does not count: it predicts no values here.
     """
     fit = fit_leading(study)
     if fit is None or not fit.result:
@@ -112,7 +113,7 @@ def _with_prediction(study: Study, n: int) -> int | None:
 
 
 def spread_for(study: Study, width: float) -> Spread:
-    """Return the spread of this study's own ratings, else of the newest study's on a scale as wide, else a usual one."""
+    """Return the spread of ratings: this study's, else the newest study's on an equally wide scale, else a usual one."""
     key = f"spread:{study.pk}:{width:g}"
     found: Spread | None = cache.get(key)
     if found is None:

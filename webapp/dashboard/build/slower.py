@@ -1,4 +1,4 @@
-"""Bots of a study that are slower than the common pace at which replies are shown."""
+"""Bots of a study that are slower than its common pace of replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of the conversations that participants rate: a study, a self-play run, a file, or the sample."""
+"""Sources of the conversations to rate: a study, a self-play run, a file, or the sample."""
 
 from __future__ import annotations
 

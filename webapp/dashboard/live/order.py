@@ -1,6 +1,7 @@
-"""Order of a study's bots while it collects: intervals next to the plan, and sentences on pairs.
+"""Order of a study's bots while it collects, with intervals and sentences on pairs.
 
-Significant differences are those of `evaluation.analysis.comparisons`, computed by a worker (`webapp/results/order.py`).
+Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them
+(`webapp/results/order.py`).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence on a pair of bots: bold first words, the rest, and whether more participants would help."""
+    """Sentence on a pair of bots: bold first words, and the rest; `can_ask`: more participants would help."""
 
     icon: str
     lead: str

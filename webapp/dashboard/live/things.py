@@ -1,4 +1,4 @@
-"""Matters that need a researcher in one study: disabled bots, and broken work whose pay is undecided."""
+"""Matters that need a researcher in one study: disabled bots, and undecided pay."""
 
 from __future__ import annotations
 

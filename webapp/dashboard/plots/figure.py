@@ -1,4 +1,4 @@
-"""Figure for the pages' common frame: title, method, drawings, and a table with the same numbers."""
+"""Figure of a page: title, method, drawings, and a table with the same numbers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Report of a study: its document, the pages and files made of it, changes, and sharing."""
+"""Report of a study: its document, pages and files, changes, and sharing."""

@@ -194,7 +194,10 @@ def statistics(request: HttpRequest, key: str, part: str = "") -> HttpResponse:
 
 
 def is_part_of(study: Study, part: str) -> bool:
-    """Return True if the study has this part: chats have no items; items have no trajectories or metrics."""
+    """Return True if the study has this part.
+
+    Studies of chats have no items; studies of items have no trajectories and no metrics.
+    """
     return part not in ({"trajectories", "powered"} if judges_items(study) else {"items"})
 
 

@@ -1,4 +1,4 @@
-"""Stored results on pages: the result, the state of its job, or both if the data have changed."""
+"""Stored results on pages: the result, its job, or both if the data have changed."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def pane_of(
 def bench_context(
     request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int
 ) -> dict[str, Any]:
-    """Return the context of a conversation browser: the list, and the conversation read next to it.
+    """Return the context of the conversation browser: the list and the open conversation.
 
     Args:
         n_all: number of conversations without the query.
@@ -178,7 +178,7 @@ def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> narrowin
 
 
 def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
-    """Return the way to the address that says what the form was sent with by its line alone; None where it was not sent."""
+    """Return a redirect to the address with the form's choices as a query; None if the form was not submitted."""
     if narrowing.MARK not in request.GET:
         return None
     asked = narrowing.address_asked(request.GET, gathered.numbers)
@@ -194,7 +194,7 @@ def _uuid(request: HttpRequest, name: str) -> UUID | None:
 
 
 def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
-    """Return the address that a row opens: its conversation, or both if another is held for comparison."""
+    """Return the address that a row opens: its conversation, next to any held one."""
     if held is None or held == pk:
         return bench.address(chat=str(pk), after=after)
     return reverse("dashboard:side_by_side", args=[held, pk]) + bench.address()

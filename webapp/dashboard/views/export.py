@@ -1,4 +1,4 @@
-"""Downloads of the tables of studies and self-play runs, streamed in constant memory; workers make the files of large ones."""
+"""Downloads of tables of studies and self-play runs, streamed in constant memory; workers make large files."""
 
 from __future__ import annotations
 

@@ -139,9 +139,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """Progress of one pair of a run, for the matrix. `pill` is its colour; `query` finds its conversations.
+    """Progress of one pair of a run, for the matrix.
 
-    `n` counts completed conversations, as everywhere on a run's page.
+    `pill` is its colour; `query` finds its conversations. `n` counts completed conversations, as everywhere on a
+    run's page.
     """
 
     n: int
@@ -205,7 +206,7 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 @require_safe
 @staff_only
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one self-play run: progress, bots, the frozen plan, and the tables, of what a search finds where the address has one."""
+    """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
     found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     search = " ".join(request.GET.get("q", "").split())
     tables = [

@@ -41,7 +41,7 @@ _TURNED_AWAY = {
     "no_bot": gettext_lazy("no bot could answer"),
     "no_ids": gettext_lazy("the participant ID was missing from the link"),
 }
-"""Why somebody could not begin, as researchers read it; one-time links that are used or wrong have codes of their own."""
+"""Reasons for rejection at entry, for researchers; used or invalid one-time links have separate codes."""
 
 
 @require_safe
@@ -146,7 +146,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 
 def _no_order() -> dict[str, str]:
-    """Return the reason for showing no order while the study collects, and the route of its results."""
+    """Return the reason why no order is shown, and the route of the study's results."""
     why = _(
         "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you look "
         "how many people take part."

@@ -1,4 +1,4 @@
-"""Parts of the workbench's page that change while somebody chooses: how a number spreads, and how many conversations fit."""
+"""Parts of the conversation browser updated with the form: a number's distribution, and the number of results."""
 
 from __future__ import annotations
 

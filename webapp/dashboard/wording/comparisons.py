@@ -87,7 +87,7 @@ def comparisons_section(
     planned: RaterPlan | None,
     worth: PredictionWorth | None = None,
 ) -> Section:
-    """Return the section on the order of the bots, with the ratings needed for undecided pairs.
+    """Return the section on the bots' order, and the ratings needed for undecided pairs.
 
     Args:
         compared: the comparisons, with plans.
@@ -142,7 +142,7 @@ def comparisons_section(
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
-    """Compose sentences on the number of bots rated above each control, which is made to be bad."""
+    """Count, in sentences, the bots rated above each control, which is made to be bad."""
     return " ".join(
         _("The control {name} is rated below {n} of {all} other bots.").format(
             name=titles[control], n=compared.below(control), all=len(compared.order)

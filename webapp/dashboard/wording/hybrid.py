@@ -345,7 +345,7 @@ def _scatter_method(result: Mapping[str, Any]) -> str:
 
 
 def _scatter_note(result: Mapping[str, Any]) -> str:
-    """Explain the dashed line, and the adjustment of human means if the fit removes raters' habits."""
+    """Explain the dashed line, and any adjustment of human means for raters' habits."""
     told = _("A point on the dashed line is predicted as people rated it.")
     return f"{told} {raters_in_words(result)}".strip()
 

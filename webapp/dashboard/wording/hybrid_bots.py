@@ -1,4 +1,4 @@
-"""Tables of a hybrid fit bot by bot: where each one's mean is expected, which of them carry the fit, how self-play differs."""
+"""Tables of a hybrid fit by bot: expected means, influence diagnostics, and differences in self-play."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def expected_table(
 
 
 def _expected_method(result: Mapping[str, Any]) -> str:
-    """Describe the intervals, and the adjustment of human means if the fit removes raters' habits."""
+    """Describe the intervals, and any adjustment of human means for raters' habits."""
     found = result["bots"].values()
     if any(one.get("interval95") or one.get("selfplay") for one in found):
         told = _(
@@ -107,7 +107,7 @@ def raters_in_words(result: Mapping[str, Any]) -> str:
 
 
 def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
-    """Tabulate the places of the bots by the predictions of a fit of another study; None for a fit that gives values."""
+    """Tabulate the bots' predicted ranks by a fit of another study; None for a fit that predicts values."""
     if not ranks_only(result):
         return None
     played = any(one.get("rank_selfplay") is not None for one in result["bots"].values())
@@ -260,7 +260,7 @@ def _values_note(values: Mapping[str, Any] | None) -> str:
 
 
 def worth_in_words(found: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Return the effective number of ratings of a prediction, and the estimate from its errors; None if unknown."""
+    """Return a prediction's effective number of ratings and the estimate by its errors, or None."""
     if not found:
         return None
     low, high = found["ci95"]

@@ -80,7 +80,7 @@ def _numbers(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _features(result: Mapping[str, Any]) -> str:
-    """Describe the number of columns that a fit reads, with its blocks if it has any."""
+    """Describe the number of columns that a fit reads, and any blocks."""
     n = len(result["features"])
     blocks = result.get("block_shares") or {}
     if not blocks:

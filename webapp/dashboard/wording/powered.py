@@ -31,7 +31,7 @@ def predictor_title(name: str) -> str:
 
 
 def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
-    """Return the section on the gain by predictions of unrated conversations, with a table if there is one.
+    """Return the section on the gain by predictions, with a table if there is a gain.
 
     Args:
         by: name of the predictor; "" for the first.

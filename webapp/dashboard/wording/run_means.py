@@ -1,4 +1,4 @@
-"""Self-play runs beside one another, as tables: what every bot's metrics are run by run, and in what the runs differ."""
+"""Tables that compare self-play runs: every bot's metrics run by run, and the runs' differing settings."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _mean_cell(one: RunMean, n: int, digits: int) -> Cell:
 
 
 def _why(one: RunMean, n: int) -> list[str]:
-    """Return the reasons for a missing interval, and the count for a mean not over all conversations."""
+    """Return the reason for a missing interval, and counts of conversations left out."""
     told = [said(one.found.reason)]
     if one.n_measured < n:
         told.append(

@@ -1,4 +1,4 @@
-"""Definitions of the terms that every page and the report share, a sentence or two each."""
+"""Definitions of terms shared by the pages and the report, a sentence or two each."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
 
 
 def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
-    """Compose the sentence on the ratings needed for the observed difference, or on the open question if too many."""
+    """Return the sentence on the ratings needed for the observed difference; if too many, on its interval."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more = compared.more.get((found.a, found.b))
     if need == "more" and n_more is not None:
