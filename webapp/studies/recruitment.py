@@ -21,10 +21,10 @@ from webapp.studies.prolific import code_read, is_prolific, link_code
 Platform = Literal["link", "prolific", "mturk", "panel", "links"]
 
 FILLED_IN = ("code", "id", "session", "outcome")
-"""Placeholders of a way back that every link may have; the parameters that are kept have theirs, too."""
+"""Placeholders that every link back may have; stored parameters have theirs, too."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]*)\}")
 _NAMES = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*( +|$))*")
-# Taken by the entry page itself, or by platforms whose people are known by them.
+# Reserved: read by the entry page itself, or by platforms to identify participants.
 _TAKEN = (
     *("t", "link", "rehearsal", "again"),
     *("workerId", "assignmentId", "hitId", "turkSubmitTo"),
@@ -69,10 +69,10 @@ _CODES_BEFORE = {
 
 
 def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
-    """Return a platform's id of one visit, known to it and to the person alone; empty where it gave none.
+    """Return a platform's id of one visit, known only to it and the participant; empty if it gave none.
 
     Args:
-        panel_name: of the parameter in which a panel gives it; where it has none for visits, the person's own.
+        panel_name: name of a panel's parameter for it; without ids of visits, the parameter of the participant's id.
     """
     names = ("SESSION_ID", "assignmentId", "link", panel_name)
     return next((parameters[name] for name in names if parameters.get(name)), "")
@@ -179,7 +179,7 @@ class RecruitmentValues(Values):
     @model_validator(mode="before")
     @classmethod
     def _names_of_today(cls, values: Any) -> Any:
-        """Read what earlier releases stored: codes by Prolific's name, and one link for all who finished."""
+        """Convert values of earlier releases: codes under Prolific's name, and one link for all who finished."""
         if not isinstance(values, dict) or not {*_CODES_BEFORE, "completion_url"} & values.keys():
             return values
         found = {_CODES_BEFORE.get(name, name): value for name, value in values.items()}
@@ -194,19 +194,19 @@ class RecruitmentValues(Values):
         return found
 
     def code(self, outcome: str) -> str:
-        """Return the platform's code for people whose part ended so; empty where there is none."""
+        """Return the platform's code for participants with this outcome; empty if there is none."""
         own: str = getattr(self, f"code_{outcome}")
         # An early end through no fault of theirs counts as a complete one.
         return own or (self.code_rated if outcome == "bot_failed" else "")
 
     def link(self, outcome: str) -> str:
-        """Return the way back for people whose part ended so, its placeholders unfilled; empty where there is none."""
+        """Return the link back for this outcome, its placeholders unfilled; empty if there is none."""
         own: str = getattr(self, f"link_{outcome}")
         return own or (self.link_rated if outcome == "bot_failed" else "")
 
     @property
     def visit_parameter(self) -> str:
-        """Name of the parameter in which a panel says which visit it is; empty elsewhere."""
+        """Name of a panel's parameter that identifies the visit; empty for other platforms."""
         return (self.session_parameter or self.id_parameter) if self.platform == "panel" else ""
 
     @property

@@ -1,10 +1,10 @@
-"""The retention clock: recruitment ids and texts are erased by themselves, as the study has promised.
+"""Retention job: recruitment ids and texts are erased automatically, as the study has promised.
 
-A worker looks every hour, `manage.py erase --due` whenever it is called, and both as often as they like: what is erased
-is erased. Ids of a person go so many days after the study has ended, or after the last decision about their pay
-where that is later; of somebody who withdrew 90 days after that at the latest. Texts go after the study's end, and
-the rows that held them stay, so that ratings and numbers of messages are what they were. Apps say in
-`AppConfig.ready()` where they keep ids and texts.
+A worker runs it every hour, and `manage.py erase --due` on demand; repeated runs do no harm. A participant's ids are
+erased a set number of days after the study has ended, or after the last decision about their pay if that is later;
+those of a participant who withdrew 90 days after that at the latest. Texts are erased after the study's end. Their
+rows stay, so that ratings and numbers of messages do not change. Apps register in `AppConfig.ready()` where they
+store ids and texts.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ _texts_kinds: dict[str, TextsKind] = {}
 
 
 def ids_eraser(erase: IdsEraser) -> None:
-    """Add what erases ids of people elsewhere, given stand-ins for their visits. It returns rows by table."""
+    """Register a function that erases ids in other apps, given substitutes for visit ids; it returns rows by table."""
     _ids_erasers.append(erase)
 
 
 def ids_holder(holds: Holder) -> None:
-    """Add what tells whose ids are kept longer: participants about whom something was decided after a time."""
+    """Register a function that returns participants whose ids stay longer, as their pay was decided after a time."""
     _holders.append(holds)
 
 
 def texts_kind(table: str, kind: TextsKind) -> None:
-    """Add a place where texts are kept, counted under `table`."""
+    """Register rows that hold texts, counted under `table`."""
     _texts_kinds[table] = kind
 
 
@@ -116,7 +116,7 @@ def clock_of(study: Study) -> Clock:
 
 
 def ids_due(study: Study, now: datetime) -> QuerySet[Participant]:
-    """Return the people whose recruitment ids are to be erased by now."""
+    """Return the participants whose recruitment ids are due for erasure at `now`."""
     due = Q(withdrawn_at__lte=now - WITHDRAWN_IDS_KEPT)
     days = study.values.rights.ids_kept_days
     if days is not None and study.ended_at is not None:
@@ -137,9 +137,9 @@ def texts_are_due(study: Study, now: datetime) -> bool:
 
 
 def ids_erase(*, people: QuerySet[Participant], kind: str = Erasure.Kind.IDS) -> dict[str, int]:
-    """Erase what platforms call these people and their visits. Returns how many rows it was, by table.
+    """Erase the platforms' ids of these participants and their visits. Returns the number of rows by table.
 
-    Visits that were told apart by a platform's id are so by a stand-in, so that decisions stay with their tasks.
+    A substitute replaces the platform's id of each visit, so that decisions stay with their tasks.
     """
     with transaction.atomic():
         people = people_locked(people)
@@ -170,7 +170,7 @@ def texts_counts(study: Study) -> dict[str, int]:
 
 
 def texts_erase(*, study: Study) -> dict[str, int]:
-    """Take everything that people wrote and read out of the study's rows. Returns how many rows it was, by table."""
+    """Remove all texts that participants wrote or read from the study's rows. Returns the number of rows by table."""
     with transaction.atomic():
         removed = {name: n for name, n in texts_counts(study).items() if n}
         if not removed:
@@ -200,7 +200,7 @@ def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[st
 
 
 def retention_run(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
-    """Erase what is due of all studies. Returns what it was, as `retention_due`; run again it does nothing."""
+    """Erase all due data of all studies. Returns it in the form of `retention_due`; run again it does nothing."""
     now = now or timezone.now()
     done = []
     for study, what, _counts in retention_due(now):

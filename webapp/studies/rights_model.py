@@ -1,4 +1,4 @@
-"""Tables of what was erased and of what broke; other modules know them from `webapp.studies.models`."""
+"""Tables of erasures and of failed pages; other modules import them from `webapp.studies.models`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Erasure(models.Model):
-    """That something was erased in a study, when and how much; nobody stands in it."""
+    """Record of an erasure in a study: its time and amount, without any name or id of a participant."""
 
     class Kind(models.TextChoices):
         IDS = "ids", _("Recruitment ids, by the clock")
@@ -29,7 +29,7 @@ class Erasure(models.Model):
 
 
 class Breakage(models.Model):
-    """A participant's page that our server could not make. Its reference stands in the log, with what went wrong."""
+    """A participant's page that failed on our server. The log has its reference, with the error."""
 
     participant = models.ForeignKey(
         "studies.Participant", on_delete=models.CASCADE, related_name="breakages"

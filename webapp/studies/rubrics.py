@@ -1,8 +1,8 @@
-"""Rubrics: the rows of the scales that a version asks after its tasks, by which ratings are kept and analysed.
+"""Rubrics: the rows of the scales that a version asks after its tasks, by which ratings are stored and analysed.
 
-A version whose values say what is asked after (`StudyValues.after`) has a rubric made from them when the
-values are stored. Versions from before, imports and whoever chooses a rubric in the admin have the rubric alone;
-`asked_after` returns what is asked of either.
+A version whose values have questions after the task (`StudyValues.after`) gets a rubric made from them when the
+values are stored. Older versions, imports and rubrics chosen in the admin have the rubric only; `asked_after`
+returns the questions in both cases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webapp.studies.values import StudyValues
 
 Scales = dict[str, tuple[float, float]]
 OF_CHATS = "Conversation quality"
-"""The rubric of a study of whose questions nobody has said anything."""
+"""Name of the rubric of a study without its own questions."""
 
 CHAT_QUESTIONS = tuple(
     Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
@@ -99,8 +99,8 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
     """Return a rubric whose rows are the scales among the questions that a version of the study asks after a task.
 
     Args:
-        known: one to take as it is where its rows say the same, and to change where nobody has answered it or
-            is about to; else another one is made.
+        known: rubric to use unchanged if its rows are equal, and to change if no participant has answered it or is
+            about to; else another one is made.
     """
     scales = [question for question in questions if question.is_rated]
     if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
@@ -129,10 +129,10 @@ def questions_of(rubric: Rubric) -> tuple[Question, ...]:
 
 
 def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
-    """Return the scale of each question that bots are rated on.
+    """Return the scale of each question on which bots are rated.
 
     Args:
-        rubric: what is asked where the values do not say it; None: nothing.
+        rubric: the questions if the values have none; None: no questions then.
     """
     if values.after:
         return {q.key: (float(q.low), float(q.high)) for q in values.after if q.is_rated}

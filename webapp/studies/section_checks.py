@@ -27,7 +27,7 @@ def limits_wrong(chat: ChatRules) -> Errors:
 
 
 def raters_wrong(judging: Judging) -> Errors:
-    """Check that an item can have the raters that are wanted; 0 stands for no limit."""
+    """Check that an item can have the wanted number of raters; 0 means no limit."""
     least, wanted, most = judging.raters_least, judging.raters_wanted, judging.raters_most
     errors: Errors = {}
     sentence = _(
@@ -70,7 +70,7 @@ def links_wrong(recruitment: RecruitmentValues) -> Errors:
 
 
 def codes_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Check that no two outcomes have the same code, by which a platform tells them apart."""
+    """Check that no two outcomes have the same code, by which a platform distinguishes them."""
     errors: Errors = {}
     field_of: dict[str, str] = {}
     for outcome in Outcome.values:

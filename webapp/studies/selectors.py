@@ -1,4 +1,4 @@
-"""Reads of studies: who may take part, what they have met, signed tokens."""
+"""Reads of studies: permission to take part, bots and items a participant has had, signed tokens."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def study_refusal(
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
-        return None  # whoever is inside may finish, whatever has become of the study
+        return None  # a participant with an open task may finish, whatever the study's state
     refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal)
     if refusal is not None:
         return refusal
@@ -220,17 +220,17 @@ def questions_of_study(study: Study) -> list[Question]:
 
 
 def other_questions_of_study(study: Study) -> list[Question]:
-    """Return every question beside scales that a version asks after its tasks, as `questions_of_study`."""
+    """Return every question besides scales that a version asks after its tasks, as `questions_of_study`."""
     versions = study.versions.order_by("number")
     found = {question.key: question for one in versions for question in one.values.after}
     return [question for question in found.values() if not question.is_rated]
 
 
 def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:
-    """Return the completed conversations that the study can give to judge: its own, or those of what it names.
+    """Return the completed conversations that the study can give: its own, or those of the source that it names.
 
     Args:
-        values: that the study is to have; None: that it has.
+        values: values that the study will have; None: its current ones.
     """
     values = values or study.values
     of, run = values.marking.conversations_of, values.marking.conversations_run
@@ -256,7 +256,7 @@ def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int
 
 
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
-    """Return the study's completed conversations that others had and this person was not shown."""
+    """Return the study's completed conversations of others that this participant was not shown."""
     shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
     found = conversations_given(study).exclude(participant=participant)
     return found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
@@ -268,7 +268,7 @@ def items_judged(study: Study) -> QuerySet[Item]:
 
 
 def steps_asked(study: Study) -> list[str]:
-    """Return the steps of its protocol that people come to: without those that this study has nothing for."""
+    """Return the steps of its protocol that participants reach: without those that are empty in this study."""
     values = study.values
     empty = {
         "quiz": not values.checking.quiz_questions,
@@ -303,7 +303,7 @@ def _with_reference(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
 
 
 def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
-    """Return the study's items that this person was not shown."""
+    """Return the study's items that this participant was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
     return items_given(study).exclude(pk__in=shown.values("item")).order_by("pk")
 
@@ -317,7 +317,7 @@ def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
 
 
 def participant_token(participant: Participant) -> str:
-    """Return a signed token that stands for the participant where cookies do not arrive, on the device they are at."""
+    """Return a signed token that identifies the participant on their current device if cookies do not arrive."""
     return signing.dumps(known_as(participant), salt=_PARTICIPANT_SALT)
 
 
@@ -339,7 +339,7 @@ def known_read(text: str) -> tuple[UUID, int]:
 
 
 def token_read(token: str) -> tuple[UUID, int] | None:
-    """Return whom a token stands for and how often they had moved; None for one that is not ours."""
+    """Return a token's participant and number of moves; None for a token that is not ours."""
     try:
         return known_read(signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
     except (signing.BadSignature, ValueError):
@@ -347,7 +347,7 @@ def token_read(token: str) -> tuple[UUID, int] | None:
 
 
 def participant_from_token(token: str) -> Participant | None:
-    """Return the participant, be it that they went on elsewhere; None for a token that is not ours."""
+    """Return the token's participant, even if they continued elsewhere; None for a token that is not ours."""
     found = token_read(token)
     if found is None:
         return None

@@ -39,10 +39,10 @@ def sequence_key(order: Order) -> str:
 def order_drawn(
     study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool
 ) -> tuple[Order, str]:
-    """Return the order that the fewest people have gone through or are in, ties drawn, and its key.
+    """Return the order with the fewest participants, completed or open, ties drawn, and its key.
 
     Args:
-        synthetic: count scripted participants alone, who balance among themselves; else people alone.
+        synthetic: True to count scripted participants only, who are balanced separately; else real ones only.
     """
     orders = {sequence_key(order): order for order in williams(sorted(bots))}
     done = SequenceCount.objects.filter(study=study, is_synthetic=synthetic, sequence__in=orders)
@@ -68,7 +68,7 @@ def sequence_counted(*, task: Task) -> None:
 
 
 def sequences_count_anew(*, study_id: int) -> None:
-    """Count all orders of a study again, after some of its people are gone."""
+    """Count all orders of a study again, after an erasure of participants."""
     SequenceCount.objects.filter(study=study_id).delete()
     done = Task.objects.filter(
         participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence"

@@ -62,12 +62,12 @@ def study_create(
     """Make a study with its first version.
 
     Args:
-        rubric: what is asked, where no `after` says it; without both: what the protocol begins with, or about
-            chats the five questions of Ghandeharioun et al. (2019).
-        fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
+        rubric: the questions if there is no `after`; without both: the protocol's default questions, or for chats
+            the five questions of Ghandeharioun et al. (2019).
+        fields: fields of the model (`state`, `rule`, …) and of `StudyValues`, by their names without a section.
 
     Raises:
-        ValidationError: with a sentence for each field that is wrong.
+        ValidationError: with a sentence for each invalid field.
     """
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
     study = Study(key=key, name=name, **fields)
@@ -78,10 +78,10 @@ def study_create(
 
 
 def study_copy(*, study: Study, author: str = "") -> Study:
-    """Make a draft like the study, with its items and without its people and what a recruitment platform gave to it alone.
+    """Copy the study to a draft, with its items, without participants and the platform's codes and links.
 
     Raises:
-        ValidationError: if the study has settings that are refused today.
+        ValidationError: if the study has settings that are invalid today.
     """
     of_platform = [f"{kind}_{outcome}" for kind in ("code", "link") for outcome in Outcome.values]
     flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
@@ -143,7 +143,7 @@ def participant_enter(
         except IntegrityError:
             participant = known.get()  # the same person was faster in another request
     if recruitment and participant.recruitment != recruitment:
-        # The same worker came by another assignment: its parameters are what pays them now.
+        # The same worker came by another assignment: its parameters now pay them.
         PlatformIds.objects.filter(participant=participant).update(parameters=recruitment)
         participant.refresh_from_db()
     return participant
@@ -193,7 +193,7 @@ def participants_named(
             ignore_conflicts=True,
         )
         found = dict(rows.all().values_list("external_id", "participant"))
-        # Whom another import has made at the same time, by the same name, stays.
+        # A participant of the same name from a concurrent import stays.
         if twice := {one.pk for one in people} - set(found.values()):
             Participant.objects.filter(pk__in=twice).delete()
     return found
@@ -232,8 +232,8 @@ def task_open(
 
     Args:
         exclude: bots not to give now, besides those met before.
-        version: of the study, that the person agreed to; the study's newest if none is given.
-        wanted: the bot that they chose, where the study lets them; empty: the rule draws.
+        version: the study's version that the participant agreed to; None: the newest.
+        wanted: the bot that they chose, if the study allows it; empty: the rule draws.
 
     Raises:
         Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent`, `no_bot` or `choice_gone`.
@@ -282,17 +282,17 @@ def _draw(
     had: TasksHad | None = None,
 ) -> StudyDraw:
     needs = order.needs if order is not None else {}
-    # A bot that nobody has rated yet is in no comparison, and is needed most.
+    # A bot without ratings is in no comparison, and needs ratings most.
     most = max(needs.values(), default=0) or 1
     known = {bot_id: needs.get(bot_id, most) for bot_id in values.bots} if needs else {}
     return StudyDraw(study, participant, values, available, exclude, known, wanted, had)
 
 
 def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
-    """Give the person one more bot at the end of their task, in place of one that failed.
+    """Give the participant one more bot at the end of their task, in place of one that failed.
 
     Raises:
-        Refused: as `task_open`, where there is none.
+        Refused: as `task_open`, if there is none.
     """
     values = task.version.values
     available = bot_available_ids(list(values.bots))
@@ -305,7 +305,7 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
 
 
 def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:
-    """Keep how far the order of the study's bots is settled, in place of what was found before."""
+    """Store the state of the ranking of the study's bots, in place of the earlier one."""
     fields = {"found": found, "n_ratings": n_ratings, "made_at": timezone.now()}
     state, _made = OrderState.objects.update_or_create(study=study, defaults=fields)
     return state
@@ -320,7 +320,7 @@ def _study_locked(participant: Participant) -> Study:
     rows = Study.objects.select_for_update(of=("self",), no_key=True)
     group = study_group(participant.study)
     if len(group) > 1 and participant.external_id:
-        # In one order everywhere, so that nobody waits for one another.
+        # In the same order everywhere, so that there is no deadlock.
         list(rows.select_related(None).filter(pk__in=group).order_by("pk").only("pk"))
     known = participant.study.version
     if known.frozen_at is None:
@@ -334,7 +334,7 @@ def _study_locked(participant: Participant) -> Study:
 
 
 def slots_add(*, task: Task, plan: TaskPlan) -> None:
-    """Store what a new task holds, as its protocol planned it."""
+    """Store the content of a new task, as its protocol planned it."""
     Slot.objects.bulk_create(
         Slot(
             task=task,
@@ -441,9 +441,9 @@ def task_close(*, task: Task, state: str) -> Task:
 
 
 def task_withdraw(*, task: Task) -> Task:
-    """Note that the person withdrew what they did here; one who had left may do so too.
+    """Store that the participant withdrew their work here; one who had left may do so, too.
 
-    What they answered before the task is deleted.
+    Their answers before the task are deleted.
     """
     with transaction.atomic():
         task_close(task=task, state=Task.State.WITHDRAWN)
@@ -468,5 +468,5 @@ def _completion_code() -> str:
 
 
 def conversation_seed(*, study: Study) -> int:
-    """Draw an unpredictable seed for a new chat: what people read must not be foreseeable."""
+    """Draw an unpredictable seed for a new chat: its replies must not be foreseeable."""
     return derive_seed(study.seed, "conversation", uuid.uuid4().hex)

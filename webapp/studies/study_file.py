@@ -1,4 +1,4 @@
-"""A study as a file: everything that a version of it says, in YAML or JSON, read by one model and written one way.
+"""A study as a file: all values of a version, in YAML or JSON, read by one model and written in one format.
 
     confab_study: 1
     key: everyday-talk
@@ -12,8 +12,8 @@
     texts: {title: Chat with a chatbot, minutes: 8}
     …
 
-Sections and their settings are those of `webapp.studies.values`; what is left out has its default. Items stand in the
-file, or in one beside it that `items` names. The same study is always written as the same bytes.
+Sections and their settings are those of `webapp.studies.values`; missing ones have their defaults. Items are in the
+file, or in one next to it that `items` names. The same study is always written as the same bytes.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ Slug = Annotated[
 
 
 class StudyFile(StudyValues):
-    """All that a study's file says. `items` is a list, or the name of a file beside it."""
+    """Content of a study's file. `items` is a list, or the name of a file next to it."""
 
     confab_study: Literal[1]
     key: Slug
@@ -198,10 +198,10 @@ def study_file_read(text: str | bytes, *, key: str = "") -> StudyFile:
     """Return the study parsed from a file.
 
     Args:
-        key: in place of the file's.
+        key: key in place of the file's.
 
     Raises:
-        ValuesError: with all that is wrong, each with its path and what would be right.
+        ValuesError: with all errors, each with its path and the expected form.
     """
     plain = _plain(text)
     return study_file_made({**plain, "key": key} if key else plain)
@@ -221,11 +221,11 @@ def study_file_made(plain: Any) -> StudyFile:
 
 
 def study_file_part(text: str | bytes, *, key: str = "") -> tuple[StudyFile, list[Mistake]] | None:
-    """Read what can be read of a study's file that has mistakes; None without a usable key, protocol or rule.
+    """Read the valid parts of a study's file with errors; None without a usable key, protocol or rule.
 
     Returns:
-        The file, with the default of every part that cannot be read, and all mistakes, those too that show only once
-        others are gone.
+        The file, with the default of every part that cannot be read, and all errors, also those that other errors
+        would hide.
     """
     try:
         plain = _plain(text)
@@ -329,10 +329,10 @@ def items_lines(study: Study) -> Iterator[str]:
 
 
 def items_of_file(path: Path) -> Iterator[FileItem]:
-    """Stream the items of a file beside a study's file; lines of `import_items` are read too.
+    """Stream the items of a file next to a study's file; lines in the format of `import_items` are read, too.
 
     Raises:
-        ValuesError: at the first line that is no item, with its number and all that is wrong in it.
+        ValuesError: at the first line that is no item, with its number and all its errors.
     """
     for found in text_lines(path):
         if isinstance(found, Skipped):

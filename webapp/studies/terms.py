@@ -26,11 +26,11 @@ AGREED_TEXTS = (
     "typing_notice",
 )
 AGREED = (*AGREED_TEXTS, *Rights.model_fields)
-"""Names of the values that people agree to."""
+"""Names of the values that participants agree to."""
 
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
-    """Return the exact texts and promises that somebody agrees to."""
+    """Return the exact texts and promises that a participant agrees to."""
     counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
     said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {
@@ -45,7 +45,7 @@ def consent_version(values: StudyValues) -> str:
 
 
 def digest_of(texts: Mapping[str, Any]) -> str:
-    """Return the digest of texts that somebody agreed to."""
+    """Return the digest of texts that a participant agreed to."""
     text = json.dumps(texts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -35,8 +35,8 @@ class TrainingPair(Values):
     """A pair of replies whose right answers are known.
 
     Attributes:
-        answers: the right one of each question that counts, by its key.
-        why: what is told whoever misses one.
+        answers: the right answer to each question that counts, by its key.
+        why: explanation after a wrong answer.
     """
 
     context: Many[Said] = ()

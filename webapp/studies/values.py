@@ -247,12 +247,12 @@ class Quotas(Values):
 
 
 class StudyValues(Values):
-    """All that a version of a study says.
+    """All values of a version of a study.
 
     Attributes:
-        questions: asked once, before the first task.
-        after: asked about what was looked at in a task. Its scales are what bots are rated on. Where it is empty
-            the version's rubric says what is asked (`webapp.studies.rubrics.asked_after` knows both).
+        questions: questions asked once, before the first task.
+        after: questions after a task. Bots are rated on its scales. If it is empty, the version's rubric has the
+            questions (`webapp.studies.rubrics.asked_after` reads both).
     """
 
     bots: Many[str] = ()
@@ -345,7 +345,7 @@ SECTIONS: dict[str, type[Values]] = {
 
 @cache
 def texts_first(language: str) -> dict[str, dict[str, str]]:
-    """Return the texts that a study has where it says nothing, by section and name, in a language."""
+    """Return a study's default texts in a language, by section and name."""
     first = {
         section: {
             name: info.default

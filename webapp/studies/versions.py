@@ -1,8 +1,8 @@
-"""Writes of studies: what people have agreed to is frozen, and an edit of it makes a new version.
+"""Writes of studies: a version that participants have agreed to is frozen, and an edit makes a new version.
 
-A version is frozen by the first person who agrees to it. New tasks carry the study's newest version; who is
-under way stays on theirs, and so the exact texts, rules and questions of everybody are kept. A version that
-nobody has agreed to changes in place while one person edits it; another person's save makes the next one.
+The first participant who agrees to a version freezes it. New tasks have the study's newest version, and open tasks
+keep theirs, so the exact texts, rules and questions of every participant are stored. A version without consent
+changes in place while one researcher edits it; another researcher's save makes the next version.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
 
 
 class EditedMeanwhile(Exception):
-    """Somebody else has changed the same fields since they were read; `study` is as it is stored now."""
+    """Another user has changed the same fields since they were read; `study` is as it is stored now."""
 
     def __init__(self, study: Study) -> None:
         super().__init__(f"version {study.version.number} was saved meanwhile")
@@ -39,16 +39,16 @@ class EditedMeanwhile(Exception):
 def study_revise(
     *, study: Study, changes: Mapping[str, Any], author: str, seen: str | None = None
 ) -> Study:
-    """Change some fields of a study as it is stored now; what others change beside them stays.
+    """Change some fields of a study as it is stored now; other users' changes of other fields stay.
 
     Args:
         changes: as the fields of `study_edit`.
-        author: the name of who saves.
-        seen: the `state_of` these fields when they were read; None to save whatever has become of them.
+        author: name of the user who saves.
+        seen: the `state_of` these fields when they were read; None to save over any change.
 
     Raises:
         ValidationError: as `study_edit`.
-        EditedMeanwhile: the fields are not what was seen.
+        EditedMeanwhile: if the fields have changed since they were read.
     """
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
@@ -69,16 +69,16 @@ def state_of(study: Study, names: Collection[str]) -> str:
 def study_edit(
     *, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any
 ) -> Study:
-    """Change some fields of a study; what people have agreed to gets a new version.
+    """Change some fields of a study; if participants have agreed to it, this makes a new version.
 
     Args:
-        rubric: to ask its questions in place of those that `after` lists.
-        author: the name of who saves; empty for a program.
-        fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone. Questions (`questions`
-            before the task, `after` it) may be `Question` values or as JSON has them.
+        rubric: rubric whose questions replace those of `after`.
+        author: name of the user who saves; empty for a program.
+        fields: fields of the model (`state`, `rule`, …) and of `StudyValues`, by their names without a section.
+            Questions (`questions` before the task, `after` it) may be `Question` values or JSON.
 
     Raises:
-        ValidationError: with a sentence for each field that is wrong, or cannot change any more.
+        ValidationError: with a sentence for each field that is invalid, or cannot change any more.
     """
     of_values = {name: fields.pop(name) for name in list(fields) if name in NAMES}
     if rubric is None and "after" not in of_values:
@@ -129,8 +129,8 @@ def study_store(
     """Store a new or changed study with these values. Returns it with its version.
 
     Args:
-        rubric: what is asked after a task where the values do not say it; where they do, it is theirs if it says
-            the same. None: the rubric that the study has.
+        rubric: the questions after a task if the values have none; if they have, it is used if it is equal.
+            None: the study's current rubric.
 
     Raises:
         ValidationError: as `study_edit`.
@@ -160,7 +160,7 @@ def study_store(
 
 
 def _current(before: Study | None) -> StudyVersion | None:
-    """Return the stored study's newest version; nobody can agree to it before this transaction is over."""
+    """Return the stored study's newest version; no participant can agree to it before this transaction ends."""
     if before is None or before.version_id is None:
         return None
     rows = StudyVersion.objects.select_for_update(of=("self",), no_key=True)
@@ -170,7 +170,7 @@ def _current(before: Study | None) -> StudyVersion | None:
 def _rubric_beside(
     values: StudyValues, rubric: Rubric | None, current: StudyVersion | None
 ) -> Rubric | None:
-    """Return the rubric that says what is asked where the values do not; None where nothing is asked then."""
+    """Return the rubric with the questions if the values have none; None if nothing is asked then."""
     if rubric is not None or values.after:
         return rubric
     if current is None:

@@ -1,6 +1,6 @@
-"""Tables of how people come through a study; other modules know them from `webapp.studies.models`.
+"""Tables of participants' progress through a study; other modules import them from `webapp.studies.models`.
 
-They are for the live room alone: nobody's way on depends on them.
+Only the live room reads them: no participant's flow depends on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes of how people come through a study: links that were opened, steps that were reached."""
+"""Writes of participants' progress through a study: opened links and reached steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
     """Add one to the day's count of openings of the study's link.
 
     Args:
-        refused: the code of why nobody can begin there; empty where somebody can.
+        refused: code of the reason why nobody can begin there; empty if a visitor can.
     """
     key = {
         "study": study,
@@ -23,13 +23,13 @@ def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
     }
     counts = LinkCount.objects.filter(**key)
     if not counts.update(n=F("n") + 1):
-        # The first of the day; whoever comes at the same time loses nothing, since the row begins at 0.
+        # The first of the day; a concurrent visit is not lost, since the row begins at 0.
         LinkCount.objects.bulk_create([LinkCount(**key)], ignore_conflicts=True)
         counts.update(n=F("n") + 1)
 
 
 def step_reached(*, task: Task, step: str) -> None:
-    """Note that the person of an open task looks at this step of the study's protocol."""
+    """Store that the participant of an open task reached this step of the study's protocol."""
     if task.state != Task.State.OPEN:
         return
     study = task.participant.study

@@ -1,7 +1,7 @@
-"""Withdrawing after the end: what somebody gave goes, what their pay needs stays until the retention clock.
+"""Withdrawal after the end: a participant's data are deleted, data for their pay stay until the retention job.
 
-The last page has a link of the person's own. Until when it can be used is said by the version that their last task
-followed, so that a later version shortens nobody's time.
+The last page has a personal link. The version of the participant's last task sets its time limit, so that a later
+version cannot shorten it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def withdrawal_token(participant: Participant) -> str:
 
 
 def withdrawal_of(token: str) -> Participant | None:
-    """Return whose link it is; None for what is none, and where they have been erased."""
+    """Return the link's participant; None for an invalid link, and if they have been erased."""
     try:
         person = UUID(hex=signing.Signer(salt=_SALT).unsign(token))
     except (signing.BadSignature, ValueError):
@@ -40,7 +40,7 @@ def withdrawal_of(token: str) -> Participant | None:
 
 
 def withdrawal_until(participant: Participant) -> datetime | None:
-    """Return until when they may withdraw; None where the study lets nobody after the end, or nothing has ended."""
+    """Return the time limit for withdrawing; None if the study has none after the end, or no task has ended."""
     ended = participant.tasks.exclude(outcome="").exclude(outcome=Outcome.NO_CONSENT)
     last = ended.exclude(ended_at=None).select_related("version").order_by("-ended_at").first()
     if last is None or last.ended_at is None or not last.version.values.rights.withdrawal_days:
@@ -66,10 +66,10 @@ def withdrawal_loss(participant: Participant) -> dict[str, int]:
 
 
 def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
-    """Erase what somebody gave, in one transaction. Returns how much it was, by kind; done twice, nothing.
+    """Erase a participant's data, in one transaction. Returns the number of rows by kind; done twice, nothing.
 
-    How each task ended, its code, what is decided about pay and the platform's ids stay, and nobody can begin by
-    them again. Files of exports go and results are made anew, as with every erasure.
+    Each task's outcome and code, decisions about pay and the platform's ids stay, and the participant cannot begin
+    again. Files of exports are deleted and results computed again, as with every erasure.
 
     Raises:
         Refused: `too_late`.
@@ -96,7 +96,7 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
 
 
 def _tasks_emptied(person: Participant) -> None:
-    """Leave of the person's tasks how they ended and what they were told."""
+    """Clear the participant's tasks, except their outcome and the code and link shown."""
     tasks = Task.objects.filter(participant=person)
     Slot.objects.filter(task__in=tasks).delete()
     for task in tasks.exclude(outcome=""):  # of an earlier release, which kept nothing yet

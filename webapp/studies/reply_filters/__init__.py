@@ -1,5 +1,5 @@
 """Filters of replies, one a file. To add one: a file here, or in a module that CONFAB_PLUGINS names, with one class.
 
-The class says what the filter is called and what it looks for (`base.ReplyFilter`); `@register_filter` lists it. The
-builder, studies' files, chats, arenas and self-play know it then.
+The class defines the filter's name and search (`base.ReplyFilter`); `@register_filter` adds it to the list. The
+builder, studies' files, chats, arenas and self-play then offer it.
 """

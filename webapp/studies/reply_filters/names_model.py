@@ -1,8 +1,8 @@
-"""A filter of replies that say which model gives them: raters who know it judge the name and not the reply.
+"""Filter of replies that reveal the bot's model: raters who know it judge the name and not the reply.
 
 It finds the bot's own id, title and model; names of well-known models; and sentences such as “as an AI language model
 made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude, a llama) count only
-where the reply says it of itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
+if the reply refers to itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
 """
 
 from __future__ import annotations

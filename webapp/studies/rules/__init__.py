@@ -1,7 +1,7 @@
-"""One file per assignment rule: which bot or item somebody is given next.
+"""One file per assignment rule: the choice of the bot or item that a participant is given next.
 
-A rule is added by a file here with one `@register_rule` class; the admin's choice and the contract tests
-find it by its name. What is done with the bot is said by a protocol, in `protocols/`.
+To add a rule, add a file here with one `@register_rule` class; the admin's choice and the contract tests find it by
+its name. A protocol, in `protocols/`, defines the task with the bot.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from chatbots.registry import C, Registry
 
 
 class AssignmentRule(Protocol):
-    """Decides which bot or item somebody is given next. A rule that is a subclass reads no needs unless it says so.
+    """Choice of a participant's next bot or item. A rule that is a subclass reads no needs unless it sets this.
 
     Attributes:
-        reads_needs: whether it wants to know which bots need more ratings. A job then looks at the ratings as they
-            come and stores it (`OrderState`); a draw only reads that.
+        reads_needs: True if it uses the number of further ratings that bots need. A job then computes it from new
+            ratings and stores it (`OrderState`); a draw only reads that.
     """
 
     name: str

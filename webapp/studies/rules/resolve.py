@@ -10,15 +10,15 @@ from webapp.studies.rules.balanced import Balanced
 from webapp.studies.rules.base import register_rule
 
 FLOOR = 0.2
-"""The share of people that is drawn without regard to needs, so that no bot's ratings dry up."""
+"""Fraction of draws that ignore the needs, so that every bot keeps getting ratings."""
 
 
 @register_rule
 class Resolve:
-    """Draw by how many more ratings each bot needs to be told apart from the others, by the stored state.
+    """Draw by the number of ratings each bot still needs to differ significantly from others, by the stored state.
 
-    The probability of each is known from the state, and what is drawn does not spoil the always-valid intervals.
-    Without a state, or where all is settled, it balances.
+    Each bot's probability follows from the state, and the draws keep the anytime-valid intervals valid. Without a
+    state, or if no bot needs ratings, it balances.
     """
 
     name = "resolve"
