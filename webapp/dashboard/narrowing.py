@@ -1,7 +1,8 @@
 """Search form: its content for a query, and the query that its choices make.
 
 Only parts that the user changed in the form are changed in the query. So a part that no control can show, such as
-`bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it, or the user removes it below the search.
+`bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it or the user removes it below the
+search.
 """
 
 from __future__ import annotations

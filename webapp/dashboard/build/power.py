@@ -113,7 +113,7 @@ def _with_prediction(study: Study, n: int) -> int | None:
 
 
 def spread_for(study: Study, width: float) -> Spread:
-    """Return the spread of ratings: this study's, else the newest study's on an equally wide scale, else a usual one."""
+    """Return the spread of ratings: this study's, else the newest on an equally wide scale, else a usual one."""
     key = f"spread:{study.pk}:{width:g}"
     found: Spread | None = cache.get(key)
     if found is None:
