@@ -43,7 +43,14 @@ def facts() -> dict[str, Any]:
     turns = Turn.objects.order_by("conversation_id", "index")
     return study_facts() | {
         "pay": sorted(
-            [str(one.key), one.external_id, one.outcome, one.fault, one.told] for one in visits
+            [
+                f"{one.key.participant.hex}~{one.key.submission}",
+                one.external_id,
+                one.outcome,
+                one.fault,
+                one.told,
+            ]
+            for one in visits
         ),
         "codes": [
             [str(one.public_id), one.state, one.completion_code]

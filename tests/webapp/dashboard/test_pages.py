@@ -10,7 +10,7 @@ import pytest
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -434,12 +434,15 @@ async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(
     from chatbots.base import BotError
     from webapp.dashboard.views.bots import _read
 
-    problem, turns, seed = _read(b'{"turns": [{"speaker": "human", "text": "hi"}], "seed": 3}')
+    def read(body: bytes) -> tuple[str, list[dict[str, str]], int]:
+        return _read(RequestFactory().post("/", body, content_type="application/json"))
+
+    problem, turns, seed = read(b'{"turns": [{"speaker": "human", "text": "hi"}], "seed": 3}')
     assert (problem, turns, seed) == ("", [{"speaker": "human", "text": "hi"}], 3)
     for body in (b"", b"[]", b'{"turns": 1}', b'{"turns": []}', b'{"turns": [{"speaker": "bot"}]}'):
-        assert _read(body)[0]
+        assert read(body)[0]
     long = json.dumps({"turns": [{"speaker": "human", "text": "x" * 2001}]}).encode()
-    assert _read(long)[0] == "At most 2000 characters."
+    assert read(long)[0] == "At most 2000 characters."
     assert issubclass(BotError, Exception)
 
 

@@ -151,10 +151,11 @@ def test_what_makes_it_another_study_cannot_change(field: str) -> None:
 def test_questions_may_be_worded_anew() -> None:
     study = make_study()
     first = make_conversation(study, n_exchanges=3)
-    newer = rubric_new_version(rubric=rubric_default())
+    older = rubric_default()
+    newer = rubric_new_version(rubric=older)
     study_edit(study=study, rubric=newer)
     second = make_conversation(study, n_exchanges=3)
-    assert make_rating(first).rating.rubric == rubric_default()
+    assert make_rating(first).rating.rubric == older
     assert make_rating(second).rating.rubric == newer
 
 

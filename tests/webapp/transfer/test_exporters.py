@@ -268,7 +268,6 @@ def test_the_format_is_that_of_the_file_s_ending(study: Study, tmp_path: Path, n
         ("bots", "x.zip", None, "x.zip ends in .zip; a table can be"),
         ("bots", "x", None, "end its name in .csv, .jsonl, .parquet, or name one by --format"),
         ("package", "x.csv", None, "x.csv ends in .csv; a data package is a .zip"),
-        ("package", "x.zip", "csv", "a data package is a .zip; leave --format out"),
     ],
 )
 def test_an_ending_that_says_another_format_is_refused(

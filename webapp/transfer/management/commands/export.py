@@ -73,7 +73,7 @@ class Command(ConfabCommand):
         source = _source(options)
         file_format: Format | None = None
         if options["what"] == PACKAGE and isinstance(source, Study):
-            _package_check(options["output"], options["format"])
+            _package_check(options["output"])
         else:
             file_format = _format(options["output"], options["format"])
         asked = ExportOptions(
@@ -142,12 +142,10 @@ def _format(output: Path, wanted: Format | None) -> Format:
     return file_format
 
 
-def _package_check(output: Path, wanted: Format | None) -> None:
-    """Refuse a package that is requested in another format than zip."""
+def _package_check(output: Path) -> None:
+    """Refuse a package whose name ends otherwise than in .zip. --format is for tables and changes nothing here."""
     if output.suffix.lower() not in ("", ".zip"):
         raise Usage(f"{output.name} ends in {output.suffix}; a data package is a .zip")
-    if wanted:
-        raise Usage("a data package is a .zip; leave --format out")
 
 
 def _source(options: dict[str, Any]) -> Source:
