@@ -43,3 +43,8 @@ def locale_asked(path: str, accepted: str) -> str:
         except LookupError:  # also of "*"
             continue
     return settings.LANGUAGE_CODE
+
+
+def plural(n: float, one: str, many: str) -> str:
+    """Return `one` if n is 1, else `many`: the plural of English, which researchers' pages are in."""
+    return one if n == 1 else many

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import admin
-from django.utils.translation import gettext_lazy as _
 
-admin.site.site_header = _("Confab records")
-admin.site.site_title = _("Confab records")
-admin.site.index_title = _("Records")
+admin.site.site_header = "Confab records"
+admin.site.site_title = "Confab records"
+admin.site.index_title = "Records"
 admin.site.site_url = f"{settings.CONFAB_PATH_PREFIX}/dashboard/"

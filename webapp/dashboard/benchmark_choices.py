@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.printing import share, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
@@ -62,7 +60,7 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         question = target if target in questions else next(iter(questions))
         judge = result["judge"]
         choosers = (
-            [] if judge is None else [(_("{judge} (judge)").format(judge=judge["title"]), judge)]
+            [] if judge is None else [("{judge} (judge)".format(judge=judge["title"]), judge)]
         )
         metrics = [(one["title"], one) for one in result["metrics"]]
         metrics.sort(key=lambda one: (one[1]["metric"] == BASELINE, -_agreed(one[1], question)))
@@ -88,7 +86,7 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
     if not found or not found["n"]:
         return
     place, changed, length = found["position_bias"], found["changed"], found["length_bias"]
-    yield _(
+    yield (
         "Position bias of {judge}: {value} {ends}, how much likelier it prefers what stands first (−.5 to .5, 0 is none); in {share} {of} of "
         "{n} pairs its choice changes with the order."
     ).format(
@@ -100,9 +98,9 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         n=found["n"],
     )
     if length["r"] is None:
-        yield _("Length bias: undefined, {why}.").format(why=said(length.get("reason")))
+        yield "Length bias: undefined, {why}.".format(why=said(length.get("reason")))
     else:
-        yield _(
+        yield (
             "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias as far as people’s "
             "does not go with it."
         ).format(
@@ -117,20 +115,18 @@ def _agreed(chooser: Mapping[str, Any], question: str) -> float:
 
 
 def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> Table:
-    headers = [Header(_("Who chooses"))]
+    headers = [Header("Who chooses")]
     for text in (
-        _("Same reply as people"), "95 %", _("Two people"), "95 %", _("Cohen’s κ"), "95 %",
-        _("Answers"), _("Pairs"), _("Raters"), _("Only people said “the same”"), _("Only it said “the same”"),
-        _("Both said “the same”"),
+        "Same reply as people", "95 %", "Two people", "95 %", "Cohen’s κ", "95 %",
+        "Answers", "Pairs", "Raters", "Only people said “the same”", "Only it said “the same”",
+        "Both said “the same”",
     ):  # fmt: skip
         headers.append(Header(text, numeric=True))
     rows = []
     for title, chooser in choosers:
         one = chooser["choices"][question]
         if "unavailable" in one:
-            blank = Cell(
-                "–", why=_("cannot be computed here: {why}").format(why=one["unavailable"])
-            )
+            blank = Cell("–", why="cannot be computed here: {why}".format(why=one["unavailable"]))
             rows.append([Cell(title), *[blank] * (len(headers) - 1)])
             continue
         ties = one["counts"]
@@ -172,10 +168,10 @@ def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) 
         for why, n in chooser["choices"][question].get("skipped", {}).items():
             told.setdefault((why, n), []).append(title)
     return [
-        _("{pairs} left out: {why} ({who}).").format(
+        "{pairs} left out: {why} ({who}).".format(
             pairs=counts.pairs(n),
             why=said(why),
-            who=_("all") if len(titles) == len(choosers) else ", ".join(titles),
+            who="all" if len(titles) == len(choosers) else ", ".join(titles),
         )
         for (why, n), titles in told.items()
     ]

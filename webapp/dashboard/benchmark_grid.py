@@ -10,7 +10,6 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.translation import gettext as _
 
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.printing import figure, share
@@ -219,17 +218,17 @@ class Grid:
 
     def table(self) -> Table:
         """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
-        headers = [Header(_("Metric")), Header(_("Data")), Header(_("Dialogue model"))]
-        headers += [Header(_("Dimension")), Header("r", numeric=True), Header("95 %", numeric=True)]
+        headers = [Header("Metric"), Header("Data"), Header("Dialogue model")]
+        headers += [Header("Dimension"), Header("r", numeric=True), Header("95 %", numeric=True)]
         headers += [Header("p", numeric=True), Header("n", numeric=True)]
         headers += [
-            Header(_("Contexts"), numeric=True),
-            Header(_("Different replies"), numeric=True),
+            Header("Contexts", numeric=True),
+            Header("Different replies", numeric=True),
         ]
-        headers += [Header(_("Ceiling"), numeric=True), Header(_("Ceiling, 95 %"), numeric=True)]
-        headers += [Header(_("Version")), Header(_("Published r"), numeric=True)]
-        headers += [Header(_("Published metric")), Header(_("Published by")), Header(_("Mind"))]
-        headers += [Header(_("Language")), Header(_("Mean rank"), numeric=True)]
+        headers += [Header("Ceiling", numeric=True), Header("Ceiling, 95 %", numeric=True)]
+        headers += [Header("Version"), Header("Published r", numeric=True)]
+        headers += [Header("Published metric"), Header("Published by"), Header("Mind")]
+        headers += [Header("Language"), Header("Mean rank", numeric=True)]
         rows = [
             [
                 Cell(row.title), Cell(one.title), Cell(model), Cell(one.target),
@@ -278,8 +277,8 @@ def _of_cell(part: Mapping[str, Any]) -> list[Cell]:
 
 def _interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
-        return _("no interval")
-    return _("{low} to {high}").format(low=share(low), high=share(high))
+        return "no interval"
+    return f"{share(low)} to {share(high)}"
 
 
 def grid_of(
@@ -310,7 +309,7 @@ def grid_of(
         GridRow(
             name,
             found["title"],
-            _("baseline") if name == BASELINE else _("version {v}").format(v=found["version"]),
+            "baseline" if name == BASELINE else "version {v}".format(v=found["version"]),
             ", ".join(sorted(set(_versions(shown, name)))),
             tuple(_cell(one, name, method, target) for one in sets),
         )
@@ -392,12 +391,12 @@ def _most_told(languages: Iterable[str]) -> str:
 
 def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:
     if not one.target:
-        return GridCell(reason=_("not judged on it"))
+        return GridCell(reason="not judged on it")
     part = one.part(metric)
     if part is None:
-        return GridCell(reason=_("not computed"))
+        return GridCell(reason="not computed")
     if "unavailable" in part:
-        return GridCell(reason=_("cannot be computed here"))
+        return GridCell(reason="cannot be computed here")
     query = {"source": one.source, "target": one.target}
     where = reverse("dashboard:benchmark_cell", args=[one.job.pk, metric])
     href = f"{where}?{urlencode({k: v for k, v in query.items() if v})}"
@@ -406,7 +405,7 @@ def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:
         skipped = part["skipped"]
         if not n and skipped:
             why = max(skipped, key=skipped.get)
-            return GridCell(reason=_("no reference") if why == NO_REFERENCE else why, href=href)
+            return GridCell(reason="no reference" if why == NO_REFERENCE else why, href=href)
         return GridCell(n=n, reason=said(found.get("reason")), href=href)
     low, high = found["ci95"] or (None, None)
     published = beside(one.published, one.column(metric))

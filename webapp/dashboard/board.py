@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.analysis.comparisons import BotMeans, Comparisons
@@ -94,7 +93,7 @@ def choice_of(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = 
     by = request.GET.get("by", "")
     if by and by not in keys:
         wrong.append(
-            _("There is no question “{name}”; there are {known}.").format(
+            "There is no question “{name}”; there are {known}.".format(
                 name=by, known=", ".join(keys)
             )
         )
@@ -105,23 +104,21 @@ def choice_of(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = 
         unknown = [bot for bot in asked if bot not in frame.rated_bots]
         if unknown:
             wrong.append(
-                _("No rated bot of this study is called {names}; there are {known}.").format(
+                "No rated bot of this study is called {names}; there are {known}.".format(
                     names=listed([f"“{bot}”" for bot in unknown]), known=", ".join(frame.rated_bots)
                 )
             )
         chosen[name] = [bot for bot in asked if bot not in unknown]
     if len(chosen["against"]) > 2:
         wrong.append(
-            _(
-                "{n} bots are ticked, and two can be set against each other: here are {names}."
-            ).format(
+            "{n} bots are ticked, and two can be set against each other: here are {names}.".format(
                 n=len(chosen["against"]),
                 names=listed([frame.title(bot) for bot in chosen["against"][:2]]),
             )
         )
     seed = request.GET.get("seed", "1")
     if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
-        wrong.append(_("“{seed}” is no seed; a whole number such as 7 would be.").format(seed=seed))
+        wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")
         seed = "1"
     kept = [
         (name, value)
@@ -218,20 +215,18 @@ def board_of(
         dimension=dimension,
         window=window,
         lanes=lanes,
-        method=_(
-            "Mean of all ratings with {level} interval. Ranks are ranges: every place the tests allow. Bots joined by "
-            "a bar cannot be told apart ({test})."
-        ).format(level=percent(found.level), test=test_said(compared)),
-        scale=_("{name}, {low} to {high}").format(
+        method=(
+            f"Mean of all ratings with {percent(found.level)} interval. Ranks are ranges: every place the tests allow. Bots joined by "
+            f"a bar cannot be told apart ({test_said(compared)})."
+        ),
+        scale="{name}, {low} to {high}".format(
             name=dimension.title, low=f"{dimension.low:g}", high=f"{dimension.high:g}"
         ),
         rows=rows,
         axis=axis_row(window),
         no_bars=bars_row(lanes, -1),
         is_whole=window.is_whole,
-        lead=_("{n} of {pairs} can be told apart.").format(
-            n=found.n_told_apart, pairs=counts.pairs(found.n_pairs)
-        ),
+        lead=f"{found.n_told_apart} of {counts.pairs(found.n_pairs)} can be told apart.",
         note=_note(
             found,
             compared,
@@ -256,14 +251,10 @@ def _row(
     frame: StudyFrame, place: Place, window: Window, bars: Markup, choice: Choice, digits: int
 ) -> Row:
     info, mean = frame.bots[place.bot], place.mean
-    ranks_said = _("no rank: control bot")
+    ranks_said = "no rank: control bot"
     if place.ranks is not None:
         best, worst = place.ranks
-        ranks_said = (
-            _("rank {n}").format(n=best)
-            if best == worst
-            else _("rank {best} to {worst}").format(best=best, worst=worst)
-        )
+        ranks_said = f"rank {best}" if best == worst else f"rank {best} to {worst}"
     return Row(
         bot=info,
         place=place,
@@ -290,21 +281,15 @@ def _note(found: Leaderboard, compared: Comparisons, n_hidden: int, *, is_headli
     """Compose the note on how to read the ranks."""
     notes = []
     if is_headline:
-        notes.append(_("The same count stands on the other pages of results and in the report."))
+        notes.append("The same count stands on the other pages of results and in the report.")
     if compared.rater_share > 0:
         notes.append(
-            _(
-                "Tests and order take out who is strict or kind; the table has those means, too, for the average rater."
-            )
+            "Tests and order take out who is strict or kind; the table has those means, too, for the average rater."
         )
     if n_hidden:
-        notes.append(
-            _("{bots} not shown here: ranks and tests count all.").format(
-                bots=counts.bots(n_hidden)
-            )
-        )
+        notes.append(f"{counts.bots(n_hidden)} not shown here: ranks and tests count all.")
     if any(place.is_control for place in found.places):
-        notes.append(_("Hollow: control bot, which has no rank."))
+        notes.append("Hollow: control bot, which has no rank.")
     return " ".join(notes)
 
 
@@ -316,13 +301,13 @@ def _table(
     digits: int,
 ) -> Table:
     headers = [
-        Header(_("Bot")),
-        Header(_("Rank"), numeric=True),
-        Header(_("Ratings"), numeric=True),
-        Header(_("Mean"), numeric=True),
+        Header("Bot"),
+        Header("Rank", numeric=True),
+        Header("Ratings", numeric=True),
+        Header("Mean", numeric=True),
         Header(percent(found.level), numeric=True),
-        Header(_("For the average rater"), numeric=True),
-        Header(_("Too close to")),
+        Header("For the average rater", numeric=True),
+        Header("Too close to"),
     ]
     if compared.rater_share <= 0:
         del headers[5]
@@ -333,14 +318,14 @@ def _table(
             Cell(info.title, frame.link(place.bot), slot=info.slot, hollow=info.is_control),
             Cell(
                 ranks_shown(place.ranks),
-                why="" if place.ranks else _("a control bot has no rank"),
+                why="" if place.ranks else "a control bot has no rank",
                 raw=place.ranks or (None, None),
             ),
             count_cell(place.n_ratings),
             number_cell(mean.mean, digits, said(mean.reason)),
             span_cell(mean.low, mean.high, digits, why=said(mean.reason)),
             number_cell(place.compared_mean, digits),
-            Cell(_closest(frame, place) or _("none")),
+            Cell(_closest(frame, place) or "none"),
         ]
         if compared.rater_share <= 0:
             del cells[5]
@@ -413,21 +398,19 @@ def against_of(
     window = whole(*scales.pop()) if len(scales) == 1 else None
     apart = [one.title.lower() for one in questions if one.is_apart]
     if not apart:
-        lead = _("No question sets them apart.")
+        lead = "No question sets them apart."
     elif len(apart) == len(questions):
-        lead = _("Every question sets them apart.")
+        lead = "Every question sets them apart."
     elif len(apart) == 1:
-        lead = _("Only {name} sets them apart.").format(name=apart[0])
+        lead = f"Only {apart[0]} sets them apart."
     else:
-        lead = _("{names} set them apart.").format(names=listed(apart).capitalize())
+        lead = f"{listed(apart).capitalize()} set them apart."
     titles = {bot: info.title for bot, info in frame.bots.items()}
     pair = headline.pair(a, b)
     need = ""
     if pair is not None and not pair.ordered:
         digits = digits_for(frame.headline.low, frame.headline.high)
-        need = _("By {name}: {verdict}").format(
-            name=frame.headline.title.lower(), verdict=pair_verdict(pair, headline, titles, digits)
-        )
+        need = f"By {frame.headline.title.lower()}: {pair_verdict(pair, headline, titles, digits)}"
     return Against(
         *infos,
         questions=questions,
@@ -458,7 +441,7 @@ def _question(
         means=(figure(means[0], digits), figure(means[1], digits)),
         gap=figure(gap, digits),
         ends=span(low, high, digits) if low is not None else "",
-        why=said(pair.reason) if pair is not None else _("one of them has no rating of this"),
+        why=said(pair.reason) if pair is not None else "one of them has no rating of this",
         is_apart=compared.are_told_apart(first.bot_id, second.bot_id),
         said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
         drawn=against_row(window, marks),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
@@ -37,26 +36,26 @@ def board_picture(board: Board, study: str) -> Plot:
         study: its name, for the title.
     """
     ends = [f"{row.mean} {row.ends}" for row in board.rows]
-    ranks_end = EDGE + _widest([_("Rank"), *(row.ranks for row in board.rows)])
+    ranks_end = EDGE + _widest(["Rank", *(row.ranks for row in board.rows)])
     names = ranks_end + GAP
     names_end = names + _names([row.bot for row in board.rows])
-    n_end = names_end + GAP + _widest([_("Ratings"), *(row.n for row in board.rows)])
-    bars = WIDE - EDGE - max(len(board.lanes) * LANE, _widest([_("Too close")]))
+    n_end = names_end + GAP + _widest(["Ratings", *(row.n for row in board.rows)])
+    bars = WIDE - EDGE - max(len(board.lanes) * LANE, _widest(["Too close"]))
     means_end = bars - GAP
-    plot_end = means_end - GAP - _widest([_("Mean"), *ends], bold=True)
+    plot_end = means_end - GAP - _widest(["Mean", *ends], bold=True)
     scale = Scale(board.window.low, board.window.high, n_end + GAP + 6, plot_end - 6)
     bottom = HEAD + ROW * len(board.rows)
     parts: list[object] = [
         *_stripes(len(board.rows)),
         *_grid(board.window, scale, bottom),
-        text(EDGE, 22, _("Rank"), class_="head"),
-        text(names, 22, _("Bot"), class_="head"),
-        text(n_end, 22, _("Ratings"), class_="head end"),
+        text(EDGE, 22, "Rank", class_="head"),
+        text(names, 22, "Bot", class_="head"),
+        text(n_end, 22, "Ratings", class_="head end"),
         text(scale.start, 22, shorten(board.scale, plot_end - scale.start, 12), class_="head"),
-        text(means_end, 22, _("Mean"), class_="head end"),
+        text(means_end, 22, "Mean", class_="head end"),
     ]
     if any(board.lanes):
-        parts.append(text(bars, 22, _("Too close"), class_="head"))
+        parts.append(text(bars, 22, "Too close", class_="head"))
     for i, row in enumerate(board.rows):
         parts += _board_row(row, _middle(i), scale, names, names_end, n_end)
         parts.append(text(means_end, _middle(i) + 4.5, ends[i], class_="end strong"))
@@ -78,18 +77,18 @@ def votes_picture(votes: VotesBoard, study: str) -> Plot:
     """
     shares = [f"{row.share} {row.ends}" for row in votes.rows]
     names_end = EDGE + _names([row.bot for row in votes.rows])
-    n_end = names_end + GAP + _widest([_("Votes"), *(row.n for row in votes.rows)])
+    n_end = names_end + GAP + _widest(["Votes", *(row.n for row in votes.rows)])
     shares_end = WIDE - EDGE
-    plot_end = shares_end - GAP - _widest([_("Share up"), *shares], bold=True)
+    plot_end = shares_end - GAP - _widest(["Share up", *shares], bold=True)
     scale = Scale(votes.window.low, votes.window.high, n_end + GAP + 6, plot_end - 6)
     bottom = HEAD + ROW * len(votes.rows)
     parts: list[object] = [
         *_stripes(len(votes.rows)),
         *_grid(votes.window, scale, bottom),
-        text(EDGE, 22, _("Bot"), class_="head"),
-        text(n_end, 22, _("Votes"), class_="head end"),
+        text(EDGE, 22, "Bot", class_="head"),
+        text(n_end, 22, "Votes", class_="head end"),
         text(scale.start, 22, shorten(votes.scale, plot_end - scale.start, 12), class_="head"),
-        text(shares_end, 22, _("Share up"), class_="head end"),
+        text(shares_end, 22, "Share up", class_="head end"),
     ]
     for i, row in enumerate(votes.rows):
         y, found = _middle(i), row.votes
@@ -123,11 +122,11 @@ def against_picture(against: Against, study: str) -> Plot:
     gaps = [" ".join(filter(None, [one.gap, one.ends or one.why])) for one in asked]
     titles_end = EDGE + min(_widest([one.title for one in asked], bold=True), NAME_PX + 40)
     gaps_end = WIDE - EDGE
-    room = min(_widest([_("Difference"), *gaps], bold=True), WIDE * 0.4)
+    room = min(_widest(["Difference", *gaps], bold=True), WIDE * 0.4)
     start, end = titles_end + GAP + 6, gaps_end - room - GAP - 6
     bottom = HEAD + ROW * len(asked)
     parts: list[object] = [*_stripes(len(asked)), *_two(against, start, end)]
-    parts.append(text(gaps_end, 22, _("Difference"), class_="head end"))
+    parts.append(text(gaps_end, 22, "Difference", class_="head end"))
     for i, one in enumerate(asked):
         scale = Scale(one.window.low, one.window.high, start, end)
         top, y = HEAD + i * ROW, _middle(i)
@@ -142,13 +141,11 @@ def against_picture(against: Against, study: str) -> Plot:
         parts += _axis(
             against.window, Scale(against.window.low, against.window.high, start, end), bottom
         )
-    names = _("{first} against {second}").format(
-        first=against.first.title, second=against.second.title
-    )
-    said = _(
-        "Means of both, and their difference with {level} interval. Bold: told apart by this question, corrected for "
+    names = f"{against.first.title} against {against.second.title}"
+    said = (
+        f"Means of both, and their difference with {against.level} interval. Bold: told apart by this question, corrected for "
         "all pairs of bots."
-    ).format(level=against.level)
+    )
     return _alone(
         parts,
         bottom + (26 if against.window else 8),

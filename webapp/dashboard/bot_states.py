@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef
-from django.utils.translation import gettext as _
 
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import BotEntry
@@ -39,17 +38,17 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
     """
     report = reports.get(entry.id, {})
     if entry.reason:
-        return BotState(_("Unavailable"), "bad", entry.reason, is_offered=False)
+        return BotState("Unavailable", "bad", entry.reason, is_offered=False)
     if report.get("state") == "unavailable":
-        reason = report.get("reason") or _("the bot host could not load it")
-        return BotState(_("Unavailable"), "bad", reason, is_offered=False)
+        reason = report.get("reason") or "the bot host could not load it"
+        return BotState("Unavailable", "bad", reason, is_offered=False)
     if entry.is_set_aside:
-        return BotState(_("Set aside"), "bad", entry.trouble, is_offered=False)
+        return BotState("Set aside", "bad", entry.trouble, is_offered=False)
     if entry.trouble:
-        return BotState(_("Failing"), "warn", entry.trouble, is_offered=True)
+        return BotState("Failing", "warn", entry.trouble, is_offered=True)
     if report.get("state") in ("loaded", "ready"):
-        return BotState(_("Loaded"), "good", "", is_offered=True)
-    return BotState(_("Ready to load"), "", "", is_offered=True)
+        return BotState("Loaded", "good", "", is_offered=True)
+    return BotState("Ready to load", "", "", is_offered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +69,10 @@ def roles_of_bot(bot_id: str) -> list[BotRole]:
     """Return the bot's role in every study with conversations of it."""
     versions = BotVersion.objects.filter(bot_id=bot_id)
     own = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
-    by_code = _("in the bot’s own code") if versions.filter(is_control=True).exists() else ""
+    by_code = "in the bot’s own code" if versions.filter(is_control=True).exists() else ""
     found = []
     for study in Study.objects.filter(Exists(own)).order_by("name"):
         columns = BotColumns.from_json(study.bot_columns)
-        by_table = _("in the study’s table of bots") if bot_id in columns.control else ""
+        by_table = "in the study’s table of bots" if bot_id in columns.control else ""
         found.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
     return found

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext_lazy as _
-
 from evaluation.analysis.self_agreement import OwnAgreement
 from evaluation.storing import result_load
 from webapp.dashboard.wording.reasons import said
@@ -17,12 +15,12 @@ from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Study
 
 _KINDS: dict[Kind, Any] = {
-    "quiz": _("Questions about the instructions, first try"),
-    "before": _("Attention checks before the task"),
-    "item": _("Attention checks among the items"),
-    "gold": _("Items with a known right answer"),
-    "after": _("Attention checks after the task"),
-    "chat": _("Attention checks in the chat"),
+    "quiz": "Questions about the instructions, first try",
+    "before": "Attention checks before the task",
+    "item": "Attention checks among the items",
+    "gold": "Items with a known right answer",
+    "after": "Attention checks after the task",
+    "chat": "Attention checks in the chat",
 }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext as _
 
 from webapp.core.rights import Right, may
 
@@ -28,14 +27,14 @@ class NavItem:
 def navigation(user: Any) -> list[NavItem]:
     """Return the entries of the sidebar, top to bottom, without pages that this user may not open."""
     items = [
-        NavItem("studies", _("Studies"), "list", reverse("dashboard:studies")),
-        NavItem("bots", _("Bots"), "bot", reverse("dashboard:bots")),
-        NavItem("runs", _("Self-play"), "repeat", reverse("dashboard:runs")),
-        NavItem("imports", _("Imports"), "download", reverse("dashboard:imports")),
-        NavItem("metrics", _("Metrics"), "book", reverse("dashboard:metrics")),
-        NavItem("benchmark", _("Benchmark"), "chart", reverse("dashboard:benchmark")),
-        NavItem("system", _("System"), "sliders", reverse("dashboard:system")),
-        NavItem("admin", _("Admin"), "people", reverse("admin:index")),
+        NavItem("studies", "Studies", "list", reverse("dashboard:studies")),
+        NavItem("bots", "Bots", "bot", reverse("dashboard:bots")),
+        NavItem("runs", "Self-play", "repeat", reverse("dashboard:runs")),
+        NavItem("imports", "Imports", "download", reverse("dashboard:imports")),
+        NavItem("metrics", "Metrics", "book", reverse("dashboard:metrics")),
+        NavItem("benchmark", "Benchmark", "chart", reverse("dashboard:benchmark")),
+        NavItem("system", "System", "sliders", reverse("dashboard:system")),
+        NavItem("admin", "Admin", "people", reverse("admin:index")),
     ]
     return [item for item in items if item.key != "imports" or may(user, Right.RUN)]
 

@@ -9,8 +9,6 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.utils.text import slugify
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
 
 from chatbots.registry import UnknownName
 from evaluation.formats.scales import Scales
@@ -48,37 +46,35 @@ def _styled(form: forms.Form) -> None:
 class SelfPlayForm(forms.Form):
     """The plan of a self-play run."""
 
-    name = forms.CharField(label=_("Name"), required=False, max_length=200)
-    bots = forms.MultipleChoiceField(label=_("Bots"), widget=forms.CheckboxSelectMultiple)
+    name = forms.CharField(label="Name", required=False, max_length=200)
+    bots = forms.MultipleChoiceField(label="Bots", widget=forms.CheckboxSelectMultiple)
     pairs = forms.ChoiceField(
-        label=_("Each bot talks with"),
+        label="Each bot talks with",
         choices=[
-            ("self", _("itself")),
-            ("all", _("itself and others")),
+            ("self", "itself"),
+            ("all", "itself and others"),
         ],
         required=False,
     )
     n_conversations = forms.IntegerField(
-        label=_("Conversations each"), min_value=1, max_value=100_000, initial=100
+        label="Conversations each", min_value=1, max_value=100_000, initial=100
     )
-    n_turns = forms.IntegerField(label=_("Turns each"), min_value=1, max_value=1000, initial=10)
-    seed = forms.IntegerField(
-        label=_("Seed"), initial=2026, min_value=-(2**63), max_value=2**63 - 1
-    )
+    n_turns = forms.IntegerField(label="Turns each", min_value=1, max_value=1000, initial=10)
+    seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
     study = forms.ChoiceField(
-        label=_("Filters of replies"),
+        label="Filters of replies",
         required=False,
-        help_text=_("What the filters of this study find is marked; nothing is withheld."),
+        help_text="What the filters of this study find is marked; nothing is withheld.",
     )
     openers = forms.CharField(
-        label=_("Openers, one a line"),
+        label="Openers, one a line",
         required=False,
         max_length=50_000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("Without any the bot speaks first, to an empty context."),
+        help_text="Without any the bot speaks first, to an empty context.",
     )
     metrics = forms.BooleanField(
-        label=_("Compute all metrics afterwards"), required=False, initial=True
+        label="Compute all metrics afterwards", required=False, initial=True
     )
 
     def __init__(
@@ -90,7 +86,7 @@ class SelfPlayForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
-        usual = _("as a new study has them")
+        usual = "as a new study has them"
         self.fields["study"].choices = [("", usual), *studies]  # type: ignore[attr-defined]
         _styled(self)
 
@@ -107,25 +103,25 @@ class FitForm(forms.Form):
     """Form with the params of a hybrid fit."""
 
     targets = forms.MultipleChoiceField(
-        label=_("Target"),
+        label="Target",
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Several are averaged."),
+        help_text="Several are averaged.",
     )
-    preset = forms.ChoiceField(label=_("Preset"))
+    preset = forms.ChoiceField(label="Preset")
     intercept = forms.ChoiceField(
-        label=_("Intercept"),
-        choices=[("common", _("common to all folds")), ("fold", _("of each fold, as the paper"))],
+        label="Intercept",
+        choices=[("common", "common to all folds"), ("fold", "of each fold, as the paper")],
         initial=PREFERRED_INTERCEPT,
     )
     run = forms.ModelChoiceField(
-        label=_("Predict self-play run"),
+        label="Predict self-play run",
         queryset=SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE),
         required=False,
-        empty_label=_("none"),
+        empty_label="none",
     )
-    without_controls = forms.BooleanField(label=_("Leave out control bots"), required=False)
+    without_controls = forms.BooleanField(label="Leave out control bots", required=False)
     include_synthetic = forms.BooleanField(
-        label=_("Count scripted participants (rehearsals only)"), required=False
+        label="Count scripted participants (rehearsals only)", required=False
     )
 
     def __init__(
@@ -154,18 +150,18 @@ class TokenForm(forms.Form):
     """A new token of the API."""
 
     name = forms.CharField(
-        label=_("Name"), max_length=100, help_text=_("What it is for: “CI of my bot”.")
+        label="Name", max_length=100, help_text="What it is for: “CI of my bot”."
     )
     rights = forms.MultipleChoiceField(
-        label=_("What it may do"), widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
+        label="What it may do", widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
     )
     days = forms.IntegerField(
-        label=_("Days until it expires"),
+        label="Days until it expires",
         min_value=1,
         max_value=LONGEST_DAYS,
         initial=90,
         required=False,
-        help_text=_("Empty: it does not expire."),
+        help_text="Empty: it does not expire.",
     )
 
     def __init__(self, *args: Any, rights: Choices, **kwargs: Any) -> None:
@@ -183,15 +179,15 @@ class ShareForm(forms.Form):
     """A new link to a report."""
 
     name = forms.CharField(
-        label=_("Whom it is for"), max_length=LONGEST_NAME, help_text=_("“Reviewers of the paper”.")
+        label="Whom it is for", max_length=LONGEST_NAME, help_text="“Reviewers of the paper”."
     )
     days = forms.IntegerField(
-        label=_("Days until it ends"),
+        label="Days until it ends",
         min_value=1,
         max_value=SHARE_LONGEST_DAYS,
         initial=90,
         required=False,
-        help_text=_("Empty: it does not end by itself."),
+        help_text="Empty: it does not end by itself.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -237,31 +233,29 @@ class PackageForm(forms.Form):
 class BenchmarkForm(forms.Form):
     """A data set and the metrics to set against its people: a study's own replies, or a file of judged ones."""
 
-    study = forms.ChoiceField(label=_("Study"), required=False)
+    study = forms.ChoiceField(label="Study", required=False)
     file = forms.FileField(
-        label=_("or a file of judged replies"),
+        label="or a file of judged replies",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
-        help_text=_("One JSON object per line, as the command “export --what judged” writes them."),
+        help_text="One JSON object per line, as the command “export --what judged” writes them.",
     )
     judged = forms.FileField(
-        label=_("What a judge chose"),
+        label="What a judge chose",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
-        help_text=_(
-            "With a study whose people compare two replies or chats: the CSV that the command “judge_pairs --output” wrote of its pairs."
-        ),
+        help_text="With a study whose people compare two replies or chats: the CSV that the command “judge_pairs --output” wrote of its pairs.",
     )
     metrics = forms.MultipleChoiceField(
-        label=_("Metrics"),
+        label="Metrics",
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _("Choose a metric at least.")},
+        error_messages={"required": "Choose a metric at least."},
     )
 
     def __init__(self, *args: Any, metrics: Sequence[BenchmarkMetric], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         studies = Study.objects.order_by("name").values_list("key", "name")
-        self.fields["study"].choices = [("", _("none")), *studies]  # type: ignore[attr-defined]
+        self.fields["study"].choices = [("", "none"), *studies]  # type: ignore[attr-defined]
         there = [one for one in metrics if not one.reason]
         self.fields["metrics"].choices = [(one.name, one.title) for one in there]  # type: ignore[attr-defined]
         self.fields["metrics"].initial = [one.name for one in there if one.is_usual]
@@ -273,9 +267,7 @@ class BenchmarkForm(forms.Form):
         if file is None:
             return None
         if not file.name.lower().endswith((".jsonl", ".jsonl.gz")):
-            raise forms.ValidationError(
-                __("“{name}” is no .jsonl or .jsonl.gz file.").format(name=file.name)
-            )
+            raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
         _limited(file)
         return file
 
@@ -285,7 +277,7 @@ class BenchmarkForm(forms.Form):
         if file is None:
             return None
         if not file.name.lower().endswith(".csv"):
-            raise forms.ValidationError(__("“{name}” is no .csv file.").format(name=file.name))
+            raise forms.ValidationError(f"“{file.name}” is no .csv file.")
         _limited(file)
         return file
 
@@ -295,10 +287,10 @@ class BenchmarkForm(forms.Form):
         if cleaned.get("judged") is not None and not cleaned.get("study"):
             self.add_error(
                 "judged",
-                __("A judge’s choices stand beside those of a study’s people: choose the study."),
+                "A judge’s choices stand beside those of a study’s people: choose the study.",
             )
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
-            raise forms.ValidationError(__("Choose a study or a file, and not both."))
+            raise forms.ValidationError("Choose a study or a file, and not both.")
         return cleaned
 
 
@@ -306,9 +298,7 @@ def _limited(file: Any) -> None:
     """Refuse an uploaded file that is too large."""
     if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
         raise forms.ValidationError(
-            __("The file has {size} MB; at most {limit} MB can be uploaded.").format(
-                size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB
-            )
+            f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded."
         )
 
 
@@ -316,45 +306,43 @@ class ImportForm(forms.Form):
     """A file of conversations and the study they go into."""
 
     file = forms.FileField(
-        label=_("File"),
+        label="File",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"}),
     )
     study = forms.CharField(
-        label=_("Study key"),
+        label="Study key",
         required=False,
         max_length=60,
         # The browser refuses what the server would: a refused form has lost its file.
         widget=forms.TextInput(
             attrs={
                 "pattern": "[\\-A-Za-z0-9_]+",
-                "title": _("Letters, digits, - and _ only, such as my-study"),
+                "title": "Letters, digits, - and _ only, such as my-study",
                 "autocapitalize": "none",
                 "spellcheck": "false",
             }
         ),
-        help_text=_(
+        help_text=(
             "The study's name in addresses, such as my-study. It is made if there is none. Left empty, it is named "
             "after the file."
         ),
     )
-    low = forms.FloatField(label=_("Scale from"), required=False)
+    low = forms.FloatField(label="Scale from", required=False)
     high = forms.FloatField(
-        label=_("to"),
+        label="to",
         required=False,
-        help_text=_("Left empty, it is read off the values, and then bounds no interval."),
+        help_text="Left empty, it is read off the values, and then bounds no interval.",
     )
     scales = forms.CharField(
-        label=_("Other scales"),
+        label="Other scales",
         required=False,
-        help_text=_(
-            "Of single questions, such as fun=0:1, flexible=1:3. Answers beyond their scale are left out."
-        ),
+        help_text="Of single questions, such as fun=0:1, flexible=1:3. Answers beyond their scale are left out.",
     )
     language = forms.CharField(
-        label=_("Language"),
+        label="Language",
         required=False,
         max_length=20,
-        help_text=_("Its code, such as en or de. Left empty, each conversation's words tell it."),
+        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -366,18 +354,12 @@ class ImportForm(forms.Form):
         file = self.cleaned_data["file"]
         if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv", ".zip")):
             raise forms.ValidationError(
-                __("“{name}” is no .jsonl, .jsonl.gz, .csv or .zip file.").format(name=file.name)
+                f"“{file.name}” is no .jsonl, .jsonl.gz, .csv or .zip file."
             )
         if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
             raise forms.ValidationError(
-                __(
-                    "The file has {size} MB; at most {limit} MB can be uploaded. Use "
-                    "`{program} import_conversations` for larger ones."
-                ).format(
-                    size=round(file.size / 1024 / 1024),
-                    limit=UPLOAD_LIMIT_MB,
-                    program=settings.CONFAB_PROGRAM,
-                )
+                f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded. Use "
+                f"`{settings.CONFAB_PROGRAM} import_conversations` for larger ones."
             )
         return file
 
@@ -389,14 +371,12 @@ class ImportForm(forms.Form):
             key = slugify(file.name.split(".")[0])[:60]
             if not key:
                 raise forms.ValidationError(
-                    __("“{name}” makes no key. Write one, such as my-study.").format(name=file.name)
+                    f"“{file.name}” makes no key. Write one, such as my-study."
                 )
         if key and not re.fullmatch(r"[-\w]+", key, re.ASCII):
             example = slugify(key) or "my-study"
             raise forms.ValidationError(
-                __(
-                    "“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
-                ).format(key=key, example=example)
+                f"“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
             )
         return key
 
@@ -412,12 +392,10 @@ class ImportForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         low, high = cleaned.get("low"), cleaned.get("high")
         if (low is None) != (high is None):
-            raise forms.ValidationError(__("Give both ends of the scale, or none."))
+            raise forms.ValidationError("Give both ends of the scale, or none.")
         if low is not None and high is not None and not low < high:
             raise forms.ValidationError(
-                __("The scale goes from {low} to {high}; the first must be smaller.").format(
-                    low=low, high=high
-                )
+                f"The scale goes from {low} to {high}; the first must be smaller."
             )
         try:
             scales = Scales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
@@ -434,13 +412,11 @@ class BotColumnsForm(forms.Form):
     """A table of bots, as CSV."""
 
     file = forms.FileField(
-        label=_("File"),
+        label="File",
         widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
         error_messages={
-            "required": _("Choose a CSV file first."),
-            "empty": _(
-                "The file is empty; its first line must be a header such as bot,perplexity."
-            ),
+            "required": "Choose a CSV file first.",
+            "empty": "The file is empty; its first line must be a header such as bot,perplexity.",
         },
     )
 
@@ -449,7 +425,7 @@ class BotColumnsForm(forms.Form):
         file = self.cleaned_data["file"]
         if file.size > LIMIT_BYTES:
             raise forms.ValidationError(
-                __("The file has {size} bytes; a table of bots has at most {limit}.").format(
+                "The file has {size} bytes; a table of bots has at most {limit}.".format(
                     size=f"{file.size:,}", limit=f"{LIMIT_BYTES:,}"
                 )
             )
@@ -460,10 +436,10 @@ class PlanForm(forms.Form):
     """A difference to plan for."""
 
     difference = forms.FloatField(
-        label=_("Difference that matters, in points"), required=False, min_value=1e-6
+        label="Difference that matters, in points", required=False, min_value=1e-6
     )
     power = forms.FloatField(
-        label=_("Chance to show it"), required=False, min_value=0.2, max_value=0.99, initial=0.8
+        label="Chance to show it", required=False, min_value=0.2, max_value=0.99, initial=0.8
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from evaluation.analysis.leaderboard import Place, leaderboard
 from evaluation.printing import digits_for, figure, span
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.wording.sections import listed
 from webapp.results.study_data import StudyFrame
@@ -61,11 +60,11 @@ def known_so_far(frame: StudyFrame, result: Any) -> KnownSoFar | None:
         lines.append(
             Known(
                 "info",
-                _("{n} of {pairs}").format(n=n_close, pairs=counts.pairs(board.n_pairs)),
-                ngettext(
-                    "of bots is too close to order.", "of bots are too close to order.", n_close
+                f"{n_close} of {counts.pairs(board.n_pairs)}",
+                plural(
+                    n_close, "of bots is too close to order.", "of bots are too close to order."
                 ),
-                _("Compare them"),
+                "Compare them",
                 compare,
             )
         )
@@ -81,10 +80,10 @@ def _leading(frame: StudyFrame, ranked: list[Place], by: str) -> Known:
     if not close:
         return Known(
             "good",
-            _("{bot} leads").format(bot=title),
-            _("by {by}: {mean}, ahead of every other bot.").format(by=by, mean=mean)
+            f"{title} leads",
+            f"by {by}: {mean}, ahead of every other bot."
             if len(ranked) > 1
-            else _("by {by}: {mean}.").format(by=by, mean=mean),
+            else f"by {by}: {mean}.",
         )
     names = (
         listed([frame.title(bot) for bot in close])
@@ -93,10 +92,8 @@ def _leading(frame: StudyFrame, ranked: list[Place], by: str) -> Known:
     )
     return Known(
         "info",
-        _("Nobody leads alone."),
-        _("By {by} {bot} is rated best, mean {mean}; {names} may be as good.").format(
-            by=by, bot=title, mean=mean, names=names
-        ),
+        "Nobody leads alone.",
+        f"By {by} {title} is rated best, mean {mean}; {names} may be as good.",
     )
 
 
@@ -107,8 +104,8 @@ def _controls(frame: StudyFrame, ranked: list[Place], controls: list[Place]) -> 
     if above:
         return Known(
             "warn",
-            _("{bots} did not come last.").format(bots=listed([frame.title(bot) for bot in above])),
-            _("A control is made to be bad: read what people saw before you trust the rest."),
+            f"{listed([frame.title(bot) for bot in above])} did not come last.",
+            "A control is made to be bad: read what people saw before you trust the rest.",
         )
     names = listed([frame.title(place.bot) for place in controls])
     others = {place.bot for place in ranked}
@@ -116,21 +113,17 @@ def _controls(frame: StudyFrame, ranked: list[Place], controls: list[Place]) -> 
     if close:
         return Known(
             "info",
-            ngettext(
+            plural(
+                len(controls),
                 "{bots} (a control) is rated last, but not surely.",
                 "{bots} (controls) are rated last, but not surely.",
-                len(controls),
             ).format(bots=names),
-            ngettext(
+            plural(
+                close,
                 "{n} of {pairs} with another bot is too close to order.",
                 "{n} of {pairs} with another bot are too close to order.",
-                close,
             ).format(n=close, pairs=counts.pairs(len(controls) * len(ranked))),
         )
     if len(controls) == 1:
-        return Known(
-            "good", _("{bot} is last").format(bot=names), _("(a control), as it should be.")
-        )
-    return Known(
-        "good", _("{bots} are last").format(bots=names), _("(controls), as they should be.")
-    )
+        return Known("good", f"{names} is last", "(a control), as it should be.")
+    return Known("good", f"{names} are last", "(controls), as they should be.")

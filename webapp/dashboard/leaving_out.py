@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from chatbots.registry import UnknownName
+from webapp.core.speaking import plural
 from webapp.quality.flags.base import flag_kinds
 from webapp.quality.selectors import (
     LeftOut,
@@ -111,10 +110,10 @@ def people_of(request: HttpRequest, study: Study) -> People | None:
 def left_out_words(found: LeftOut) -> str:
     """Compose a sentence on the number of excluded participants, by flag."""
     flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
-    return ngettext(
+    return plural(
+        found.n_people,
         "{left} of {n} person is left out: {flags}.",
         "{left} of {n} people are left out: {flags}.",
-        found.n_people,
     ).format(left=found.n_left_out, n=found.n_people, flags=flags)
 
 
@@ -123,4 +122,4 @@ def left_out_sentence(study: Study, without: Sequence[str]) -> str:
     if not without:
         return ""
     words = left_out_words(left_out_counts(study, without))
-    return _("{words} A person with several of these flags stands under each.").format(words=words)
+    return f"{words} A person with several of these flags stands under each."

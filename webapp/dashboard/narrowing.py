@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import QueryDict
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from webapp.reading.asking import ORDERS
 from webapp.reading.fields import Number, Numbers
@@ -24,12 +22,12 @@ MARK = "narrow"
 CHOSEN = ("bot", "first", "state", "rater", "flag", "tag")
 """Fields with one value each."""
 KINDS = {
-    "starred": gettext_lazy("starred"),
-    "tagged": gettext_lazy("with a tag"),
-    "noted": gettext_lazy("with a note"),
-    "commented": gettext_lazy("with a comment"),
-    "rated": gettext_lazy("rated"),
-    "unrated": gettext_lazy("not rated"),
+    "starred": "starred",
+    "tagged": "with a tag",
+    "noted": "with a note",
+    "commented": "with a comment",
+    "rated": "rated",
+    "unrated": "not rated",
 }
 OF_RUNS = ("starred", "tagged", "noted")
 """Kinds that conversations without raters can be of."""
@@ -98,11 +96,11 @@ def form_of(
     terms = _terms(line) or []
     said = _said(terms)
     titles = {
-        "bot": _("Bot"),
-        "first": _("Begins"),
-        "state": _("State"),
-        "flag": _("Flag of the participant"),
-        "tag": _("Tag"),
+        "bot": "Bot",
+        "first": "Begins",
+        "state": "State",
+        "flag": "Flag of the participant",
+        "tag": "Tag",
     }
     selects = {
         name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))

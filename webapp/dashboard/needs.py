@@ -10,12 +10,11 @@ from datetime import timedelta
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.speaking import plural
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.reports import reports_unseen
 from webapp.pay.models import Decision, PlatformVisit
@@ -77,8 +76,8 @@ def needs(*, may_pay: bool = True) -> list[Need]:
         Need(
             "warn",
             ", ".join(beyond),
-            _("cannot go on in {study}: its cap on cost is reached.").format(study=study.name),
-            _("See cost"),
+            f"cannot go on in {study.name}: its cap on cost is reached.",
+            "See cost",
             ("dashboard:study", {"key": study.key}, ""),
         )
         for study in collecting
@@ -91,8 +90,8 @@ def needs(*, may_pay: bool = True) -> list[Need]:
         Need(
             "warn",
             job_title(job),
-            _("was interrupted, and nobody is at work on it: its process has ended."),
-            _("See job"),
+            "was interrupted, and nobody is at work on it: its process has ended.",
+            "See job",
             ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
         )
         for model in job_models()
@@ -106,9 +105,9 @@ def needs(*, may_pay: bool = True) -> list[Need]:
         found.append(
             Need(
                 "bad",
-                ngettext("%(n)d job", "%(n)d jobs", n_failed) % {"n": n_failed},
-                _("failed in the last two days."),
-                _("See jobs"),
+                plural(n_failed, "%(n)d job", "%(n)d jobs") % {"n": n_failed},
+                "failed in the last two days.",
+                "See jobs",
                 ("dashboard:runs", {}, ""),
             )
         )
@@ -159,13 +158,11 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
         found.append(
             Need(
                 "warn",
-                ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
-                _("lost a chat to a bot failure and should be paid.")
+                plural(n, "%(n)d person", "%(n)d people") % {"n": n},
+                "lost a chat to a bot failure and should be paid."
                 if study is not None
-                else _("lost a chat to a bot failure in {study} and should be paid.").format(
-                    study=names[pk].name
-                ),
-                _("Decide about pay") if may_pay else _("Review"),
+                else f"lost a chat to a bot failure in {names[pk].name} and should be paid.",
+                "Decide about pay" if may_pay else "Review",
                 href,
             )
         )
@@ -195,11 +192,11 @@ def pay_waits(study: Study | None = None) -> list[Need]:
     found = [
         Need(
             "warn",
-            ngettext("%(n)d decision", "%(n)d decisions", n) % {"n": n},
-            _("about pay could not be sent.")
+            plural(n, "%(n)d decision", "%(n)d decisions") % {"n": n},
+            "about pay could not be sent."
             if study is not None
-            else _("about pay in {study} could not be sent.").format(study=studies[pk].name),
-            _("See why"),
+            else f"about pay in {studies[pk].name} could not be sent.",
+            "See why",
             ("dashboard:study_pay", {"key": studies[pk].key}, "show=failed"),
         )
         for pk, n in n_unsent.items()
@@ -207,9 +204,9 @@ def pay_waits(study: Study | None = None) -> list[Need]:
     found += [
         Need(
             "info",
-            ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
+            plural(n, "%(n)d person", "%(n)d people") % {"n": n},
             _waiting_said(n, "" if study is not None else studies[pk].name),
-            _("Decide about pay"),
+            "Decide about pay",
             ("dashboard:study_pay", {"key": studies[pk].key}, ""),
         )
         for pk, n in n_waiting.items()
@@ -230,16 +227,16 @@ def tasks_waiting(among: Q) -> QuerySet[Task]:
 def _waiting_said(n: int, study: str) -> str:
     """Say that so many people wait for days; in which study, where its name is given."""
     if not study:
-        words = ngettext(
+        words = plural(
+            n,
             "finished more than {days} days ago, and waits for a decision about pay.",
             "finished more than {days} days ago, and wait for a decision about pay.",
-            n,
         )
     else:
-        words = ngettext(
+        words = plural(
+            n,
             "finished {study} more than {days} days ago, and waits for a decision about pay.",
             "finished {study} more than {days} days ago, and wait for a decision about pay.",
-            n,
         )
     return words.format(study=study, days=_WAITS_DAYS)
 
@@ -252,10 +249,8 @@ def alert_needs() -> list[Need]:
         Need(
             "warn",
             alert.aside.bot_id if alert.aside else str(alert.get_event_display()),
-            _("was to be told, and the {way} could not be sent: {why}.").format(
-                way=str(alert.get_channel_display()).lower(), why=alert.error
-            ),
-            _("See the bot") if alert.aside else _("See the system"),
+            f"was to be told, and the {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}.",
+            "See the bot" if alert.aside else "See the system",
             ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "")
             if alert.aside
             else ("dashboard:system", {}, ""),
@@ -271,11 +266,9 @@ def _reported() -> list[Need]:
     return [
         Need(
             "warn",
-            ngettext("%(n)d reply", "%(n)d replies", n) % {"n": n},
-            _("of {study} reported by people, and not looked at yet.").format(
-                study=studies[pk].name
-            ),
-            _("See reports"),
+            plural(n, "%(n)d reply", "%(n)d replies") % {"n": n},
+            f"of {studies[pk].name} reported by people, and not looked at yet.",
+            "See reports",
             ("dashboard:study_reports", {"key": studies[pk].key}, ""),
         )
         for pk, n in sorted(unseen.items(), key=lambda one: -one[1])
@@ -302,8 +295,8 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
                 Need(
                     "bad",
                     study.name,
-                    _("gives nobody a chatbot: none of its bots can be offered now."),
-                    _("See why"),
+                    "gives nobody a chatbot: none of its bots can be offered now.",
+                    "See why",
                     ("dashboard:study", {"key": study.key}, ""),
                 )
             )
@@ -317,23 +310,23 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             elif entries[bot_id].is_set_aside:
                 aside = asides.get(bot_id)
                 said = (
-                    _("{trouble}; it is offered to nobody until you put it back.")
+                    "{trouble}; it is offered to nobody until you put it back."
                     if aside is not None and aside.needs_person
-                    else _("{trouble}; it is offered to nobody until one works.")
+                    else "{trouble}; it is offered to nobody until one works."
                 )
                 why = said.format(trouble=state.reason)
             else:
-                why = _("is offered to nobody: {reason}.").format(reason=state.reason)
+                why = f"is offered to nobody: {state.reason}."
             href = ("dashboard:bot", {"bot_id": bot_id}, "")
-            found.append(Need(state.tone, bot_id, why, _("See the bot"), href))
+            found.append(Need(state.tone, bot_id, why, "See the bot", href))
     if missing:
-        why = ngettext(
+        why = plural(
+            len(missing),
             "is in a collecting study, but no bot of this name is registered here.",
             "are in collecting studies, but no bots of these names are registered here.",
-            len(missing),
         )
         names = ", ".join(sorted(missing))
-        found.append(Need("bad", names, why, _("See bots"), ("dashboard:bots", {}, "")))
+        found.append(Need("bad", names, why, "See bots", ("dashboard:bots", {}, "")))
     return found
 
 
@@ -360,10 +353,8 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
                 Need(
                     "info",
                     bot_id,
-                    _("is {n} conversations behind the other bots of {study}.").format(
-                        n=gap, study=study.name
-                    ),
-                    _("See places"),
+                    f"is {gap} conversations behind the other bots of {study.name}.",
+                    "See places",
                     ("dashboard:study_places", {"key": study.key}, ""),
                 )
             )

@@ -7,23 +7,22 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext_lazy as _
 
 from webapp.pay.services import MOST_BONUS, REASON_MOST_CHARS, REJECTION_CATEGORIES
 
 _CATEGORY_TITLES = {
-    "TOO_QUICKLY": _("Done too quickly"),
-    "TOO_SLOWLY": _("Took too long"),
-    "FAILED_INSTRUCTIONS": _("Did not follow the instructions"),
-    "FAILED_CHECK": _("Failed a check"),
-    "LOW_EFFORT": _("Low effort"),
-    "MALINGERING": _("Pretended"),
-    "NO_CODE": _("No completion code"),
-    "BAD_CODE": _("Wrong completion code"),
-    "NO_DATA": _("No data"),
-    "UNSUPP_DEVICE": _("Unsupported device"),
-    "INCOMP_LONGITUDINAL": _("Did not do all parts"),
-    "OTHER": _("Something else"),
+    "TOO_QUICKLY": "Done too quickly",
+    "TOO_SLOWLY": "Took too long",
+    "FAILED_INSTRUCTIONS": "Did not follow the instructions",
+    "FAILED_CHECK": "Failed a check",
+    "LOW_EFFORT": "Low effort",
+    "MALINGERING": "Pretended",
+    "NO_CODE": "No completion code",
+    "BAD_CODE": "Wrong completion code",
+    "NO_DATA": "No data",
+    "UNSUPP_DEVICE": "Unsupported device",
+    "INCOMP_LONGITUDINAL": "Did not do all parts",
+    "OTHER": "Something else",
 }
 
 
@@ -34,21 +33,21 @@ class RejectForm(forms.Form):
     """Approve stands in the same form: a browser would not send it without a reason."""
 
     reason = forms.CharField(
-        label=_("Reason, if you reject"),
+        label="Reason, if you reject",
         max_length=REASON_MOST_CHARS,
         widget=forms.Textarea(
             attrs={
                 "class": "input",
                 "rows": 3,
                 "id": "c-reason",
-                "placeholder": _("Say what was wrong in one kind sentence."),
+                "placeholder": "Say what was wrong in one kind sentence.",
                 "aria-describedby": "c-reason-hint",
             }
         ),
-        error_messages={"required": _("Write what was wrong; the person reads it.")},
+        error_messages={"required": "Write what was wrong; the person reads it."},
     )
     category = forms.ChoiceField(
-        label=_("What Prolific files it under"),
+        label="What Prolific files it under",
         choices=[(name, _CATEGORY_TITLES[name]) for name in REJECTION_CATEGORIES],
         initial="OTHER",
         required=False,
@@ -72,7 +71,7 @@ class AmountField(forms.DecimalField):
         try:
             return super().clean(value)
         except ValidationError:
-            words = _("“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50.")
+            words = "“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50."
             raise ValidationError(
                 words.format(
                     value=str(value or "")[:40], least=self.min_value, most=self.max_value
@@ -85,7 +84,7 @@ class BonusForm(forms.Form):
     """Form of a bonus for a visit."""
 
     amount = AmountField(
-        label=_("Amount"),
+        label="Amount",
         min_value=Decimal("0.01"),
         max_value=MOST_BONUS,
         max_digits=8,
@@ -100,7 +99,7 @@ class BonusForm(forms.Form):
         ),
     )
     note = forms.CharField(
-        label=_("What it is for"),
+        label="What it is for",
         required=False,
         max_length=REASON_MOST_CHARS,
         widget=forms.TextInput(attrs={"class": "input", "id": "c-note"}),
@@ -113,7 +112,7 @@ class ResultsFileForm(forms.Form):
 
     file = forms.FileField(
         error_messages={
-            "required": _("Choose the results file of Mechanical Turk first."),
-            "empty": _("The file is empty."),
+            "required": "Choose the results file of Mechanical Turk first.",
+            "empty": "The file is empty.",
         }
     )

@@ -9,8 +9,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import QueryDict
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from webapp.pay.models import Decision
 from webapp.pay.visits import (
@@ -32,25 +30,25 @@ PAGE = 50
 EVERYBODY, APPROVE, LOOK, OURS = "", "approve", "look", "ours"
 SEND, FAILED, PAID, REJECTED, NOTHING = "send", "failed", "paid", "rejected", "nothing"
 _SHOWN = (
-    (EVERYBODY, gettext_lazy("Everybody")),
-    (APPROVE, gettext_lazy("To approve")),
-    (LOOK, gettext_lazy("To look at")),
-    (OURS, gettext_lazy("Fault of ours")),
-    (SEND, gettext_lazy("To send")),
-    (FAILED, gettext_lazy("Not sent")),
-    (PAID, gettext_lazy("Paid")),
-    (REJECTED, gettext_lazy("Rejected")),
+    (EVERYBODY, "Everybody"),
+    (APPROVE, "To approve"),
+    (LOOK, "To look at"),
+    (OURS, "Fault of ours"),
+    (SEND, "To send"),
+    (FAILED, "Not sent"),
+    (PAID, "Paid"),
+    (REJECTED, "Rejected"),
 )
 _ALWAYS = (EVERYBODY, APPROVE, LOOK, OURS, PAID)
 _OUTCOMES: dict[str, tuple[Any, str]] = {
-    Outcome.RATED: (gettext_lazy("Done"), "good"),
-    Outcome.BOT_FAILED: (gettext_lazy("Bot failed"), "warn"),
-    Outcome.FAILED_CHECK: (gettext_lazy("Failed the check"), "warn"),
-    Outcome.SCREENED_OUT: (gettext_lazy("Screened out"), ""),
-    Outcome.WITHDRAWN: (gettext_lazy("Withdrew"), "info"),
-    Outcome.NO_CONSENT: (gettext_lazy("Did not agree"), ""),
-    LEFT: (gettext_lazy("Left"), ""),
-    INSIDE: (gettext_lazy("Not finished"), "info"),
+    Outcome.RATED: ("Done", "good"),
+    Outcome.BOT_FAILED: ("Bot failed", "warn"),
+    Outcome.FAILED_CHECK: ("Failed the check", "warn"),
+    Outcome.SCREENED_OUT: ("Screened out", ""),
+    Outcome.WITHDRAWN: ("Withdrew", "info"),
+    Outcome.NO_CONSENT: ("Did not agree", ""),
+    LEFT: ("Left", ""),
+    INSIDE: ("Not finished", "info"),
 }
 _APPROVED = Decision.Action.APPROVE.value
 _FAILED_CHECK = Outcome.FAILED_CHECK.value
@@ -240,14 +238,11 @@ def to_pay_said(visits: Visits) -> str:
     found = visits.to_pay
     bonuses = money(found.bonuses, currency)
     if found.work is None or found.with_bonuses is None:
-        return _("%(bonuses)s of bonuses to pay") % {"bonuses": bonuses} if found.bonuses else ""
+        return f"{bonuses} of bonuses to pay" if found.bonuses else ""
     work = money(found.work, currency)
     if not found.bonuses:
-        return _("%(work)s to pay, no bonuses") % {"work": work}
-    return _("%(work)s to pay, %(all)s with bonuses") % {
-        "work": work,
-        "all": money(found.with_bonuses, currency),
-    }
+        return f"{work} to pay, no bonuses"
+    return f"{work} to pay, {money(found.with_bonuses, currency)} with bonuses"
 
 
 def _is_to_send(visit: Visit) -> bool:
@@ -262,9 +257,9 @@ def row_of(
     name = visit.external_id if with_ids and visit.external_id else own
     outcome, pill = _OUTCOMES[visit.outcome]
     if visit.fault == "server":
-        outcome = _("Our server failed (%(code)s)") % {"code": visit.reference}
+        outcome = f"Our server failed ({visit.reference})"
     elif visit.fault and visit.outcome == LEFT:
-        outcome = _("Lost a chat")
+        outcome = "Lost a chat"
     return Row(
         visit=visit,
         name=name if len(name) <= 10 else f"{name[:4]}…{name[-4:]}",
@@ -288,17 +283,17 @@ def _next(study: Study, visit: Visit, state: str) -> str:
     ):
         return money(settings.pay_screened_out, settings.currency)
     words = {
-        APPROVE: _("Approve"),
-        OURS: _("Approve"),
-        LOOK: _("Look"),
-        SEND: _("To send"),
-        FAILED: _("Could not be sent"),
-        PAID: _("Paid"),
-        REJECTED: _("Rejected"),
-        NOTHING: "–" if visit.outcome == INSIDE else _("No pay"),
+        APPROVE: "Approve",
+        OURS: "Approve",
+        LOOK: "Look",
+        SEND: "To send",
+        FAILED: "Could not be sent",
+        PAID: "Paid",
+        REJECTED: "Rejected",
+        NOTHING: "–" if visit.outcome == INSIDE else "No pay",
     }
     if state == NOTHING and visit.status in GONE:
-        return _("Returned") if visit.status == GONE[0] else _("Timed out")
+        return "Returned" if visit.status == GONE[0] else "Timed out"
     return words[state]
 
 

@@ -10,11 +10,10 @@ from datetime import datetime
 from typing import Literal
 
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.bots.selectors import bot_name
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.pipeline_found import Found, done_at, found_of
 from webapp.dashboard.selectors import BotProgress, StudyCards
@@ -94,16 +93,16 @@ def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) ->
 def _stages(found: Found, coming: Next) -> list[Stage]:
     key = [found.study.key]
     told = [
-        ("collect", _("Collect"), reverse("dashboard:study_live", args=key), _collected(found)),
-        ("metrics", _("Metrics"), reverse("dashboard:study_metrics", args=key), _measured(found)),
+        ("collect", "Collect", reverse("dashboard:study_live", args=key), _collected(found)),
+        ("metrics", "Metrics", reverse("dashboard:study_metrics", args=key), _measured(found)),
         (
             "selfplay",
-            _("Self-play"),
+            "Self-play",
             reverse("dashboard:study_selfplay", args=key),
             _played(found),
         ),
-        ("fit", _("Fit"), reverse("dashboard:study_hybrid", args=key), _fitted(found)),
-        ("report", _("Report"), reverse("dashboard:study_report", args=key), _reported(found)),
+        ("fit", "Fit", reverse("dashboard:study_hybrid", args=key), _fitted(found)),
+        ("report", "Report", reverse("dashboard:study_report", args=key), _reported(found)),
     ]
     now, when = _stage_of(coming, found), _when(found)
     return [
@@ -146,21 +145,21 @@ def _collected(found: Found) -> tuple[Tone, str]:
     is_over = study.state == Study.State.ENDED or (found.n_wanted and n >= found.n_wanted)
     tone: Tone = "done" if n and is_over else "running" if n else "later"
     if found.n_wanted:
-        words = ngettext("%(n)s of %(all)s chat", "%(n)s of %(all)s chats", found.n_wanted)
+        words = plural(found.n_wanted, "%(n)s of %(all)s chat", "%(n)s of %(all)s chats")
         return tone, words % {"n": f"{n:,}", "all": f"{found.n_wanted:,}"}
-    return tone, ngettext("%(n)s chat so far", "%(n)s chats so far", n) % {"n": f"{n:,}"}
+    return tone, plural(n, "%(n)s chat so far", "%(n)s chats so far") % {"n": f"{n:,}"}
 
 
 def _measured(found: Found) -> tuple[Tone, str]:
     measured = found.measured
     job = measured.job
     if job is None or not found.n_chats:
-        return "later", _("none yet")
-    words = _("%(n)d of %(all)d") % {"n": measured.n_done, "all": measured.n_usual}
+        return "later", "none yet"
+    words = f"{measured.n_done} of {measured.n_usual}"
     if not job.is_over or (job.can_go_on and not found.is_measured):
         return _at_work(job)
     if found.is_measured:
-        return "done", _("%(words)s, all current") % {"words": words}
+        return "done", f"{words}, all current"
     return "later", _older(words, measured.n_since)
 
 
@@ -171,19 +170,17 @@ def _played(found: Found) -> tuple[Tone, str]:
             return _at_work(job)
         n = job.n_done
         if found.replaced:
-            words = ngettext(
+            words = plural(
+                n,
                 "%(n)d conversation, before a newer version of %(bots)s",
                 "%(n)d conversations, before a newer version of %(bots)s",
-                n,
             )
             return "later", words % {"n": n, "bots": ", ".join(map(bot_name, found.replaced))}
         return "done", counts.conversations(n)
     if not found.playable:
-        return "later", _("its bots do not run here")
+        return "later", "its bots do not run here"
     n_bots = len(found.playable)
-    words = ngettext(
-        "next: %(bots)d bot × %(n)d chats", "next: %(bots)d bots × %(n)d chats", n_bots
-    )
+    words = plural(n_bots, "next: %(bots)d bot × %(n)d chats", "next: %(bots)d bots × %(n)d chats")
     return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
 
 
@@ -193,32 +190,32 @@ def _fitted(found: Found) -> tuple[Tone, str]:
         return _at_work(asked)
     if fit is None:
         if found.rated_bots < MIN_BOTS:
-            return "later", _("needs %(n)d rated bots") % {"n": MIN_BOTS}
-        return "later", _("none yet")
+            return "later", f"needs {MIN_BOTS} rated bots"
+        return "later", "none yet"
     preset = str(fit.request.get("preset", ""))
     if not found.is_behind:
-        return "done", _("%(preset)s, current") % {"preset": preset}
+        return "done", f"{preset}, current"
     if found.n_unfitted:
         return "later", _older(preset, found.n_unfitted)
-    return "later", _("%(preset)s, before ratings were changed") % {"preset": preset}
+    return "later", f"{preset}, before ratings were changed"
 
 
 def _reported(found: Found) -> tuple[Tone, str]:
     if not found.n_chats:
-        return "later", _("nothing to tell yet")
+        return "later", "nothing to tell yet"
     if found.report is None:
-        return "later", _("none yet") if found.is_fitted else _("draft without a fit")
+        return "later", "none yet" if found.is_fitted else "draft without a fit"
     if found.report_is_current:
-        return "done", _("current")
-    return "later", _("before the data changed")
+        return "done", "current"
+    return "later", "before the data changed"
 
 
 def _older(words: str, n: int) -> str:
     """Return a state that newer data have overtaken."""
     if not n:
         return words
-    since = ngettext("before %(n)d newer chat", "before %(n)d newer chats", n) % {"n": n}
-    return _("%(words)s, %(since)s") % {"words": words, "since": since} if words else since
+    since = plural(n, "before %(n)d newer chat", "before %(n)d newer chats") % {"n": n}
+    return f"{words}, {since}" if words else since
 
 
 def _at_work(job: JobBase) -> tuple[Tone, str]:
@@ -226,83 +223,78 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
         return "bad", str(job.get_state_display())  # type: ignore[attr-defined]
     progress = job_progress(job)
     if progress.waits_for_worker:
-        return "running", _("waits for a worker")
-    return "running", _("%(n)s of %(all)s") % {"n": f"{job.n_done:,}", "all": f"{job.n_total:,}"}
+        return "running", "waits for a worker"
+    return "running", "{n} of {all}".format(n=f"{job.n_done:,}", all=f"{job.n_total:,}")
 
 
 def _next(found: Found) -> Next:
     study, key = found.study, [found.study.key]
     if (job := found.running) is not None:
-        words = _("What comes after it starts by itself.") if getattr(job, "then", None) else ""
-        return Next(_("At work"), words, job=job)
+        words = "What comes after it starts by itself." if getattr(job, "then", None) else ""
+        return Next("At work", words, job=job)
     if (job := found.failed) is not None:
         return Next(
-            _("It did not go through"),
-            job.error or _("It was stopped."),
+            "It did not go through",
+            job.error or "It was stopped.",
             settings_href=reverse(f"dashboard:{_PAGES[job.kind]}", args=key),
             job=job,
         )
     if not found.n_chats:
         if study.state == Study.State.DRAFT:
             href = reverse("dashboard:study_build", args=key)
-            return Next(
-                _("Build the study and open it"), _("Nobody has talked yet."), _("Go on"), href=href
-            )
+            return Next("Build the study and open it", "Nobody has talked yet.", "Go on", href=href)
         href = reverse("dashboard:study_live", args=key)
         return Next(
-            _("Let people in"),
-            _("Metrics and the fit begin with the first rated conversations."),
-            _("Live room"),
+            "Let people in",
+            "Metrics and the fit begin with the first rated conversations.",
+            "Live room",
             href=href,
         )
     can_fit = found.rated_bots >= MIN_BOTS
     if found.playable and found.played is None and can_fit:
         n_all = len(found.playable) * SELFPLAY_EACH
-        words = _("%(n)s short conversations%(time)s. Then metrics and fit run by themselves.") % {
-            "n": f"{n_all:,}",
-            "time": _taking(_played_s(n_all)),
-        }
+        words = "{n} short conversations{time}. Then metrics and fit run by themselves.".format(
+            n=f"{n_all:,}",
+            time=_taking(_played_s(n_all)),
+        )
         return Next(
-            _("Let the bots talk to themselves"),
+            "Let the bots talk to themselves",
             words,
-            _("Run self-play, metrics and fit"),
+            "Run self-play, metrics and fit",
             "selfplay",
             settings_href=f"{reverse('dashboard:runs')}?new=1&study={study.key}",
         )
     if can_fit and not (found.is_measured and found.is_fitted):
         return Next(
-            _("Compute metrics and fit the hybrid metric"),
-            _(
-                "%(chats)s%(time)s. Then this page says how well it predicts what people said of a bot."
-            )
-            % {"chats": _collected(found)[1], "time": _taking(_analysed_s(found))},
-            _("Compute metrics and fit"),
+            "Compute metrics and fit the hybrid metric",
+            f"{_collected(found)[1]}{_taking(_analysed_s(found))}. Then this page says how well it predicts what people said of a bot.",
+            "Compute metrics and fit",
             "analyse",
             settings_href=reverse("dashboard:study_hybrid", args=key),
         )
     if not found.is_measured:
-        words = ngettext(
+        words = plural(
+            found.rated_bots,
             "A fit needs rated conversations of %(n)d bots; %(have)d has some.",
             "A fit needs rated conversations of %(n)d bots; %(have)d have some.",
-            found.rated_bots,
         ) % {"n": MIN_BOTS, "have": found.rated_bots}
         return Next(
-            _("Compute metrics"),
+            "Compute metrics",
             words,
-            _("Compute metrics"),
+            "Compute metrics",
             "analyse",
             settings_href=reverse("dashboard:study_metrics", args=key),
         )
     if found.fit is None:
-        words = _("The results are of all conversations that are here.")
+        words = "The results are of all conversations that are here."
         href = reverse("dashboard:study_bots", args=key)
-        return Next(_("Everything is current"), words, _("Compare the bots"), href=href)
+        return Next("Everything is current", words, "Compare the bots", href=href)
     result = found.fit.result or {}
     is_told = found.report_is_current
     return Next(
-        _("Everything is current") if is_told else _("Make the report"),
+        "Everything is current" if is_told else "Make the report",
         verdict_in_brief(result.get("verdict")),
-        _("Read the report") if is_told else _("Go to the report"),
+        "Read the report" if is_told else "Go to the report",
         href=reverse("dashboard:study_report", args=key),
         settings_href=reverse("dashboard:study_hybrid", args=key),
     )
@@ -310,7 +302,7 @@ def _next(found: Found) -> Next:
 
 def _taking(seconds: float | None) -> str:
     """Return about how long something takes, to stand within a sentence; empty where nothing tells."""
-    return "" if seconds is None else _(", about %(time)s") % {"time": in_words(seconds)}
+    return "" if seconds is None else f", about {in_words(seconds)}"
 
 
 def _lasted_s(job: JobBase | None) -> float | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
 from evaluation.printing import share, span
 from evaluation.published.rows import (
     Published,
@@ -61,17 +59,17 @@ def published_table(rows: Sequence[Published]) -> Table:
         method for method in METHODS if any(row.values.get(method) is not None for row in rows)
     ]
     has_notes = any(row.note for row in rows)
-    headers = [Header(_("Metric")), Header(_("Dialogue model"))]
-    headers += [Header(_("Dimension"))] * has_dimensions
+    headers = [Header("Metric"), Header("Dialogue model")]
+    headers += [Header("Dimension")] * has_dimensions
     headers += [Header(METHODS[method], numeric=True) for method in methods]
-    headers += [Header("n", numeric=True), Header(_("Published by"))]
-    headers += [Header(_("Mind"))] * has_notes
+    headers += [Header("n", numeric=True), Header("Published by")]
+    headers += [Header("Mind")] * has_notes
     return Table(
         headers,
         [
             [
                 Cell(row.title),
-                Cell(_in_words(row.system) or _("all")),
+                Cell(_in_words(row.system) or "all"),
                 *[Cell(row.dimension)] * has_dimensions,
                 *(Cell(_with_interval(row, method), raw=_raw(row, method)) for method in methods),
                 Cell(str(row.n or ""), raw=(row.n,)),
@@ -121,10 +119,10 @@ def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
     found = list(_pairs(grid, method))
     if not found:
         return None
-    headers = [Header(_("Data")), Header(_("Published metric")), Header("r", numeric=True)]
-    headers += [Header("95 %", numeric=True), Header("n", numeric=True), Header(_("Published by"))]
-    headers += [Header(_("Here")), Header("r", numeric=True), Header("95 %", numeric=True)]
-    headers += [Header("n", numeric=True), Header(_("Same formula"))]
+    headers = [Header("Data"), Header("Published metric"), Header("r", numeric=True)]
+    headers += [Header("95 %", numeric=True), Header("n", numeric=True), Header("Published by")]
+    headers += [Header("Here"), Header("r", numeric=True), Header("95 %", numeric=True)]
+    headers += [Header("n", numeric=True), Header("Same formula")]
     rows = []
     for title, row, ours, k in found:
         cell = ours.cells[k]
@@ -134,12 +132,10 @@ def beside_ours(grid: Grid, method: Method) -> BesideOurs | None:
             Cell(span(low, high, shares=True), raw=(low, high)), Cell(str(row.n or ""), raw=(row.n,)),
             Cell(row.place), Cell(ours.title, href=cell.href), Cell(cell.number, raw=(cell.r,)),
             Cell(span(cell.low, cell.high, shares=True), raw=(cell.low, cell.high)),
-            Cell(str(cell.n), raw=(cell.n,)), Cell(_("yes") if row.is_same else _("no")),
+            Cell(str(cell.n), raw=(cell.n,)), Cell("yes" if row.is_same else "no"),
         ])  # fmt: skip
     parts = [
-        _("{data}: {n} of {whole} replies are here.").format(
-            data=one.title, n=one.n_items, whole=one.whole
-        )
+        f"{one.title}: {one.n_items} of {one.whole} replies are here."
         for one in grid.sets
         if one.whole
     ]

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Count
-from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
 from webapp.quality.flags.base import flag_kinds, percent
@@ -134,5 +133,5 @@ def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
         n_tasks=told.get("n") or 0,
         of=told.get("of") or 0,
         share=percent(told["n"], told["of"]) if told.get("of") else "",
-        why_none=kind.reasons.get(why, _("It was not looked for yet.")) if why or not told else "",
+        why_none=kind.reasons.get(why, "It was not looked for yet.") if why or not told else "",
     )

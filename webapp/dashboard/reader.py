@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
@@ -148,7 +147,7 @@ def read_conversation(
         spelled = [
             Value(
                 one.title,
-                printed(value, one.unit) if value is not None else _("none"),
+                printed(value, one.unit) if value is not None else "none",
                 "" if value is not None else why[one.name],
                 one.about,
             )
@@ -175,8 +174,8 @@ def read_conversation(
     overall = [
         Value(
             column.title,
-            printed(value, column.unit) if value is not None else _("none"),
-            "" if value is not None else reasons.get(name) or _("undefined"),
+            printed(value, column.unit) if value is not None else "none",
+            "" if value is not None else reasons.get(name) or "undefined",
             column.description,
             name,
         )
@@ -208,14 +207,14 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
         assert report.turn is not None, "found by its turn"
-        told = _("Reported: {reason}").format(reason=ReplyReport.Reason(report.reason).label)
-        said = _("{reported}. “{words}”").format(reported=told, words=report.words)
+        told = f"Reported: {ReplyReport.Reason(report.reason).label}"
+        said = f"{told}. “{report.words}”"
         found.setdefault(report.turn.index, []).append(said if report.words else told)
     marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
     for mark in marks.order_by("pk"):
         words = ", ".join(f"“{word}”" for word in mark.found)
         title = title_of(reply_filters, mark.filter)
-        told = _("{title}: {reason} {words}").format(title=title, reason=mark.reason, words=words)
+        told = f"{title}: {mark.reason} {words}"
         found.setdefault(mark.turn.index, []).append(told.strip())
     return found
 
@@ -243,10 +242,8 @@ def _about(results: dict[str, MetricResult]) -> str:
     keys = current_keys()
     n_current = sum(result.metric.key == keys.get(name) for name, result in results.items())
     if n_current == len(results):
-        return _("{n} metrics, all of the present version.").format(n=n_current)
-    return _("{n} metrics, {old} of an earlier version.").format(
-        n=len(results), old=len(results) - n_current
-    )
+        return f"{n_current} metrics, all of the present version."
+    return f"{len(results)} metrics, {len(results) - n_current} of an earlier version."
 
 
 def _tracks(
@@ -271,7 +268,7 @@ def _values(series: Series, values: dict[str, list[float | None]], n: int) -> li
 
 def _why(series: Series, reasons: dict[str, str]) -> str:
     told = [reasons[column.name] for column in series.columns if column.name in reasons]
-    return "; ".join(dict.fromkeys(told)) or _("not one of the turns it describes")
+    return "; ".join(dict.fromkeys(told)) or "not one of the turns it describes"
 
 
 def _full(values: Sequence[float | None], n: int) -> list[float | None]:
@@ -310,10 +307,10 @@ def _speaker(conversation: Conversation, turn: Turn) -> str:
     if link is not None and link.partner is not None:
         return (conversation.bot if turn.speaker == Turn.Speaker.BOT else link.partner).title
     if turn.speaker == Turn.Speaker.BOT:
-        return _("Bot")
+        return "Bot"
     if conversation.source == Conversation.Source.SELFPLAY:
-        return _("Bot, opener’s side")
-    return _("Participant")
+        return "Bot, opener’s side"
+    return "Participant"
 
 
 def _ratings(conversation: Conversation) -> list[RatingView]:
@@ -327,10 +324,10 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
         for dimension in rubric.dimensions.all():
             high = rubric.high if dimension.high is None else dimension.high
             value = rating.answers.get(dimension.key)
-            text, percent = _("not answered"), None
+            text, percent = "not answered", None
             if isinstance(value, int | float):
                 number_text = plain(value) if float(value).is_integer() else figure(value)
-                text = _("{value} of {high}").format(value=number_text, high=plain(high))
+                text = f"{number_text} of {plain(high)}"
                 low = rubric.low if dimension.low is None else dimension.low
                 percent = 100 * (value - low) / (high - low) if high > low else None
             answers.append(Value(title_as_given(dimension), text, percent=percent))
@@ -339,6 +336,6 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
             if given is not None:
                 text = BETWEEN_CHOICES.join(given) if isinstance(given, list) else given
                 answers.append(Value(question.short, text))
-        rater = rating.rater or _("Rater {n}").format(n=number)
+        rater = rating.rater or f"Rater {number}"
         found.append(RatingView(rater, answers, rating.comment))
     return found

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.translation import gettext as _
 
 from webapp.studies.models import Study
 from webapp.studies.mturk import external_question
@@ -62,31 +61,31 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         address: the participants' link.
     """
     if platform == "prolific":
-        hint = _("Whole, with its placeholders: Prolific fills them in for each person.")
+        hint = "Whole, with its placeholders: Prolific fills them in for each person."
         return RecruitingLink(
-            _("Paste this as the study URL in Prolific"), recruiting_link(address), hint
+            "Paste this as the study URL in Prolific", recruiting_link(address), hint
         )
     if platform == "mturk":
-        hint = _(
+        hint = (
             "As the question of a task made by the API: the study is shown in Mechanical Turk's frame. It needs "
-            "https. Or paste the plain link, %(link)s, into a “Survey Link” project: then people paste the code "
+            f"https. Or paste the plain link, {address}, into a “Survey Link” project: then people paste the code "
             "that they are shown at the end."
-        ) % {"link": address}
+        )
         return RecruitingLink(
-            _("Paste this as the question in Mechanical Turk"), external_question(address), hint
+            "Paste this as the question in Mechanical Turk", external_question(address), hint
         )
     if platform == "panel":
         names = study.values.recruitment
         shown = [name for name in (names.id_parameter, names.session_parameter) if name]
         query = "&".join(f"{name}=[{name.upper()}]" for name in shown)
-        hint = _("Put your panel’s own placeholders where brackets stand.")
-        return RecruitingLink(_("Give this link to the panel"), f"{address}?{query}", hint)
+        hint = "Put your panel’s own placeholders where brackets stand."
+        return RecruitingLink("Give this link to the panel", f"{address}?{query}", hint)
     if platform == "links":
-        hint = _(
+        hint = (
             "Each person gets one of their own. Make a list of them under Collect, One-time links."
         )
-        return RecruitingLink(_("Where their links lead"), address, hint)
-    return RecruitingLink(_("The link of the study"), address)
+        return RecruitingLink("Where their links lead", address, hint)
+    return RecruitingLink("The link of the study", address)
 
 
 def webhook_link(study: Study, address: str) -> RecruitingLink:
@@ -96,19 +95,16 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
         address: the participants' link.
     """
     server = address.removesuffix(f"/s/{study.key}/")
-    is_on = _("It is set.") if settings.CONFAB_PROLIFIC_HOOK_SECRET else _("It is not set yet.")
+    is_on = "It is set." if settings.CONFAB_PROLIFIC_HOOK_SECRET else "It is not set yet."
     return RecruitingLink(
-        _("Prolific’s webhook"),
+        "Prolific’s webhook",
         server + reverse("pay:prolific_hook", args=[study.key]),
-        _("Optional: Prolific then tells Pay by itself how each submission stands."),
+        "Optional: Prolific then tells Pay by itself how each submission stands.",
         steps=(
-            _(
-                "In your Prolific workspace make a secret for webhooks (POST /api/v1/hooks/secrets/)."
-            ),
-            _("Put it into .env as CONFAB_PROLIFIC_HOOK_SECRET and restart. %(is_on)s")
-            % {"is_on": is_on},
-            _("Subscribe to submission.status.change with the address above."),
-            _("Under Collect, Pay, the platform’s own status then stands in each row."),
+            "In your Prolific workspace make a secret for webhooks (POST /api/v1/hooks/secrets/).",
+            f"Put it into .env as CONFAB_PROLIFIC_HOOK_SECRET and restart. {is_on}",
+            "Subscribe to submission.status.change with the address above.",
+            "Under Collect, Pay, the platform’s own status then stands in each row.",
         ),
     )
 
@@ -119,31 +115,31 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
     if platform != "link":
         own = [address_for(study, platform, address)]
         return [*own, webhook_link(study, address)] if platform == "prolific" else own
-    missing = _(
+    missing = (
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."
     )
     has_code = study.values.recruitment.code_rated
     return [
-        RecruitingLink(_("Anybody"), address),
+        RecruitingLink("Anybody", address),
         RecruitingLink(
-            _("Prolific"),
+            "Prolific",
             recruiting_link(address),
-            _("Paste it whole as the study's URL: Prolific fills in the placeholders."),
+            "Paste it whole as the study's URL: Prolific fills in the placeholders.",
             "" if has_code else missing,
         ),
         RecruitingLink(
-            _("Mechanical Turk, in its frame"),
+            "Mechanical Turk, in its frame",
             external_question(address),
-            _(
+            (
                 "Paste it as the question of a task made by the API. It needs https. Mechanical Turk adds its "
                 "parameters and may show the study in its frame; nothing needs to be set."
             ),
         ),
         RecruitingLink(
-            _("Mechanical Turk, by a code"),
+            "Mechanical Turk, by a code",
             address,
-            _(
+            (
                 "Paste it as the link of a “Survey Link” project. People open the study beside the task and "
                 "paste the code that they are shown at the end; each has one of their own."
             ),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
 from webapp.dashboard.leaving_out import left_out_sentence
@@ -54,26 +53,26 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
 
     yield Step(
         "ratings",
-        _("ratings"),
+        "ratings",
         lambda: ratings_section(frame, _summary(frame, result), result("answers").headline),
     )
-    yield Step("comparisons", _("comparisons"), section("comparisons"))
+    yield Step("comparisons", "comparisons", section("comparisons"))
     if judges_items(frame.study):
-        yield Step("items", _("items"), section("items"))
+        yield Step("items", "items", section("items"))
     told = protocols_part(
         frame.study,
         study_pairs(frame.study, include_synthetic=frame.include_synthetic, without=frame.without),
     )
     if told is not None:
-        yield Step("one-turn", _("one turn and chats"), lambda: told)
-    yield Step("models", _("models"), section("models"))
-    yield Step("raters", _("raters"), lambda: raters_part(frame, result("raters"), names=False))
-    yield Step("hybrid", _("hybrid metric"), lambda: hybrid_part(frame))
-    yield Step("trajectories", _("trajectories"), section("trajectories"))
-    yield Step("correlations", _("correlations"), section("correlations"))
+        yield Step("one-turn", "one turn and chats", lambda: told)
+    yield Step("models", "models", section("models"))
+    yield Step("raters", "raters", lambda: raters_part(frame, result("raters"), names=False))
+    yield Step("hybrid", "hybrid metric", lambda: hybrid_part(frame))
+    yield Step("trajectories", "trajectories", section("trajectories"))
+    yield Step("correlations", "correlations", section("correlations"))
     if result("powered").by:
-        yield Step("powered", _("unrated chats"), section("powered"))
-    yield Step("methods", _("methods"), lambda: methods_part(frame))
+        yield Step("powered", "unrated chats", section("powered"))
+    yield Step("methods", "methods", lambda: methods_part(frame))
 
 
 def report_of(frame: StudyFrame, result: ResultOf, sections: Sequence[Section]) -> Document:
@@ -120,13 +119,13 @@ def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
 def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str]) -> list[str]:
     n_people = frame.facts.n_raters
     first = (
-        _("{people} rated {chats} with {bots} on {dimensions}.")
+        "{people} rated {chats} with {bots} on {dimensions}."
         if n_people
-        else _("Ratings of {chats} with {bots} on {dimensions}.")
+        else "Ratings of {chats} with {bots} on {dimensions}."
     )
     counted = counts.conversations
     if judges_items(frame.study):
-        first, counted = _("{people} rated {chats} of {bots} on {dimensions}."), counts.items
+        first, counted = "{people} rated {chats} of {bots} on {dimensions}.", counts.items
     first = first.format(
         people=counts.people(n_people),
         chats=counted(frame.facts.n_conversations),

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, F, Q
-from django.utils.translation import gettext as _
 
 from chatbots.registry import title_of
 from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
@@ -83,7 +82,7 @@ def _reported(one: ReplyReport) -> Reported:
         replies = one.item.responses
         at = one.response or 0
         reply = replies[at] if at < len(replies) else {}
-        text, by = reply.get("text", ""), reply.get("model") or _("unknown")
+        text, by = reply.get("text", ""), reply.get("model") or "unknown"
         about = {"item": one.item.key}
     return Reported(
         one.pk,

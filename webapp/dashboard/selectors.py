@@ -14,8 +14,6 @@ from typing import Any
 
 from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
@@ -23,6 +21,7 @@ from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.speaking import plural
 from webapp.dashboard.bot_states import bot_state
 from webapp.quality.selectors import left_out
 from webapp.ratings.bots import NO_MODEL, study_bots
@@ -108,7 +107,7 @@ class StudyCards:
 def study_state(study: Study) -> tuple[str, str]:
     """Return the state in a word, and its colour."""
     if study.is_imported:
-        return _("Imported"), "info"
+        return "Imported", "info"
     return study.get_state_display(), _PILLS[Study.State(study.state)]
 
 
@@ -151,7 +150,7 @@ def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
         rows.append(
             StudyRow(
                 study=study,
-                protocol=_("Imported ratings")
+                protocol="Imported ratings"
                 if study.is_imported
                 else title_of(protocols, study.protocol),
                 pill=pill,
@@ -178,32 +177,32 @@ def archived_count() -> int:
 
 def _latest(study: Study, newest: datetime | None) -> str:
     if study.is_imported:
-        return _("imported {when}").format(when=ago(newest or study.created_at))
+        return f"imported {ago(newest or study.created_at)}"
     chats = talks_to_bots(study)
     if newest is None:
         if study.state == Study.State.DRAFT:
-            return _("not launched")
-        return _("no chat yet") if chats else _("no task yet")
+            return "not launched"
+        return "no chat yet" if chats else "no task yet"
     if study.state == Study.State.PAUSED:
-        return _("paused {when}").format(when=ago(study.updated_at))
+        return f"paused {ago(study.updated_at)}"
     if study.state == Study.State.ENDED:
-        return _("ended {when}").format(when=ago(study.updated_at))
-    return (_("last chat {when}") if chats else _("last task {when}")).format(when=ago(newest))
+        return f"ended {ago(study.updated_at)}"
+    return ("last chat {when}" if chats else "last task {when}").format(when=ago(newest))
 
 
 def ago(when: datetime) -> str:
     """Format the time since `when`, or its date after seven days."""
     gone = timezone.now() - when
     if gone < timedelta(minutes=1):
-        return _("just now")
+        return "just now"
     if gone < timedelta(hours=1):
         n = int(gone.total_seconds() // 60)
-        return _("{n} min ago").format(n=n)
+        return f"{n} min ago"
     if gone < timedelta(days=1):
         n = int(gone.total_seconds() // 3600)
-        return _("{n} h ago").format(n=n)
+        return f"{n} h ago"
     if gone < timedelta(days=7):
-        return ngettext("%(n)d day ago", "%(n)d days ago", gone.days) % {"n": gone.days}
+        return plural(gone.days, "%(n)d day ago", "%(n)d days ago") % {"n": gone.days}
     return f"{when.day} {when:%b}" + ("" if when.year == timezone.now().year else f" {when:%Y}")
 
 
@@ -322,7 +321,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
         reason, is_offered = "", True
         if not study.is_imported and bot.bot_id in study.bots:
             state = bot_state(entry, reports) if entry else None
-            reason = state.reason if state else _("no bot of this name is here")
+            reason = state.reason if state else "no bot of this name is here"
             reason = reason or beyond.get(bot.bot_id, "")
             is_offered = state is not None and state.is_offered and bot.bot_id not in beyond
         found.append(

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import bot_list
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_discover, spending_by_key
+from webapp.core.speaking import plural
 from webapp.studies.models import Study
 from webapp.studies.places import bots_beyond_cap
 
@@ -71,15 +69,15 @@ def study_spent(study: Study) -> Spent | None:
 
 def _about(account: Spending | None) -> str:
     if account is None or not account.n_calls:
-        return _("no call yet")
+        return "no call yet"
     parts = [
-        ngettext("{n} call", "{n} calls", account.n_calls).format(n=f"{account.n_calls:,}"),
-        _("{n_in} tokens in, {n_out} out").format(
+        plural(account.n_calls, "{n} call", "{n} calls").format(n=f"{account.n_calls:,}"),
+        "{n_in} tokens in, {n_out} out".format(
             n_in=f"{account.tokens_in:,}", n_out=f"{account.tokens_out:,}"
         ),
     ]
     if account.n_estimated:
-        parts.append(_("tokens of {n} estimated").format(n=f"{account.n_estimated:,}"))
+        parts.append("tokens of {n} estimated".format(n=f"{account.n_estimated:,}"))
     if 0 < account.n_unpriced < account.n_calls:
-        parts.append(_("price of {n} unknown").format(n=f"{account.n_unpriced:,}"))
+        parts.append("price of {n} unknown".format(n=f"{account.n_unpriced:,}"))
     return "; ".join(parts)

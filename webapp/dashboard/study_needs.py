@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db.models import Exists, OuterRef, Q
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.needs import Need, bot_behind, pay_needs, pay_waits, tasks_waiting
 from webapp.dashboard.reports import reports_unseen
 from webapp.dashboard.selectors import BotProgress, StudyCards
@@ -35,9 +34,9 @@ def study_needs(
         found.append(
             Need(
                 "warn",
-                ngettext("%(n)d reply", "%(n)d replies", n_reports) % {"n": n_reports},
-                _("reported by people, and not looked at yet."),
-                _("See reports"),
+                plural(n_reports, "%(n)d reply", "%(n)d replies") % {"n": n_reports},
+                "reported by people, and not looked at yet.",
+                "See reports",
                 ("dashboard:study_reports", {"key": study.key}, ""),
             )
         )
@@ -57,9 +56,9 @@ def _flagged(study: Study) -> list[Need]:
     return [
         Need(
             "warn",
-            ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
-            ngettext("has flags and waits for pay.", "have flags and wait for pay.", n),
-            _("Look at them"),
+            plural(n, "%(n)d person", "%(n)d people") % {"n": n},
+            plural(n, "has flags and waits for pay.", "have flags and wait for pay."),
+            "Look at them",
             ("dashboard:study_pay", {"key": study.key}, "show=look"),
         )
     ]
@@ -73,10 +72,8 @@ def _bots(study: Study, progress: Sequence[BotProgress]) -> list[Need]:
             bot.title,
             f"{bot.reason}."
             if bot.is_offered
-            else _("is offered to nobody: {reason}. People are given the others meanwhile.").format(
-                reason=bot.reason
-            ),
-            _("See the bot"),
+            else f"is offered to nobody: {bot.reason}. People are given the others meanwhile.",
+            "See the bot",
             ("dashboard:bot", {"bot_id": bot.bot_id}, ""),
         )
         for bot in progress
@@ -93,15 +90,15 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
         return []
     behind = ""
     if late is not None:
-        behind = _("{bot} is {n} behind.").format(bot=late[0], n=late[1])
+        behind = f"{late[0]} is {late[1]} behind."
     live = ("dashboard:study_live", {"key": study.key}, "")
     if not n_left:
         places = ("dashboard:study_places", {"key": study.key}, "")
-        return [Need("wait", "", behind, _("See places"), places)]
-    lead = ngettext("%(n)s chat", "%(n)s chats", n_left)
+        return [Need("wait", "", behind, "See places", places)]
+    lead = plural(n_left, "%(n)s chat", "%(n)s chats")
     if not talks_to_bots(study):
-        lead = ngettext("%(n)s task", "%(n)s tasks", n_left)
-    rest = ngettext("is still to come.", "are still to come.", n_left)
+        lead = plural(n_left, "%(n)s task", "%(n)s tasks")
+    rest = plural(n_left, "is still to come.", "are still to come.")
     return [
-        Need("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), _("Live room"), live)
+        Need("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "Live room", live)
     ]

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
+from webapp.core.speaking import plural
 from webapp.operating.queues import Queue, job_queues, replies_queue
 from webapp.operating.room import database_bytes, disk, folder_bytes
 from webapp.operating.troubles import Trouble, role_words, troubles
@@ -108,10 +107,10 @@ def _notes(processes: list[Process]) -> list[str]:
         return []
     found = []
     if BOT_HOST not in roles:
-        found.append(_("No bot host is heard of: people who write get no reply."))
+        found.append("No bot host is heard of: people who write get no reply.")
     if WORKER not in roles:
         found.append(
-            _("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
+            "No worker is heard of: jobs wait, and alerts are sent by the web process alone."
         )
     return found
 
@@ -119,10 +118,10 @@ def _notes(processes: list[Process]) -> list[str]:
 def _waits(queues: list[Queue], told: set[tuple[str, str]]) -> list[str]:
     """Compose notes on queues that move but whose oldest entry has waited for minutes."""
     return [
-        ngettext(
+        plural(
+            one.n,
             "{title}: {n} waits, the oldest for {minutes} min.",
             "{title}: {n} wait, the oldest for {minutes} min.",
-            one.n,
         ).format(title=_queue_title(one.name), n=one.n, minutes=round((one.oldest_s or 0) / 60))
         for one in queues
         if (one.oldest_s or 0) >= LONG_WAIT_S and ("queue_still", one.name) not in told
@@ -146,32 +145,30 @@ def _row(one: Process) -> ProcessRow:
 
 
 def _about(one: Process) -> str:
-    parts = [_("process {pid}").format(pid=one.pid)]
+    parts = [f"process {one.pid}"]
     if pool := one.details.get("pool"):
-        parts.append(
-            _("bots of all pools") if pool == "all" else _("bots of pool {pool}").format(pool=pool)
-        )
+        parts.append("bots of all pools" if pool == "all" else f"bots of pool {pool}")
     if queues := one.details.get("queues"):
-        parts.append(_("queues {queues}").format(queues=", ".join(queues)))
+        parts.append("queues {queues}".format(queues=", ".join(queues)))
     return "; ".join(parts)
 
 
 def _queue_title(name: str) -> str:
-    titles = {"replies": _("Replies to people"), "default": _("Jobs"), "gpu": _("Jobs of models")}
+    titles = {"replies": "Replies to people", "default": "Jobs", "gpu": "Jobs of models"}
     return titles.get(name, name)
 
 
 def _room(*, is_low: bool) -> Room:
     found = disk()
     titles = {
-        "cache": _("Cache of vectors"),
-        "backups": _("Backups"),
-        "exports": _("Exports"),
-        "imports": _("Imports"),
+        "cache": "Cache of vectors",
+        "backups": "Backups",
+        "exports": "Exports",
+        "imports": "Imports",
     }
     folders = [(titles.get(name, name), size) for name, size in folder_bytes().items()]
     used = round(100 * (1 - found.free / found.total)) if found.total else 0
-    parts = [(_("Database"), database_bytes()), *folders]
+    parts = [("Database", database_bytes()), *folders]
     return Room(found.free, found.total, used, is_low, parts)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
-from django.utils.translation import gettext_lazy
 
 from webapp.core.rights import Right, may
 from webapp.ratings.pairs import compares_pairs, rates_conversations
@@ -34,48 +33,48 @@ class Tab:
 
 TABS = (
     Tab(
-        gettext_lazy("Overview"),
-        (StudyPage("overview", gettext_lazy("Overview"), "study"),),
+        "Overview",
+        (StudyPage("overview", "Overview", "study"),),
     ),
     Tab(
-        gettext_lazy("Collect"),
+        "Collect",
         (
-            StudyPage("live", gettext_lazy("Live room"), "study_live"),
-            StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
-            StudyPage("places", gettext_lazy("Places"), "study_places"),
-            StudyPage("quality", gettext_lazy("Quality"), "study_quality"),
-            StudyPage("reports", gettext_lazy("Reports"), "study_reports"),
-            StudyPage("links", gettext_lazy("One-time links"), "study_links", (Right.ADMINISTER,)),
+            StudyPage("live", "Live room", "study_live"),
+            StudyPage("pay", "Pay", "study_pay", (Right.PAY,)),
+            StudyPage("places", "Places", "study_places"),
+            StudyPage("quality", "Quality", "study_quality"),
+            StudyPage("reports", "Reports", "study_reports"),
+            StudyPage("links", "One-time links", "study_links", (Right.ADMINISTER,)),
         ),
     ),
     Tab(
-        gettext_lazy("Read"),
+        "Read",
         (
-            StudyPage("conversations", gettext_lazy("Conversations"), "study_conversations"),
-            StudyPage("notes", gettext_lazy("Tags and notes"), "study_notes"),
+            StudyPage("conversations", "Conversations", "study_conversations"),
+            StudyPage("notes", "Tags and notes", "study_notes"),
         ),
     ),
     Tab(
-        gettext_lazy("Results"),
+        "Results",
         (
-            StudyPage("compare", gettext_lazy("Compare bots"), "study_compare"),
-            StudyPage("bots", gettext_lazy("Bots"), "study_bots"),
-            StudyPage("agreement", gettext_lazy("Agreement"), "study_agreement"),
-            StudyPage("statistics", gettext_lazy("Statistics"), "study_statistics"),
-            StudyPage("pairs", gettext_lazy("Pairs"), "study_pairs"),
-            StudyPage("metrics", gettext_lazy("Metrics"), "study_metrics"),
-            StudyPage("hybrid", gettext_lazy("Hybrid metric"), "study_hybrid"),
-            StudyPage("fits", gettext_lazy("Compare fits"), "study_fits"),
-            StudyPage("selfplay", gettext_lazy("Self-play"), "study_selfplay"),
+            StudyPage("compare", "Compare bots", "study_compare"),
+            StudyPage("bots", "Bots", "study_bots"),
+            StudyPage("agreement", "Agreement", "study_agreement"),
+            StudyPage("statistics", "Statistics", "study_statistics"),
+            StudyPage("pairs", "Pairs", "study_pairs"),
+            StudyPage("metrics", "Metrics", "study_metrics"),
+            StudyPage("hybrid", "Hybrid metric", "study_hybrid"),
+            StudyPage("fits", "Compare fits", "study_fits"),
+            StudyPage("selfplay", "Self-play", "study_selfplay"),
         ),
     ),
     Tab(
-        gettext_lazy("Share"),
+        "Share",
         (
-            StudyPage("export", gettext_lazy("Export"), "study_export"),
-            StudyPage("package", gettext_lazy("Data package"), "study_package", (Right.PAY,)),
-            StudyPage("datasheet", gettext_lazy("Datasheet"), "study_datasheet"),
-            StudyPage("report", gettext_lazy("Report"), "study_report"),
+            StudyPage("export", "Export", "study_export"),
+            StudyPage("package", "Data package", "study_package", (Right.PAY,)),
+            StudyPage("datasheet", "Datasheet", "study_datasheet"),
+            StudyPage("report", "Report", "study_report"),
         ),
     ),
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from markupsafe import Markup
 
 from evaluation.printing import NONE, percent
+from webapp.core.speaking import plural
 from webapp.dashboard.board import Choice
 from webapp.dashboard.plots.board import Window, around, axis_row, interval_row, whole
 from webapp.dashboard.plots.figure import Cell, Header, Table
@@ -59,18 +58,14 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: Choice
         window = around(ends, 0, 100)
     n_votes = sum(one.n for _bot, one in found)
     return VotesBoard(
-        method=_(
-            "Share of votes up with {level} interval; the votes of one conversation count as belonging together."
-        ).format(level=percent(LEVEL)),
-        scale=_("Votes up, in %"),
+        method=f"Share of votes up with {percent(LEVEL)} interval; the votes of one conversation count as belonging together.",
+        scale="Votes up, in %",
         rows=[_row(frame, bot, one, window) for bot, one in found],
         axis=axis_row(window),
         window=window,
-        lead=ngettext("%(n)s vote on single replies.", "%(n)s votes on single replies.", n_votes)
+        lead=plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.")
         % {"n": f"{n_votes:,}"},
-        note=_(
-            "People vote when they like, often on what annoys them, so there are no ranks here. The tests are of ratings."
-        ),
+        note="People vote when they like, often on what annoys them, so there are no ranks here. The tests are of ratings.",
         table=_table(frame, found),
     )
 
@@ -82,7 +77,7 @@ def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: Window) -> Vote
     return VotesRow(
         bot=bot,
         href=frame.link(bot.bot_id),
-        n=_("{up} up, {down} down").format(up=f"{one.up:,}", down=f"{one.down:,}"),
+        n="{up} up, {down} down".format(up=f"{one.up:,}", down=f"{one.down:,}"),
         share=percent(one.share),
         ends=_ends(one),
         drawn=interval_row(window, share, low, high, hollow=bot.is_control),
@@ -92,19 +87,17 @@ def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: Window) -> Vote
 
 def _ends(one: BotVotes) -> str:
     if one.low is None or one.high is None:
-        return (
-            _("no interval: votes in one conversation only") if one.n_chats else _("nobody voted")
-        )
+        return "no interval: votes in one conversation only" if one.n_chats else "nobody voted"
     return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
 
 
 def _table(frame: StudyFrame, found: list[tuple[BotInfo, BotVotes]]) -> Table:
     headers = [
-        Header(_("Bot")),
-        Header(_("Up"), numeric=True),
-        Header(_("Down"), numeric=True),
-        Header(_("Conversations"), numeric=True),
-        Header(_("Share up"), numeric=True),
+        Header("Bot"),
+        Header("Up", numeric=True),
+        Header("Down", numeric=True),
+        Header("Conversations", numeric=True),
+        Header("Share up", numeric=True),
         Header(percent(LEVEL), numeric=True),
     ]
     rows = [

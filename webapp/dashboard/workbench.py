@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import QueryDict
-from django.utils.translation import gettext as _
 
 from chatbots.registry import UnknownName
 from evaluation.ratings import Dimension
@@ -276,8 +275,8 @@ def examples(
 
 def orders(numbers: Numbers) -> list[tuple[str, str]]:
     """Return the orders that a reader may choose, each as `sort:` has it and its name."""
-    found = [("newest", _("newest first")), ("oldest", _("oldest first"))]
-    rising, falling = _("{title}, lowest first"), _("{title}, highest first")
+    found = [("newest", "newest first"), ("oldest", "oldest first")]
+    rising, falling = "{title}, lowest first", "{title}, highest first"
     for number in numbers.measured():
         found.append((number.name, rising.format(title=number.title)))
         found.append((f"-{number.name}", falling.format(title=number.title)))

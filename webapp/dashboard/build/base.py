@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from django.http import HttpRequest
-from django.utils.translation import gettext as _
 
 from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.selectors import heartbeat_bots
@@ -78,7 +77,7 @@ class Plan:
         return [
             bot_id
             for bot_id in self.study.bots
-            if bot_id in self.states and self.states[bot_id].words == _("Ready to load")
+            if bot_id in self.states and self.states[bot_id].words == "Ready to load"
         ]
 
     @cached_property

@@ -8,13 +8,11 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from webapp.bots.selectors import BotEntry
 from webapp.conversations.brought_in import conversation_sets
 from webapp.core.rights import Right, may
+from webapp.core.speaking import plural
 from webapp.dashboard.bot_states import BotState
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.checking import CHECKED
@@ -59,37 +57,37 @@ class BotCard:
 
 class BotsStep(BuildStep):
     name = "bots"
-    title = _("Bots")
+    title = "Bots"
     template = "bots.html"
-    heading = _("Which bots should people talk to?")
+    heading = "Which bots should people talk to?"
 
     def title_in(self, plan: Plan) -> str:
-        names = {"items": __("Items"), "conversations": __("Conversations")}
+        names = {"items": "Items", "conversations": "Conversations"}
         return names.get(plan.gives) or str(self.title)
 
     def heading_in(self, plan: Plan) -> str:
-        return str(self.heading) if plan.gives == "bots" else __("What do people judge?")
+        return str(self.heading) if plan.gives == "bots" else "What do people judge?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.study.bots)
         if plan.makes_its_item:
-            return StepState(__("none needed"), "good")
+            return StepState("none needed", "good")
         if plan.gives == "items":
             if not plan.n_items:
-                return StepState(__("none yet"), "warn")
-            words = ngettext("%(n)d item", "%(n)d items", plan.n_items) % {"n": plan.n_items}
+                return StepState("none yet", "warn")
+            words = plural(plan.n_items, "%(n)d item", "%(n)d items") % {"n": plan.n_items}
             return StepState(words, "good")
         if plan.gives != "bots":
             stored = conversation_count(plan.study)
-            words = ngettext("%(n)d conversation", "%(n)d conversations", stored) % {"n": stored}
+            words = plural(stored, "%(n)d conversation", "%(n)d conversations") % {"n": stored}
             return StepState(words, "good" if stored else "warn")
         if not n:
-            return StepState(__("none chosen"), "warn")
+            return StepState("none chosen", "warn")
         if plan.not_offered:
             away = len(plan.not_offered)
-            words = ngettext("%(n)d cannot load", "%(n)d cannot load", away) % {"n": away}
+            words = plural(away, "%(n)d cannot load", "%(n)d cannot load") % {"n": away}
             return StepState(words, "warn")
-        return StepState(ngettext("%(n)d chosen", "%(n)d chosen", n) % {"n": n}, "good")
+        return StepState(plural(n, "%(n)d chosen", "%(n)d chosen") % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
         groups: list[tuple[str, dict[str, forms.Field]]] = []
@@ -136,10 +134,10 @@ class BotsStep(BuildStep):
 def _titled(sets: list[JudgedSet]) -> list[tuple[str, JudgedSet]]:
     """Return each set with its title."""
     titles = {
-        "sample": __("Sample"),
-        "file": __("From files"),
-        "study": __("Drawn from the study %(of)s"),
-        "run": __("Drawn from self-play %(of)s"),
+        "sample": "Sample",
+        "file": "From files",
+        "study": "Drawn from the study %(of)s",
+        "run": "Drawn from self-play %(of)s",
     }
     return [
         (one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one)
@@ -156,7 +154,7 @@ class _BotsField(forms.MultipleChoiceField):
         self._before = plan.study.bots
         known = dict.fromkeys([*self._before, *plan.entries])
         super().__init__(
-            label=_("Bots"), required=False, choices=[(bot_id, bot_id) for bot_id in known]
+            label="Bots", required=False, choices=[(bot_id, bot_id) for bot_id in known]
         )
 
     def clean(self, value: Any) -> list[str]:

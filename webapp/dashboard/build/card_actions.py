@@ -12,7 +12,6 @@ from typing import Any
 
 from django.core import signing
 from django.http import HttpRequest, QueryDict
-from django.utils.translation import gettext as _
 
 Fields = dict[str, str | list[str]]
 """What a form says of a card; a list where several boxes are ticked."""
@@ -145,22 +144,22 @@ def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> d
 def moving_words() -> dict[str, Any]:
     """Return the page script's messages on cards that are moved, added and deleted."""
     return {
-        "moved": _("Number %(n)s is now %(place)s of %(of)s."),
-        "first": _("It is the first already."),
-        "last": _("It is the last already."),
-        "deleted": _("“%(title)s” is deleted."),
-        "undo": _("Undo"),
-        "undone": _("“%(title)s” is back."),
-        "added": _("One is added at the end."),
-        "added_many": _("%(n)s are added at the end."),
-        "unnamed": _("New: fill it in"),
+        "moved": "Number %(n)s is now %(place)s of %(of)s.",
+        "first": "It is the first already.",
+        "last": "It is the last already.",
+        "deleted": "“%(title)s” is deleted.",
+        "undo": "Undo",
+        "undone": "“%(title)s” is back.",
+        "added": "One is added at the end.",
+        "added_many": "%(n)s are added at the end.",
+        "unnamed": "New: fill it in",
         "places": [
-            *(_("first"), _("second"), _("third"), _("fourth"), _("fifth"), _("sixth")),
-            *(_("seventh"), _("eighth"), _("ninth"), _("tenth")),
+            *("first", "second", "third", "fourth", "fifth", "sixth"),
+            *("seventh", "eighth", "ninth", "tenth"),
         ],
         "numbers": [
-            *(_("one"), _("two"), _("three"), _("four"), _("five"), _("six"), _("seven")),
-            *(_("eight"), _("nine"), _("ten")),
+            *("one", "two", "three", "four", "five", "six", "seven"),
+            *("eight", "nine", "ten"),
         ],
-        "place": _("number %(n)s"),
+        "place": "number %(n)s",
     }

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.checklist import findings_of, stops
 from webapp.studies.models import Study
@@ -16,29 +14,27 @@ from webapp.studies.models import Study
 
 class CheckStep(BuildStep):
     name = "check"
-    title = _("Check and open")
+    title = "Check and open"
     template = "check.html"
-    heading = _("Is everything there?")
+    heading = "Is everything there?"
 
     def state(self, plan: Plan) -> StepState:
         if plan.study.state == Study.State.COLLECTING:
-            return StepState(__("open"), "good")
+            return StepState("open", "good")
         n = len(stops(findings_of(plan)))
         if n:
-            return StepState(
-                ngettext("%(n)d thing left", "%(n)d things left", n) % {"n": n}, "warn"
-            )
-        return StepState(__("ready"), "good")
+            return StepState(plural(n, "%(n)d thing left", "%(n)d things left") % {"n": n}, "warn")
+        return StepState("ready", "good")
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the list, and what keeps the study closed."""
         found = findings_of(plan)
         missing = stops(found)
         n = len(missing)
-        left = ngettext(
+        left = plural(
+            n,
             "%(n)d thing is left before you can open",
             "%(n)d things are left before you can open",
-            n,
         )
         return {
             "findings": found,

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy as _
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.card_actions import deleted_just_now, moving_words
@@ -27,9 +26,9 @@ class ChecksStep(BuildStep):
 
     name = "checks"
     within = "questions"
-    title = _("Checks")
+    title = "Checks"
     template = "checks.html"
-    heading = _("How do you check that people read?")
+    heading = "How do you check that people read?"
 
     def state(self, plan: Plan) -> StepState:
         return StepState("")

@@ -6,9 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.cost import PROLIFIC_LEAST, Cost, cost_of, n_wanted
 from webapp.dashboard.build.power import reach_of
@@ -85,9 +83,9 @@ def _refusals(plan: Plan) -> list[Finding]:
         if len(without) < 2 or field not in without
     ]
     if len(without) > 1:
-        lead = _("%(n)d outcomes have neither a code nor a way back:") % {"n": len(without)}
+        lead = f"{len(without)} outcomes have neither a code nor a way back:"
         if plan.study.values.recruitment.platform == "prolific":
-            lead = _("%(n)d outcomes have no code of Prolific’s:") % {"n": len(without)}
+            lead = f"{len(without)} outcomes have no code of Prolific’s:"
         titles = [str(Outcome(field.partition("_")[2]).label) for field in without]
         rest = "; ".join(titles) + "."
         found.append(Finding("stop", lead, rest, step="pay", field=without[0]))
@@ -113,14 +111,12 @@ def _given(plan: Plan) -> list[Finding]:
         return []
     n, away = len(study.bots), plan.not_offered
     if len(away) == n:
-        return [
-            Finding("stop", _("None of its bots can answer."), " ".join(_why(plan)), step="bots")
-        ]
+        return [Finding("stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots")]
     if away:
-        lead = ngettext(
-            "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.", n
+        lead = plural(
+            n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer."
         )
-        rest = _("People are given the others.")
+        rest = "People are given the others."
         return [
             Finding(
                 "warn",
@@ -130,20 +126,20 @@ def _given(plan: Plan) -> list[Finding]:
                 step="bots",
             )
         ]
-    lead = ngettext("%(n)d bot", "%(n)d bots", n) % {"n": n}
-    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == _("Loaded")]
-    hint = ngettext("%(n)d is loaded now.", "%(n)d are loaded now.", len(loaded))
+    lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
+    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == "Loaded"]
+    hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
     hint %= {"n": len(loaded)}
     if plan.not_loaded and study.state != Study.State.COLLECTING:
-        hint += " " + _("All of them load while somebody goes through the link.")
-    return [Finding("good", lead, _("can load."), hint)]
+        hint += " " + "All of them load while somebody goes through the link."
+    return [Finding("good", lead, "can load.", hint)]
 
 
 def _why(plan: Plan) -> list[str]:
     told = []
     for bot_id in plan.not_offered:
         state = plan.states.get(bot_id)
-        why = state.reason if state and state.reason else _("is not registered here")
+        why = state.reason if state and state.reason else "is not registered here"
         told.append(f"{bot_id}: {why}.")
     return told
 
@@ -151,38 +147,38 @@ def _why(plan: Plan) -> list[str]:
 def _texts(plan: Plan) -> list[Finding]:
     missing = texts_missing(plan)
     if missing:
-        lead = _("A text is empty:") if len(missing) == 1 else _("Texts are empty:")
+        lead = "A text is empty:" if len(missing) == 1 else "Texts are empty:"
         return [Finding("stop", lead, ", ".join(missing) + ".", step="texts")]
-    found = [Finding("good", _("Every text is there:"), _("title, consent, instructions, thanks."))]
+    found = [Finding("good", "Every text is there:", "title, consent, instructions, thanks.")]
     texts = plan.study.values.texts
     if not texts.organisation or not texts.contact:
-        rest = _("People read neither who runs the study nor whom to write to.")
+        rest = "People read neither who runs the study nor whom to write to."
         if texts.organisation:
-            rest = _("People are not told whom to write to.")
+            rest = "People are not told whom to write to."
         elif texts.contact:
-            rest = _("People are not told who runs the study.")
-        found.append(Finding("warn", _("Who asks?"), rest, step="texts", field="organisation"))
+            rest = "People are not told who runs the study."
+        found.append(Finding("warn", "Who asks?", rest, step="texts", field="organisation"))
     return found
 
 
 def _questions(plan: Plan) -> list[Finding]:
     n = len(plan.dimensions)
     if not n:
-        rest = _("People would have nothing to rate.")
-        return [Finding("stop", _("No question is asked."), rest, step="questions")]
+        rest = "People would have nothing to rate."
+        return [Finding("stop", "No question is asked.", rest, step="questions")]
     if protocols.get(plan.study.protocol).scale == (0, 1):
-        lead = ngettext("%(n)d thing", "%(n)d things", n) % {"n": n}
-        return [Finding("good", lead, _("to tick after the task."))]
+        lead = plural(n, "%(n)d thing", "%(n)d things") % {"n": n}
+        return [Finding("good", lead, "to tick after the task.")]
     bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
-    lead = ngettext("%(n)d scale", "%(n)d scales", n) % {"n": n}
+    lead = plural(n, "%(n)d scale", "%(n)d scales") % {"n": n}
     if bare:
-        rest = ngettext(
+        rest = plural(
+            len(bare),
             "asked after the task; %(n)d has no words at its ends.",
             "asked after the task; %(n)d have no words at their ends.",
-            len(bare),
         )
         return [Finding("warn", lead, rest % {"n": len(bare)}, step="questions")]
-    return [Finding("good", lead, _("asked after the task, each with words at both ends."))]
+    return [Finding("good", lead, "asked after the task, each with words at both ends.")]
 
 
 def _walked(plan: Plan) -> list[Finding]:
@@ -192,18 +188,16 @@ def _walked(plan: Plan) -> list[Finding]:
         return [
             Finding(
                 "warn" if is_open else "stop",
-                _("Nobody has gone through the link as a participant yet."),
-                hint=_(
-                    "Take the whole way once, on a phone if you can, or rehearse. It counts nowhere."
-                ),
+                "Nobody has gone through the link as a participant yet.",
+                hint="Take the whole way once, on a phone if you can, or rehearse. It counts nowhere.",
                 step="walk",
             )
         ]
-    when = _("The whole way was gone through.")
+    when = "The whole way was gone through."
     saved_at, version = plan.study.version.saved_at, plan.study.version
     if last.version_id != version.pk or (saved_at and last.ended_at and last.ended_at < saved_at):
-        return [Finding("warn", when, _("The study has been changed since."), step="walk")]
-    return [Finding("good", when, _("As it stands now."))]
+        return [Finding("warn", when, "The study has been changed since.", step="walk")]
+    return [Finding("good", when, "As it stands now.")]
 
 
 def last_walk(study: Study) -> Task | None:
@@ -221,28 +215,28 @@ def _ends(plan: Plan) -> list[Finding]:
     if recruitment.platform in ("prolific", "panel"):
         if n < len(outcomes):  # the validator says which
             return []
-        lead = ngettext(
+        lead = plural(
+            n,
             "The one outcome has its code or way back,",
             "All %(n)d outcomes have their code or way back,",
-            n,
         )
-        return [Finding("good", lead % {"n": n}, _("and no code stands for two of them."))]
+        return [Finding("good", lead % {"n": n}, "and no code stands for two of them.")]
     if recruitment.platform == "mturk":
-        return [Finding("good", _("People from Mechanical Turk"), _("go back by its own form."))]
+        return [Finding("good", "People from Mechanical Turk", "go back by its own form.")]
     if n:
         return []
-    rest = _("People are shown a code of Confab’s at the end, which no platform knows.")
-    return [Finding("info", _("No platform is set."), rest, step="pay", field="platform")]
+    rest = "People are shown a code of Confab’s at the end, which no platform knows."
+    return [Finding("info", "No platform is set.", rest, step="pay", field="platform")]
 
 
 def _chat(plan: Plan) -> list[Finding]:
     if "chat" not in (plan.protocol.settings if plan.protocol else ()):
         return []
     chat = plan.study.values.chat
-    lead = ngettext(
+    lead = plural(
+        chat.min_exchanges,
         "Shortest chat %(low)d message, longest %(high)d.",
         "Shortest chat %(low)d messages, longest %(high)d.",
-        chat.min_exchanges,
     )
     return [
         Finding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}),
@@ -254,15 +248,15 @@ def _slower(plan: Plan) -> list[Finding]:
     """Return a finding for each bot that cannot keep to the pace at which all are shown."""
     found = []
     for one in slower_bots(plan.study):
-        rest = _("Its first words come after %(own).1f s by itself; people would know it by that.")
+        rest = "Its first words come after %(own).1f s by itself; people would know it by that."
         told = {"own": one.first_s, "speed": one.words_per_s}
         if one.words_per_s is not None:
-            rest = _(
+            rest = (
                 "By itself its first words come after %(own).1f s, and then %(speed).1f words a second; people "
                 "would know it by that."
             )
-        lead = _("%(bot)s is slower than the pace.") % {"bot": one.bot_id}
-        hint = _("Raise the seconds until the first words, or lower the words a second.")
+        lead = f"{one.bot_id} is slower than the pace."
+        hint = "Raise the seconds until the first words, or lower the words a second."
         found.append(Finding("warn", lead, rest % told, hint, "bots", "first_words_s"))
     return found
 
@@ -270,15 +264,13 @@ def _slower(plan: Plan) -> list[Finding]:
 def _wanted(plan: Plan) -> list[Finding]:
     n, found = n_wanted(plan.study), []
     if not n:
-        rest = _("It stays open until you close it.")
-        found = [
-            Finding("info", _("No number is aimed at."), rest, _half(plan), "pay", "max_per_bot")
-        ]
+        rest = "It stays open until you close it."
+        found = [Finding("info", "No number is aimed at.", rest, _half(plan), "pay", "max_per_bot")]
     else:
-        lead = ngettext("%(n)d is wanted in all", "%(n)d are wanted in all", n) % {"n": n}
+        lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
         reach = reach_of(plan.study, plan.width)
         if reach is not None and reach.difference is not None:
-            told = _("and tell %(points).1f points apart in 8 studies out of 10.")
+            told = "and tell %(points).1f points apart in 8 studies out of 10."
             rest = told % {"points": reach.difference}
             found = [Finding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
         else:
@@ -291,14 +283,14 @@ def _half(plan: Plan) -> str:
     reach = reach_of(plan.study, plan.width)
     if reach is None or reach.for_half is None:
         return ""
-    half = _("Half a point needs about %(n)d ratings a bot") % {"n": reach.for_half}
+    half = f"Half a point needs about {reach.for_half} ratings a bot"
     if reach.with_prediction is not None:
-        told = _(" (of a further bot that the hybrid metric predicts %(n)d)")
+        told = " (of a further bot that the hybrid metric predicts %(n)d)"
         half += told % {"n": reach.with_prediction}
     sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
     if reach.spread.study:
-        return half + _(", by the two bots whose ratings spread most in %(study)s (%(sd)s).") % sd
-    return half + _(", if ratings of one bot spread by %(sd)s points.") % sd
+        return half + ", by the two bots whose ratings spread most in {study} ({sd}).".format(**sd)
+    return half + ", if ratings of one bot spread by {sd} points.".format(**sd)
 
 
 def _pay(plan: Plan) -> list[Finding]:
@@ -313,11 +305,11 @@ def _hourly(plan: Plan, cost: Cost) -> list[Finding]:
     an_hour = amount(cost.an_hour, cost.currency)
     least = PROLIFIC_LEAST.get(cost.currency, 0.0)
     if plan.study.values.recruitment.platform == "prolific" and cost.an_hour < least:
-        rest = _("Prolific asks for at least %(least)s.") % {"least": amount(least, cost.currency)}
-        lead = _("%(pay)s an hour is little.") % {"pay": an_hour}
+        rest = f"Prolific asks for at least {amount(least, cost.currency)}."
+        lead = f"{an_hour} an hour is little."
         return [Finding("warn", lead, rest, step="pay", field="pay_each")]
-    lead = _("%(pay)s an hour") % {"pay": an_hour}
+    lead = f"{an_hour} an hour"
     if cost.in_all is None:
         return [Finding("good", f"{lead}.")]
-    rest = _("and %(sum)s in all.") % {"sum": amount(cost.in_all, cost.currency)}
+    rest = f"and {amount(cost.in_all, cost.currency)} in all."
     return [Finding("good", lead, rest)]

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import Values, mistakes_of
@@ -24,10 +22,10 @@ from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
 from webapp.studies.training import TrainingPair
 
 _SIDES = (
-    ("", _("does not count")),
-    ("first", _("the first")),
-    ("same", _("the same")),
-    ("second", _("the second")),
+    ("", "does not count"),
+    ("first", "the first"),
+    ("same", "the same"),
+    ("second", "the second"),
 )
 
 
@@ -71,7 +69,7 @@ KINDS: dict[str, EntryKind] = {
             "quiz_questions",
             QuizQuestion,
             "question",
-            _("Question about the instructions"),
+            "Question about the instructions",
             {
                 "question": "What will you do?",
                 "options": ["First answer", "Second answer"],
@@ -83,7 +81,7 @@ KINDS: dict[str, EntryKind] = {
             "training_pairs",
             TrainingPair,
             "first",
-            _("Practice pair"),
+            "Practice pair",
             {
                 "context": ["How was your weekend?"],
                 "first": "Lovely, thank you. And yours?",
@@ -99,7 +97,7 @@ KINDS: dict[str, EntryKind] = {
             "chat_checks",
             ChatCheck,
             "question",
-            _("Attention check in the chat"),
+            "Attention check in the chat",
             {
                 "after": 2,
                 "question": "To show that you are reading, please choose blue.",
@@ -111,7 +109,7 @@ KINDS: dict[str, EntryKind] = {
             "attention_checks",
             AttentionCheck,
             "response",
-            _("Attention check among the items"),
+            "Attention check among the items",
             {
                 "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
                 "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
@@ -123,12 +121,12 @@ KINDS: dict[str, EntryKind] = {
     )
 }
 _TITLES = {
-    "context": _("What was said before"),
-    "first": _("The first reply"),
-    "second": _("The second reply"),
-    "why": _("Why"),
+    "context": "What was said before",
+    "first": "The first reply",
+    "second": "The second reply",
+    "why": "Why",
 }
-_HELPS = {"context": _("One utterance a line, oldest first.")}
+_HELPS = {"context": "One utterance a line, oldest first."}
 
 
 class EntryCard(forms.Form):
@@ -178,14 +176,14 @@ class EntryCard(forms.Form):
     def _by_question(self) -> dict[str, forms.Field]:
         made: dict[str, forms.Field] = {}
         for question in self.questions:
-            words = __("Answer to “%(question)s”") % {"question": question.title}
+            words = f"Answer to “{question.title}”"
             if self.kind.of_sides:
                 made[f"by_{question.key}"] = forms.ChoiceField(
                     label=words, choices=_SIDES, required=False
                 )
                 continue
             made[f"by_{question.key}"] = answers_field(
-                question, words, __("Those that pass. None: any answer passes.")
+                question, words, "Those that pass. None: any answer passes."
             )
         return made
 
@@ -204,7 +202,7 @@ class EntryCard(forms.Form):
     @property
     def title_now(self) -> str:
         """Title of the card while it is folded."""
-        return str(self[self.title_field].value() or "") or __("New: fill it in")
+        return str(self[self.title_field].value() or "") or "New: fill it in"
 
     def clean(self) -> dict[str, Any]:
         """Make the entry; what cannot be is said at its field."""
@@ -275,7 +273,7 @@ class NumbersField(forms.CharField):
 
     def __init__(self, *, low: int, high: int, **told: Any) -> None:
         self.low, self.high = low, high
-        words = __("Numbers from %(low)d to %(high)d, with commas between them.")
+        words = "Numbers from %(low)d to %(high)d, with commas between them."
         told["help_text"] = f"{words % {'low': low, 'high': high}} {told['help_text']}"
         super().__init__(max_length=100, **told)
 
@@ -288,7 +286,7 @@ class NumbersField(forms.CharField):
         parts = super().clean(value).replace(",", " ").split()
         for part in parts:
             if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
-                words = __("%(part)s is no number from %(low)d to %(high)d.")
+                words = "%(part)s is no number from %(low)d to %(high)d."
                 told = {"part": part, "low": self.low, "high": self.high}
                 raise forms.ValidationError(words % told)
         return [int(part) for part in parts]

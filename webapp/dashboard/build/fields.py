@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from django import forms
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
 from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
@@ -18,7 +16,7 @@ from webapp.studies.comfort import lines
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
-FILTER_ACTIONS = [("", _lazy("Off")), ("mark", _lazy("Mark")), ("withhold", _lazy("Withhold"))]
+FILTER_ACTIONS = [("", "Off"), ("mark", "Mark"), ("withhold", "Withhold")]
 _ROWS = {"consent_text": 9}
 """Of boxes for long texts; 4 where nothing is said."""
 
@@ -157,7 +155,7 @@ class ListsByNameField(forms.CharField):
         for line in filter(None, map(str.strip, super().clean(value).splitlines())):
             name, colon, texts = (part.strip() for part in line.partition(":"))
             if not name or not colon or name in found:
-                words = _("“%(line)s” must be a name that stands there once, a colon and texts.")
+                words = "“%(line)s” must be a name that stands there once, a colon and texts."
                 raise forms.ValidationError(words % {"line": line})
             found[name] = [text.strip() for text in texts.split(",") if text.strip()]
         return found

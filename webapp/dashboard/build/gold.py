@@ -6,8 +6,6 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
 
 from webapp.dashboard.build.entry_cards import answers_field
 from webapp.studies.items import gold_store
@@ -18,13 +16,13 @@ from webapp.studies.questions import Question
 class GoldForm(forms.Form):
     """An item of the study by its name, and the answers that are right for each question."""
 
-    item = forms.CharField(label=_("Name of the item"), max_length=200)
+    item = forms.CharField(label="Name of the item", max_length=200)
 
     def __init__(self, data: Any = None, *, study: Study, questions: list[Question]) -> None:
         super().__init__(data, auto_id="c-gold-%s")
         self.study, self.questions, self.label_suffix = study, questions, ""
         for question in questions:
-            words = __("Right answers to “%(question)s”") % {"question": question.title}
+            words = f"Right answers to “{question.title}”"
             self.fields[f"by_{question.key}"] = answers_field(question, words, "")
         for field in self.fields.values():
             if not isinstance(field.widget, forms.CheckboxSelectMultiple):
@@ -40,6 +38,6 @@ class GoldForm(forms.Form):
         kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
         item = Item.objects.filter(study=self.study, key=name, purpose__in=kinds).first()
         if item is None:
-            raise ValidationError(__("The study has no item “%(name)s”.") % {"name": name})
+            raise ValidationError(f"The study has no item “{name}”.")
         given = {one.key: self.cleaned_data[f"by_{one.key}"] for one in self.questions}
         gold_store(item=item, expected={key: answers for key, answers in given.items() if answers})

@@ -7,12 +7,10 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.db.models import Count
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation
+from webapp.core.speaking import plural
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Item, Study
 from webapp.studies.protocols.base import protocols
@@ -35,7 +33,7 @@ class ItemFileForm(forms.Form):
     """A file of items."""
 
     file = forms.FileField(
-        label=_("File of items"),
+        label="File of items",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
     )
 
@@ -43,25 +41,20 @@ class ItemFileForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
         self.fields["file"].help_text = (
-            __(
-                "One item a line, as JSON: id, context, and responses: two, each with model and text."
-            )
+            "One item a line, as JSON: id, context, and responses: two, each with model and text."
             if compares_pairs(study)
-            else __("One item a line, as JSON: id, context, response, reference.")
+            else "One item a line, as JSON: id, context, response, reference."
         )
 
     def clean_file(self) -> Any:
         """Refuse what is too large or has another ending."""
         file = self.cleaned_data["file"]
         if not file.name.lower().endswith(_ENDINGS):
-            raise forms.ValidationError(
-                __("“%(name)s” is no .jsonl or .jsonl.gz file.") % {"name": file.name}
-            )
+            raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
         most = settings.CONFAB_UPLOAD_LIMIT_MB
         if file.size > most * 1024 * 1024:
             raise forms.ValidationError(
-                __("The file has %(size)d MB; at most %(most)d MB can be uploaded.")
-                % {"size": file.size // 1024 // 1024, "most": most}
+                f"The file has {file.size // 1024 // 1024} MB; at most {most} MB can be uploaded."
             )
         return file
 
@@ -69,21 +62,19 @@ class ItemFileForm(forms.Form):
 class ItemDrawForm(forms.Form):
     """Form to draw items: source conversations, and the bots that reply to their contexts."""
 
-    source = forms.ChoiceField(label=_("Draw from"))
-    n_contexts = forms.IntegerField(
-        label=_("How many"), min_value=1, max_value=100_000, initial=100
-    )
+    source = forms.ChoiceField(label="Draw from")
+    n_contexts = forms.IntegerField(label="How many", min_value=1, max_value=100_000, initial=100)
     n_utterances = forms.IntegerField(
-        label=_("Utterances shown before"), min_value=1, max_value=100, initial=3
+        label="Utterances shown before", min_value=1, max_value=100, initial=3
     )
     more_than_tokens = forms.IntegerField(
-        label=_("Context longer than"),
+        label="Context longer than",
         min_value=0,
         initial=10,
-        help_text=_("In words and signs."),
+        help_text="In words and signs.",
     )
     bots = forms.MultipleChoiceField(
-        label=_("Who replies"), required=False, widget=forms.CheckboxSelectMultiple
+        label="Who replies", required=False, widget=forms.CheckboxSelectMultiple
     )
 
     def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
@@ -95,9 +86,9 @@ class ItemDrawForm(forms.Form):
             (entry.id, entry.name) for entry in bot_entry_list() if entry.available
         ]
         self.fields["bots"].help_text = (
-            __("Two or more: each pair of them is compared.")
+            "Two or more: each pair of them is compared."
             if compares_pairs(study)
-            else __("None: the reply that was given there is judged.")
+            else "None: the reply that was given there is judged."
         )
         for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
             self.fields[name].widget.attrs["class"] = "input"
@@ -123,14 +114,14 @@ def item_sources() -> list[tuple[str, str]]:
     found = [
         (
             f"study:{row['study__key']}",
-            ngettext("%(name)s (%(n)d chat)", "%(name)s (%(n)d chats)", row["n"])
+            plural(row["n"], "%(name)s (%(n)d chat)", "%(name)s (%(n)d chats)")
             % {"name": row["study__name"], "n": row["n"]},
         )
         for row in sorted(counted, key=lambda row: row["study__name"])
     ]
     runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")
     for run in runs[:_RUNS_LISTED]:
-        title = run.name or __("Self-play %(n)d") % {"n": run.pk}
-        chats = ngettext("%(n)d conversation", "%(n)d conversations", run.n_done)
+        title = run.name or f"Self-play {run.pk}"
+        chats = plural(run.n_done, "%(n)d conversation", "%(n)d conversations")
         found.append((f"run:{run.pk}", f"{title} ({chats % {'n': run.n_done}})"))
     return found

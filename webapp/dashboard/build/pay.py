@@ -8,10 +8,8 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.cost import cost_of, n_wanted
 from webapp.dashboard.build.fields import SettingsForm, section_fields, section_title
@@ -23,27 +21,27 @@ from webapp.studies.money import amount, is_paid
 from webapp.studies.rules.base import rules
 
 PLATFORMS = [
-    ("prolific", _("Prolific"), _("codes by outcome")),
-    ("mturk", _("MTurk"), _("frame or code")),
-    ("panel", _("Panel"), _("any link")),
-    ("links", _("Link list"), _("one-time links")),
-    ("link", _("Anybody"), _("one open link")),
+    ("prolific", "Prolific", "codes by outcome"),
+    ("mturk", "MTurk", "frame or code"),
+    ("panel", "Panel", "any link"),
+    ("links", "Link list", "one-time links"),
+    ("link", "Anybody", "one open link"),
 ]
 _WHAT = {
-    Outcome.RATED: _("everything saved"),
-    Outcome.BOT_FAILED: _("finished early, not their fault"),
-    Outcome.SCREENED_OUT: _("wrong answers before the task"),
-    Outcome.FAILED_CHECK: _("attention check missed"),
-    Outcome.NO_CONSENT: _("“I do not agree”"),
-    Outcome.WITHDRAWN: _("asked for deletion"),
+    Outcome.RATED: "everything saved",
+    Outcome.BOT_FAILED: "finished early, not their fault",
+    Outcome.SCREENED_OUT: "wrong answers before the task",
+    Outcome.FAILED_CHECK: "attention check missed",
+    Outcome.NO_CONSENT: "“I do not agree”",
+    Outcome.WITHDRAWN: "asked for deletion",
 }
 _NUMBERS = {
-    "n_conversations_wanted": (_("In all"), _("0: no limit")),
-    "max_per_bot": (_("Chats a bot"), _("0: no limit")),
-    "pay_each": (_("Pay each"), ""),
-    "currency": (_("Currency"), _("such as GBP")),
-    "minutes": (_("Minutes"), ""),
-    "fee_share": (_("Platform’s fee"), _("0.33 is 33 %")),
+    "n_conversations_wanted": ("In all", "0: no limit"),
+    "max_per_bot": ("Chats a bot", "0: no limit"),
+    "pay_each": ("Pay each", ""),
+    "currency": ("Currency", "such as GBP"),
+    "minutes": ("Minutes", ""),
+    "fee_share": ("Platform’s fee", "0.33 is 33 %"),
 }
 """Stand side by side, so their words are short."""
 
@@ -61,8 +59,8 @@ class OutcomeRow:
 
 class PayStep(BuildStep):
     name = "pay"
-    title = _("Who and pay")
-    heading = _("Where do people come from?")
+    title = "Who and pay"
+    heading = "Where do people come from?"
     template = "pay.html"
     live_template = "_pay_live.html"
 
@@ -70,10 +68,10 @@ class PayStep(BuildStep):
         n = n_wanted(plan.study)
         each = plan.study.values.assignment.max_per_bot
         if each:
-            return StepState(ngettext("%(n)d a bot", "%(n)d a bot", each) % {"n": each}, "good")
+            return StepState(plural(each, "%(n)d a bot", "%(n)d a bot") % {"n": each}, "good")
         if not n:
-            return StepState(__("no limit"), "good")
-        return StepState(ngettext("%(n)d wanted", "%(n)d wanted", n) % {"n": n}, "good")
+            return StepState("no limit", "good")
+        return StepState(plural(n, "%(n)d wanted", "%(n)d wanted") % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
         recruitment = section_fields("recruitment")
@@ -91,7 +89,7 @@ class PayStep(BuildStep):
             ("platform", {"platform": known["platform"]}),
             ("ends", ends),
             ("numbers", numbers),
-            (__("How people come and go back"), _rest(recruitment, shown)),
+            ("How people come and go back", _rest(recruitment, shown)),
             (section_title("quotas"), _rest(quotas, shown)),
             (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown)}),
         ]
@@ -148,20 +146,20 @@ def _rule_field(plan: Plan) -> forms.ChoiceField:
     choices = [(one.name, f"{one.title}: {one.description}") for one in rules]
     if plan.study.rule not in rules:  # its plug-in is away
         choices.append((plan.study.rule, plan.study.rule))
-    return forms.ChoiceField(label=__("Rule"), choices=choices)
+    return forms.ChoiceField(label="Rule", choices=choices)
 
 
 def _pay_words(plan: Plan, outcome: Outcome) -> str:
     recruitment = plan.study.values.recruitment
     if outcome in (Outcome.RATED, Outcome.BOT_FAILED) and not is_paid(plan.study.values):
-        return __("unpaid")
+        return "unpaid"
     if outcome == Outcome.RATED:
-        return __("paid in full")
+        return "paid in full"
     if outcome == Outcome.BOT_FAILED:
-        return __("paid in full") if recruitment.pays_in_full else __("paid; you say how much")
+        return "paid in full" if recruitment.pays_in_full else "paid; you say how much"
     if outcome == Outcome.SCREENED_OUT and recruitment.pay_screened_out:
         paid = amount(recruitment.pay_screened_out, recruitment.currency)
-        return __("%(amount)s for their time") % {"amount": paid}
+        return f"{paid} for their time"
     if outcome == Outcome.NO_CONSENT:
-        return __("place returned")
-    return __("you decide")
+        return "place returned"
+    return "you decide"

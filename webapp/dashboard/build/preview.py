@@ -8,23 +8,21 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from webapp.studies.languages import LANGUAGES
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import StudyProtocol, places, protocols
 from webapp.studies.selectors import steps_asked
 
-THEMES = {"light": gettext_lazy("Light"), "dark": gettext_lazy("Dark")}
+THEMES = {"light": "Light", "dark": "Dark"}
 # Steps that stand for several pages below one heading, by what those are called.
 _TITLES: dict[str, str | Promise] = {
-    "consent": gettext_lazy("Agreeing"),
-    "instructions": gettext_lazy("How it works"),
-    "quiz": gettext_lazy("Quiz"),
-    "questions": gettext_lazy("Questions before"),
-    "practice": gettext_lazy("Practice"),
-    "judge": gettext_lazy("Items"),
+    "consent": "Agreeing",
+    "instructions": "How it works",
+    "quiz": "Quiz",
+    "questions": "Questions before",
+    "practice": "Practice",
+    "judge": "Items",
 }
 _STATES = {"quiz": "missed"}
 """What an address calls the state in which a step is shown; of the others the outcome."""
@@ -132,7 +130,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         if now in here and len(here) > 1:
             pages = [choice(_TITLES.get(n, n), n, is_now=n == now and not is_missed) for n in here]
             if "quiz" in here:
-                missed = choice(_("Quiz, missed once"), "quiz", "1", is_now=is_missed)
+                missed = choice("Quiz, missed once", "quiz", "1", is_now=is_missed)
                 pages.insert(here.index("quiz") + 1, missed)
     if now == "done":
         ended_so = outcome or Outcome.RATED
@@ -146,7 +144,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         tabs=tabs,
         pages=pages,
         address=f"{page}?{urlencode({**look, **more})}",
-        title=_("The participant's page: %(step)s") % {"step": heading},
+        title=f"The participant's page: {heading}",
         theme=look["theme"],
         themes=dict(THEMES),
         language=look.get("lang", study.values.texts.language),

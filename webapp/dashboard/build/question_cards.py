@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import mistakes_of
@@ -18,10 +16,10 @@ from webapp.dashboard.build.question_actions import Scale, fields_of, on_scale
 from webapp.studies.questions import Question
 
 NEW_KINDS: dict[str, Any] = {
-    "scale": _("Scale"),
-    "choice": _("One choice"),
-    "choices": _("Several choices"),
-    "text": _("Free text"),
+    "scale": "Scale",
+    "choice": "One choice",
+    "choices": "Several choices",
+    "text": "Free text",
 }
 _SPANS = (
     (0, 1),
@@ -104,45 +102,43 @@ class QuestionCard(forms.Form):
     kind = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
     was = forms.CharField(required=False, widget=forms.HiddenInput)
     title = forms.CharField(
-        label=_("Question"),
+        label="Question",
         max_length=300,
-        error_messages={"required": _("Write the question.")},
+        error_messages={"required": "Write the question."},
     )
     help = forms.CharField(
-        label=_("Help below it"), required=False, max_length=500, help_text=_("May stay empty.")
+        label="Help below it", required=False, max_length=500, help_text="May stay empty."
     )
     options = forms.CharField(
-        label=_("Answers to choose from"),
+        label="Answers to choose from",
         required=False,
-        help_text=_("One a line."),
+        help_text="One a line.",
         widget=forms.Textarea(attrs={"rows": 4}),
     )
-    span = forms.ChoiceField(label=_("Points"), required=False)
+    span = forms.ChoiceField(label="Points", required=False)
     low_words = forms.CharField(required=False, max_length=60)
     high_words = forms.CharField(required=False, max_length=60)
     between = forms.ChoiceField(
-        label=_("Words between"),
+        label="Words between",
         required=False,
-        choices=[("", _("None")), ("all", _("At every point"))],
+        choices=[("", "None"), ("all", "At every point")],
     )
-    required = forms.BooleanField(label=_("Must be answered"), required=False)
-    reversed = forms.BooleanField(label=_("Reversed: the lowest is best"), required=False)
+    required = forms.BooleanField(label="Must be answered", required=False)
+    reversed = forms.BooleanField(label="Reversed: the lowest is best", required=False)
     expected = forms.CharField(
-        label=_("Attention check: answers that pass"),
+        label="Attention check: answers that pass",
         required=False,
-        help_text=_(
-            "One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end."
-        ),
+        help_text="One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end.",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     name = forms.CharField(
-        label=_("Short name"), required=False, max_length=100, help_text=_("In tables and plots.")
+        label="Short name", required=False, max_length=100, help_text="In tables and plots."
     )
     key = forms.CharField(
-        label=_("Name in exports"),
+        label="Name in exports",
         required=False,
         max_length=50,
-        help_text=_("Lower-case letters, digits and _. Made from the question where it is empty."),
+        help_text="Lower-case letters, digits and _. Made from the question where it is empty.",
     )
 
     def __init__(
@@ -172,10 +168,10 @@ class QuestionCard(forms.Form):
         self.low, self.high = _span(str(self["span"].value() or ""))
         spans = sorted({*_SPANS, (self.low, self.high)})
         self.fields["span"].choices = [(_span_text(*one), _span_words(*one)) for one in spans]  # type: ignore[attr-defined]
-        self.fields["low_words"].label = __("Words under %(point)d") % {"point": self.low}
-        self.fields["high_words"].label = __("Words under %(point)d") % {"point": self.high}
+        self.fields["low_words"].label = f"Words under {self.low}"
+        self.fields["high_words"].label = f"Words under {self.high}"
         for point in self.points_between:
-            label = __("Words under %(point)d") % {"point": point}
+            label = f"Words under {point}"
             self.fields[f"word_{point}"] = forms.CharField(
                 label=label, required=False, max_length=60
             )
@@ -214,17 +210,17 @@ class QuestionCard(forms.Form):
         kind = self.kind_now
         words = self.scale_words if kind == "scale" else str(NEW_KINDS.get(kind))
         if str(self["expected"].value() or "").strip():
-            words = __("%(what)s, attention check") % {"what": words}
+            words = f"{words}, attention check"
         if not self["required"].value():
-            words = __("%(what)s, optional") % {"what": words}
+            words = f"{words}, optional"
         return words
 
     @property
     def scale_words(self) -> str:
         """The points it is answered on."""
         of_sheets: dict[tuple[int, int] | None, str] = {
-            (-1, 1): __("A, same or B"),
-            (0, 1): __("Chosen or not"),
+            (-1, 1): "A, same or B",
+            (0, 1): "Chosen or not",
         }
         return of_sheets.get(self.scale) or _span_words(self.low, self.high)
 
@@ -245,7 +241,7 @@ class QuestionCard(forms.Form):
         if self.errors:
             return given
         if given["kind"] in ("choice", "choices") and len(_lines(given["options"])) < 2:
-            self.add_error("options", __("Give at least two answers, one a line."))
+            self.add_error("options", "Give at least two answers, one a line.")
             return given
         try:
             self.question = Question.model_validate(self._plain(given))
@@ -310,7 +306,7 @@ def _span_text(low: int, high: int) -> str:
 
 
 def _span_words(low: int, high: int) -> str:
-    return __("%(low)d to %(high)d") % {"low": low, "high": high}
+    return f"{low} to {high}"
 
 
 def _span(text: str) -> tuple[int, int]:

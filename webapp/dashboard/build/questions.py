@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.card_actions import deleted_just_now, moving_words
 from webapp.dashboard.build.checking import checks_asked
@@ -27,15 +25,15 @@ from webapp.studies.values import ASKED
 
 class QuestionsStep(BuildStep):
     name = "questions"
-    title = _("Questions")
+    title = "Questions"
     template = "questions.html"
-    heading = _("What do you ask?")
+    heading = "What do you ask?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.asked_after) + len(plan.study.values.questions)
         if not any(question.is_rated for question in plan.asked_after):
-            return StepState(__("none about the task"), "warn")
-        return StepState(ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}, "good")
+            return StepState("none about the task", "warn")
+        return StepState(plural(n, "%(n)d question", "%(n)d questions") % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> QuestionsForm:
         """Return the form of the lists, in the order in which the page shows them."""
@@ -96,15 +94,15 @@ def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[
 def _moving_words() -> dict[str, Any]:
     """Return the page script's messages on questions that are moved, added and deleted."""
     return moving_words() | {
-        "moved": __("Question %(n)s is now %(place)s of %(of)s."),
-        "first": __("It is the first question already."),
-        "last": __("It is the last question already."),
-        "added": __("A question is added at the end."),
-        "added_many": __("%(n)s questions are added at the end."),
+        "moved": "Question %(n)s is now %(place)s of %(of)s.",
+        "first": "It is the first question already.",
+        "last": "It is the last question already.",
+        "added": "A question is added at the end.",
+        "added_many": "%(n)s questions are added at the end.",
         "count": {
-            "one": ngettext("%(n)s question", "%(n)s questions", 1),
-            "other": ngettext("%(n)s question", "%(n)s questions", 2),
+            "one": plural(1, "%(n)s question", "%(n)s questions"),
+            "other": plural(2, "%(n)s question", "%(n)s questions"),
         },
-        "words_under": __("Words under %(point)s"),
-        "optional": __("%(what)s, optional"),
+        "words_under": "Words under %(point)s",
+        "optional": "%(what)s, optional",
     }

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from webapp.core.errors import Refused
+from webapp.core.speaking import plural
 from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.items import item_sources
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
@@ -27,19 +26,15 @@ class ConversationFileForm(forms.Form):
     """A file of conversations."""
 
     file = forms.FileField(
-        label=gettext_lazy("File of conversations"),
-        help_text=gettext_lazy(
-            "One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) and text."
-        ),
+        label="File of conversations",
+        help_text="One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) and text.",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
     )
     language = forms.CharField(
-        label=gettext_lazy("Language"),
+        label="Language",
         required=False,
         max_length=20,
-        help_text=gettext_lazy(
-            "Its code, such as en or de. Left empty, each conversation's words tell it."
-        ),
+        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
     )
 
@@ -51,11 +46,11 @@ class ConversationFileForm(forms.Form):
         """Refuse what is too large to wait for or has another ending."""
         file = self.cleaned_data["file"]
         if not file.name.lower().endswith(_ENDINGS):
-            words = _("“%(name)s” is no .jsonl, .jsonl.gz or .csv file.")
+            words = "“%(name)s” is no .jsonl, .jsonl.gz or .csv file."
             raise forms.ValidationError(words % {"name": file.name})
         most = min(WAITED_FOR_MB, UPLOAD_LIMIT_MB)
         if file.size > most * 1_000_000:
-            words = _("The file has more than %(most)d MB. Bring it in on the page Imports.")
+            words = "The file has more than %(most)d MB. Bring it in on the page Imports."
             raise forms.ValidationError(words % {"most": most})
         return file
 
@@ -91,21 +86,21 @@ def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
 
 def _of_study(study: Study, found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
     n = study.conversations.filter(state="completed").count()
-    own = ngettext("This study’s own (%(n)d)", "This study’s own (%(n)d)", n) % {"n": n}
+    own = plural(n, "This study’s own (%(n)d)", "This study’s own (%(n)d)") % {"n": n}
     return forms.ChoiceField(
         label=field.label,
         choices=[("", own), *found],
         required=False,
-        help_text=_("Its finished chats are judged, or what an import brought into it."),
+        help_text="Its finished chats are judged, or what an import brought into it.",
     )
 
 
 def _of_run(found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
     return forms.TypedChoiceField(
         label=field.label,
-        choices=[("", _("None")), *found],
+        choices=[("", "None"), *found],
         required=False,
         coerce=int,
         empty_value=None,
-        help_text=_("Its conversations are judged in place of a study’s."),
+        help_text="Its conversations are judged in place of a study’s.",
     )

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
-
 from chatbots.storable import is_blank
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.fields import (
     SettingsForm,
@@ -21,9 +18,9 @@ from webapp.dashboard.build.fields import (
 NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
 """A page without one of these would have a hole."""
 _LATER = {
-    "instructions_text": _("Instructions"),
-    "thanks_text": _("Words of thanks, and whom to write to"),
-    "rights": _("Withdrawing after the end, and how long things are kept"),
+    "instructions_text": "Instructions",
+    "thanks_text": "Words of thanks, and whom to write to",
+    "rights": "Withdrawing after the end, and how long things are kept",
 }
 
 
@@ -35,14 +32,14 @@ def texts_missing(plan: Plan) -> list[str]:
 
 class TextsStep(BuildStep):
     name = "texts"
-    title = _("Texts")
-    heading = _("What do people read?")
+    title = "Texts"
+    heading = "What do people read?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(texts_missing(plan))
         if not n:
-            return StepState(__("complete"), "good")
-        return StepState(ngettext("%(n)d is empty", "%(n)d are empty", n) % {"n": n}, "warn")
+            return StepState("complete", "good")
+        return StepState(plural(n, "%(n)d is empty", "%(n)d are empty") % {"n": n}, "warn")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
         fields = section_fields("texts")

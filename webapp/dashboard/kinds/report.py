@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.utils.translation import gettext_lazy as _
-
 from evaluation.storing import result_dump
 from webapp.core.errors import Refused
 from webapp.dashboard.report import pair_report, report_of, report_steps
@@ -36,7 +34,7 @@ class ReportFile(Kind[Job, ReportAsked]):
     """Every part of the analysis, then the document; the result has how much it is of and what a later one is compared by."""
 
     name = KIND
-    title = _("Report")
+    title = "Report"
     Payload = ReportAsked
 
     def plan(self, job: Job, asked: ReportAsked) -> list[ShardPlan]:

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Count
-from django.utils.translation import gettext as _
 
 from webapp.bots.models import Alert, BotAside
 from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
@@ -118,14 +117,12 @@ class _Replies:
         n_failed = self.n_failed.get(bot_id, 0)
         n_asked = n_failed + self.n_replies.get(bot_id, 0)
         if n_failed and n_failed >= FAILS_OFTEN * n_asked:
-            words = _("{n} of {of} replies failed in the last hour, rehearsals included")
-            return _("Failing"), words.format(n=n_failed, of=n_asked)
+            words = "{n} of {of} replies failed in the last hour, rehearsals included"
+            return "Failing", words.format(n=n_failed, of=n_asked)
         median_s = self.median_s(bot_id)
         if median_s is not None and median_s >= SLOW_S:
-            words = _(
-                "half of its replies took {s} s or longer in the last hour, rehearsals included"
-            )
-            return _("Slow"), words.format(s=round(median_s))
+            words = "half of its replies took {s} s or longer in the last hour, rehearsals included"
+            return "Slow", words.format(s=round(median_s))
         return None
 
 
@@ -187,17 +184,17 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         trouble = of_all.trouble(bot_id)
         state = bot_state(entries[bot_id], reports) if bot_id in entries else None
         if state is None:
-            words, tone, reason = _("Unknown"), "bad", _("no bot of this name is here")
+            words, tone, reason = "Unknown", "bad", "no bot of this name is here"
         elif bot_id in asides:
-            words, tone, reason = _("Set aside"), "warn", state.reason
+            words, tone, reason = "Set aside", "warn", state.reason
         elif not state.is_offered or state.reason:
             words, tone, reason = state.words, state.tone, state.reason
         elif bot_id in beyond:
-            words, tone, reason = _("Cost is used up"), "warn", beyond[bot_id]
+            words, tone, reason = "Cost is used up", "warn", beyond[bot_id]
         elif trouble is not None:
             (words, reason), tone = trouble, "warn"
         else:
-            words, tone, reason = _("Well"), "good", ""
+            words, tone, reason = "Well", "good", ""
         found.append(
             LiveBot(
                 infos[bot_id],
@@ -224,11 +221,9 @@ def _told(alerts: list[Alert]) -> str:
     """Say by which ways people were told, and which could not be told."""
     said = []
     if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
-        said.append(_("You were told by {ways}.").format(ways=listed(sent)))
+        said.append(f"You were told by {listed(sent)}.")
     said += [
-        _("The {way} could not be sent: {why}").format(
-            way=str(alert.get_channel_display()).lower(), why=alert.error
-        )
+        f"The {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}"
         for alert in alerts
         if alert.error
     ]

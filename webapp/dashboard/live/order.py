@@ -12,12 +12,10 @@ from datetime import datetime
 from itertools import combinations
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.analysis.comparisons import TOO_MANY
 from evaluation.printing import figure, span
 from evaluation.stats.sequential import RATERS, THINGS, half_planned
+from webapp.core.speaking import plural
 from webapp.dashboard.build.cost import n_wanted
 from webapp.dashboard.live.bots import LiveBot
 from webapp.dashboard.wording.reasons import said
@@ -288,16 +286,16 @@ class _Words:
         if {a.bot_id, b.bot_id} <= self.talked.keys():
             return self._beside_plan(a, b, n_more)
         if unit == THINGS:
-            text = ngettext(
+            text = plural(
+                n_more,
                 "are too close to order: about %(n)s more context, to which both reply, would be needed.",
                 "are too close to order: about %(n)s more contexts, to which both reply, would be needed.",
-                n_more,
             )
         else:
-            text = ngettext(
+            text = plural(
+                n_more,
                 "are too close to order: about %(n)s more person would be needed.",
                 "are too close to order: about %(n)s more people would be needed.",
-                n_more,
             )
         return Sentence("clock", _both(a, b), text % {"n": two_digits(n_more)})
 
@@ -313,16 +311,16 @@ class _Words:
         if row.n_more is None:
             return _endless(a, b)
         if row.unit == THINGS:
-            text = ngettext(
+            text = plural(
+                row.n_more,
                 "are too close to order: about %(n)s more item with the two would be needed.",
                 "are too close to order: about %(n)s more items with the two would be needed.",
-                row.n_more,
             )
         else:
-            text = ngettext(
+            text = plural(
+                row.n_more,
                 "are too close to order: about %(n)s more person who compares the two would be needed.",
                 "are too close to order: about %(n)s more people who compare the two would be needed.",
-                row.n_more,
             )
         return Sentence("clock", _both(a, b), text % {"n": two_digits(row.n_more)})
 
@@ -331,15 +329,15 @@ class _Words:
         aside = [bot.info.title for bot in both if bot.aside is not None]
         if not aside:
             return None
-        words = _("are too close to order. Set aside: {bots}.").format(bots=listed(aside))
+        words = f"are too close to order. Set aside: {listed(aside)}."
         return Sentence("warning", _both(a, b), words)
 
     def _beside_plan(self, a: BotInfo, b: BotInfo, n_more: int) -> Sentence:
         lead = _both(a, b)
-        words = ngettext(
+        words = plural(
+            n_more,
             "are too close to order: about %(n)s more rating each.",
             "are too close to order: about %(n)s more ratings each.",
-            n_more,
         ) % {"n": two_digits(n_more)}
         has = [
             planned - self.talked[one.bot_id].n_done
@@ -350,25 +348,25 @@ class _Words:
             return Sentence("clock", lead, words)
         left = max(0, min(has))
         if left >= n_more:
-            said_of = _("{words} The plan still has {n}.").format(words=words, n=left)
+            said_of = f"{words} The plan still has {left}."
             return Sentence("clock", lead, said_of)
-        said_of = _("{words} The plan has {n}.").format(words=words, n=left)
+        said_of = f"{words} The plan has {left}."
         return Sentence("clock", lead, said_of, can_ask=True)
 
 
 def _both(a: BotInfo, b: BotInfo) -> str:
-    return _("{a} and {b}").format(a=a.title, b=b.title)
+    return f"{a.title} and {b.title}"
 
 
 def _settled(a: BotInfo, b: BotInfo) -> Sentence:
-    return Sentence("check", _("{a} above {b}").format(a=a.title, b=b.title), _("is settled."))
+    return Sentence("check", f"{a.title} above {b.title}", "is settled.")
 
 
 def _undefined(a: BotInfo, b: BotInfo, reason: Mapping[str, Any] | None) -> Sentence:
-    why = said(reason) or _("no test")
-    return Sentence("info", _both(a, b), _("cannot be compared: {why}.").format(why=why))
+    why = said(reason) or "no test"
+    return Sentence("info", _both(a, b), f"cannot be compared: {why}.")
 
 
 def _endless(a: BotInfo, b: BotInfo) -> Sentence:
-    words = _("are too close to order: more than {n} each would be needed.")
+    words = "are too close to order: more than {n} each would be needed."
     return Sentence("clock", _both(a, b), words.format(n=f"{TOO_MANY:,}"))

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext_lazy
 
 from evaluation.stats.proportion import share_interval
 from webapp.dashboard.live.totals import Totals, totals_of
@@ -24,9 +23,9 @@ OPENED, AGREED, DONE = "opened", "agreed", "done"
 _NOT_COUNTED = ("consent", "instructions", "done")
 """Steps that other stages stand for: the first page for opened and agreed."""
 _TITLES = {
-    "questions": gettext_lazy("Questions"),
-    "practice": gettext_lazy("Practice"),
-    "quiz": gettext_lazy("Quiz"),
+    "questions": "Questions",
+    "practice": "Practice",
+    "quiz": "Quiz",
 }
 """Steps that share their heading with others."""
 
@@ -141,10 +140,10 @@ def _stages(
 ) -> tuple[Stage, ...]:
     headings = {step.name: step.heading for step in protocols.get(study.protocol).steps}
     titles: dict[str, Any] = {
-        OPENED: gettext_lazy("Link opened"),
-        AGREED: gettext_lazy("Agreed"),
+        OPENED: "Link opened",
+        AGREED: "Agreed",
         **{name: _TITLES.get(name, headings[name]) for name in names},
-        DONE: gettext_lazy("Done"),
+        DONE: "Done",
     }
     counted = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
     now, on_way, out = (_by_stage(one, names) for one in (*inside, totals.ended))

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.live.bots import LiveBot
 from webapp.dashboard.needs import pay_needs
 from webapp.studies.models import Study
@@ -39,22 +38,22 @@ def _aside(bot: LiveBot) -> Thing:
     began = timezone.localtime(aside.began_at)
     since = f"{began:%H:%M}" if began.date() == timezone.localdate() else f"{began.day} {began:%b}"
     said = [
-        _("It failed {n} of its latest {of} replies.").format(n=aside.n_failed, of=aside.of_n)
+        f"It failed {aside.n_failed} of its latest {aside.of_n} replies."
         if aside.of_n
-        else ngettext(
-            "It failed %(n)d time in a row.", "It failed %(n)d times in a row.", aside.n_failed
+        else plural(
+            aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row."
         )
         % {"n": aside.n_failed},
-        _("Nobody new meets it, and whoever has it may take another one or finish early."),
-        _("It waits for you to put it back.")
+        "Nobody new meets it, and whoever has it may take another one or finish early.",
+        "It waits for you to put it back."
         if aside.needs_person
-        else _("It comes back by itself once a reply works."),
+        else "It comes back by itself once a reply works.",
         bot.told,
     ]
     return Thing(
-        _("{bot} is set aside since {since}.").format(bot=bot.info.title, since=since),
+        f"{bot.info.title} is set aside since {since}.",
         " ".join(one for one in said if one),
-        _("See its errors and try it"),
+        "See its errors and try it",
         reverse("dashboard:bot", args=[bot.info.bot_id]),
         bot.info.bot_id,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.leaderboard import Place, leaderboard, ranks_shown
 from evaluation.plots.lettering import plain
@@ -27,28 +25,19 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    method = _("Mean rating with {level} interval").format(level=percent(LEVEL))
+    method = f"Mean rating with {percent(LEVEL)} interval"
     if leading is not None:
-        method = _(
-            "Mean rating from {low} to {high} with {level} % interval, sorted by {name}."
-        ).format(
-            low=plain(leading.low),
-            high=plain(leading.high),
-            level=round(LEVEL * 100),
-            name=leading.title.lower(),
-        )
+        method = f"Mean rating from {plain(leading.low)} to {plain(leading.high)} with {round(LEVEL * 100)} % interval, sorted by {leading.title.lower()}."
     if given:
         method += " " + (
-            _("{ratings} per bot.").format(ratings=counts.ratings(given[0]))
+            f"{counts.ratings(given[0])} per bot."
             if min(given) == max(given)
-            else _("{low} to {ratings} per bot.").format(
-                low=min(given), ratings=counts.ratings(max(given))
-            )
+            else f"{min(given)} to {counts.ratings(max(given))} per bot."
         )
     lead, note = _notes(summary)
     return Figure(
         id="bots",
-        title=_("What people thought of each bot"),
+        title="What people thought of each bot",
         method=method,
         wide=wide_drawing(summary, link),
         narrow=narrow_drawings(summary, link),
@@ -67,31 +56,29 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
         close = [(titles.get(a, a), titles.get(b, b)) for a, b in compared.too_close]
         together = _one_group(close)
         if not close:
-            lead = _("Every pair of bots can be ordered")
+            lead = "Every pair of bots can be ordered"
         elif together:
-            lead = _("{names} are too close to order").format(names=listed(together))
+            lead = f"{listed(together)} are too close to order"
         elif len(close) == compared.n_pairs:
-            lead = _("No two of these bots can be ordered")
+            lead = "No two of these bots can be ordered"
         elif len(close) <= 4:
-            lead = _("Too close to order: {pairs}").format(
-                pairs="; ".join(_("{a} and {b}").format(a=a, b=b) for a, b in close)
+            lead = "Too close to order: {pairs}".format(
+                pairs="; ".join(f"{a} and {b}" for a, b in close)
             )
         else:
-            lead = _("{n} of {pairs} of bots are too close to order").format(
-                n=len(close), pairs=counts.pairs(compared.n_pairs)
+            lead = (
+                f"{len(close)} of {counts.pairs(compared.n_pairs)} of bots are too close to order"
             )
         told = test_said(compared)
         notes.append(
-            _("({told} tells {n} of {pairs} apart).").format(
-                told=told, n=compared.n_told_apart, pairs=counts.pairs(compared.n_pairs)
-            )
+            f"({told} tells {compared.n_told_apart} of {counts.pairs(compared.n_pairs)} apart)."
             if close
             else f"({told})."
         )
     if any(bot.bot.is_control for bot in summary.bots):
-        notes.append(_("Hollow bar: control bot."))
+        notes.append("Hollow bar: control bot.")
     if summary.n_ratings:
-        notes.append(_("Intervals are over raters, or over chats where raters are unnamed."))
+        notes.append("Intervals are over raters, or over chats where raters are unnamed.")
     return lead, " ".join(notes)
 
 
@@ -106,25 +93,25 @@ def _one_group(close: Sequence[tuple[str, str]]) -> list[str]:
 def _rank(place: Place | None) -> Cell:
     """Return the places that the tests leave open to a bot."""
     if place is None:
-        return Cell(NONE, why=_("nobody rated it"))
+        return Cell(NONE, why="nobody rated it")
     if place.ranks is None:
-        return Cell(NONE, why=_("a control bot has no rank"))
+        return Cell(NONE, why="a control bot has no rank")
     return Cell(ranks_shown(place.ranks), raw=place.ranks)
 
 
 def _table(summary: StudySummary, link: Link) -> Table:
     level = round(LEVEL * 100)
     headers = [
-        Header(_("Bot")),
-        Header(_("Rank"), numeric=True),
-        Header(_("Ratings"), numeric=True),
+        Header("Bot"),
+        Header("Rank", numeric=True),
+        Header("Ratings", numeric=True),
     ]
     places = {}
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     for dimension in summary.dimensions:
         headers += [Header(dimension.title, numeric=True), Header(f"{level} %", numeric=True)]
-    headers += [Header(_("Up"), numeric=True), Header(_("Down"), numeric=True)]
+    headers += [Header("Up", numeric=True), Header("Down", numeric=True)]
     rows = []
     for bot in summary.bots:
         cells = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
@@ -104,8 +103,8 @@ def narrow_drawings(summary: StudySummary, link: Link) -> list[Variant]:
         )
         variants.append(
             Variant(
-                _("Votes"),
-                drawing(NARROW, height, rows, name=_("Votes on replies."), interactive=True),
+                "Votes",
+                drawing(NARROW, height, rows, name="Votes on replies.", interactive=True),
             )
         )
     return variants
@@ -182,9 +181,9 @@ def _rows(
     most = max((max(_vote_share(bot)) for bot in summary.bots), default=0)
     if vote_x is not None:
         if heads:
-            parts.append(text(vote_x, top + 16, _("Votes"), class_="head middle"))
-        parts.append(text(vote_x - 6, last + 18, _("down"), class_="tick end"))
-        parts.append(text(vote_x + 6, last + 18, _("up"), class_="tick"))
+            parts.append(text(vote_x, top + 16, "Votes", class_="head middle"))
+        parts.append(text(vote_x - 6, last + 18, "down", class_="tick end"))
+        parts.append(text(vote_x + 6, last + 18, "up", class_="tick"))
     for i, bot in enumerate(summary.bots):
         y = first + i * ROW + ROW / 2
         parts.append(_row(bot, panels, vote_x, vote_reach, most, link, y, names))
@@ -215,7 +214,7 @@ def _row(
                 text(
                     panel.scale.start + 4,
                     y + 4.5,
-                    _("no ratings yet") if panel.n_ticks > 3 else "–",
+                    "no ratings yet" if panel.n_ticks > 3 else "–",
                     class_="tick",
                 )
             )
@@ -266,19 +265,12 @@ def _vote_share(bot: BotSummary) -> tuple[float, float]:
 
 def _sentence(summary: StudySummary) -> str:
     if not summary.dimensions or not summary.n_ratings:
-        return _("No ratings yet.")
+        return "No ratings yet."
     key, title = summary.dimensions[0].key, summary.dimensions[0].title
     rated = [bot for bot in summary.bots if bot.intervals[key].mean is not None]
     if not rated:
-        return _("No ratings of {name} yet.").format(name=title.lower())
-    return _("Mean {name} of {bots}, from {best} for {first} to {worst} for {last}.").format(
-        name=title.lower(),
-        bots=counts.bots(len(rated)),
-        best=figure(rated[0].intervals[key].mean),
-        first=rated[0].bot.title,
-        worst=figure(rated[-1].intervals[key].mean),
-        last=rated[-1].bot.title,
-    )
+        return f"No ratings of {title.lower()} yet."
+    return f"Mean {title.lower()} of {counts.bots(len(rated))}, from {figure(rated[0].intervals[key].mean)} for {rated[0].bot.title} to {figure(rated[-1].intervals[key].mean)} for {rated[-1].bot.title}."
 
 
 def _says(bot: BotSummary, dimension: Dimension) -> str:
@@ -290,6 +282,7 @@ def _says(bot: BotSummary, dimension: Dimension) -> str:
 
 
 def _votes_say(bot: BotSummary) -> str:
-    return f"{bot.bot.title}\n" + _("{up} up, {down} down on {replies}").format(
-        up=bot.votes_up, down=bot.votes_down, replies=counts.replies(bot.n_replies)
+    return (
+        f"{bot.bot.title}\n"
+        + f"{bot.votes_up} up, {bot.votes_down} down on {counts.replies(bot.n_replies)}"
     )

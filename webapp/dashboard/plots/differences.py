@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.differences import (
@@ -47,15 +46,15 @@ def differences_figure(
         digits: after the point.
         level: of the intervals.
     """
-    drawn = Differences(pairs, digits, _("Holm"), said)
+    drawn = Differences(pairs, digits, "Holm", said)
     rated = [Rated(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
     headers = [
-        Header(_("Pair")),
-        Header(_("Difference"), numeric=True),
+        Header("Pair"),
+        Header("Difference", numeric=True),
         Header(f"{round(level * 100)} %", numeric=True),
         Header("p", numeric=True),
-        Header(_("p, Holm"), numeric=True),
-        Header(_("In words")),
+        Header("p, Holm", numeric=True),
+        Header("In words"),
     ]
     titles = {bot.bot_id: bot.title for bot in bots}
     rows = []
@@ -97,7 +96,7 @@ def _narrow(bots: Sequence[Rated], drawn: Differences) -> list[Variant]:
         return [Variant("", _draw(bots, bots, drawn, NARROW))]
     return [
         Variant(
-            _("less {bot}").format(bot=bot.title),
+            f"less {bot.title}",
             _draw([other for other in bots if other != bot], [bot], drawn, NARROW),
         )
         for bot in bots
@@ -111,9 +110,7 @@ def _draw(
     width: float,
     css: str = "",
 ) -> Markup:
-    name = _("Differences between the means of {bots}, row minus column.").format(
-        bots=counts.bots(len({bot.bot_id for bot in [*rows, *columns]}))
-    )
+    name = f"Differences between the means of {counts.bots(len({bot.bot_id for bot in [*rows, *columns]}))}, row minus column."
     return differences_drawing(rows, columns, drawn, width, name=name, css=css)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.scale import Scale
@@ -27,15 +26,13 @@ def durations_figure(durations: Mapping[str, Any]) -> Figure | None:
         return None
     median, threshold = durations["median"], durations["threshold"]
     if threshold is None:
-        method = _("{n} finished tasks, median {median} minutes; too few to call anybody fast.")
+        method = "{n} finished tasks, median {median} minutes; too few to call anybody fast."
     else:
-        method = _(
-            "{n} finished tasks, median {median} minutes; flagged as fast below {threshold}, half of it."
-        )
+        method = "{n} finished tasks, median {median} minutes; flagged as fast below {threshold}, half of it."
     method = method.format(n=durations["n"], median=clock(median), threshold=clock(threshold or 0))
     return Figure(
         id="durations",
-        title=_("How long tasks took"),
+        title="How long tasks took",
         method=method,
         wide=_drawn(durations, _WIDE, name=method, css="plot-wide"),
         narrow=[Variant("", _drawn(durations, _NARROW, name=method))],
@@ -65,16 +62,14 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
         text(
             width / 2,
             bottom + 36,
-            _("minutes; the last bar has all who took longer"),
+            "minutes; the last bar has all who took longer",
             class_="tick middle",
         )
     )
     if threshold is not None:
         at = x(threshold)
         parts.append(line(at, _TOP - 6, at, bottom, class_="duration-line"))
-        parts.append(
-            text(at + 6, _TOP, _("fast below {t}").format(t=clock(threshold)), class_="tick")
-        )
+        parts.append(text(at + 6, _TOP, f"fast below {clock(threshold)}", class_="tick"))
     return drawing(width, bottom + _FOOT, *parts, name=name, interactive=False, class_=css or None)
 
 
@@ -84,6 +79,6 @@ def _table(durations: Mapping[str, Any]) -> Table:
     for number, n in enumerate(bars):
         low, high = clock(number * width), clock((number + 1) * width)
         is_last = number == len(bars) - 1
-        span = _("{low} or more") if is_last else _("{low} to {high}")
+        span = "{low} or more" if is_last else "{low} to {high}"
         rows.append([Cell(span.format(low=low, high=high)), Cell(f"{n:,}", raw=(n,))])
-    return Table([Header(_("Minutes")), Header(_("Tasks"), numeric=True)], rows)
+    return Table([Header("Minutes"), Header("Tasks", numeric=True)], rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import shorten, text_width
@@ -46,7 +45,7 @@ def heatmap_figure(
                 Cell(str(value.n), raw=(value.n,)),
             ]
         )
-    headers = [Header(_("Dimension")), Header(_("With")), Header("ρ", numeric=True)]
+    headers = [Header("Dimension"), Header("With"), Header("ρ", numeric=True)]
     headers += [Header("95 %", numeric=True), Header("n", numeric=True)]
     return Figure(
         id=id,
@@ -115,5 +114,5 @@ def _draw(
         (names + n * cell, "+1", "tick end"),
     ):
         parts.append(text(x, y + 27, label, class_=css_class))
-    name = _("Rank correlations of {n} dimensions.").format(n=n)
+    name = f"Rank correlations of {n} dimensions."
     return drawing(width, y + 32, *parts, name=name, interactive=True, class_=css or None)

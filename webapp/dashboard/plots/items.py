@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.scale import ticks
@@ -27,10 +26,10 @@ def items_figure(
     Args:
         points: the metric's score and people's mean of each.
     """
-    headers = [Header(_("Fifth of the scores")), Header(_("from"), numeric=True)]
-    headers += [Header(_("to"), numeric=True), Header("n", numeric=True)]
-    headers += [Header(_("Mean {y}").format(y=y), numeric=True), Header("95 %", numeric=True)]
-    headers += [Header(_("lowest"), numeric=True), Header(_("highest"), numeric=True)]
+    headers = [Header("Fifth of the scores"), Header("from", numeric=True)]
+    headers += [Header("to", numeric=True), Header("n", numeric=True)]
+    headers += [Header(f"Mean {y}", numeric=True), Header("95 %", numeric=True)]
+    headers += [Header("lowest", numeric=True), Header("highest", numeric=True)]
     rows = [_fifth(name, part) for name, part in _fifths(points)]
     return Figure(
         id=id,
@@ -47,7 +46,7 @@ def _fifths(
     points: Sequence[tuple[float, float]],
 ) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
     """Return the points of each fifth, by score; equal scores stay together, so that fifths may differ in size."""
-    names = [_("lowest"), _("second"), _("middle"), _("fourth"), _("highest")]
+    names = ["lowest", "second", "middle", "fourth", "highest"]
     ordered = sorted(points)
     scores = [score for score, _mean in ordered]
     ends = (
@@ -96,7 +95,7 @@ def _draw(
     ]
     parts.append(text(width - _RIGHT, height - 6, x, class_="tick end"))
     parts.append(text(2, 9, y, class_="tick"))
-    name = _("{y} of {n} replies against {x}.").format(y=y, n=len(points), x=x)
+    name = f"{y} of {len(points)} replies against {x}."
     return drawing(width, height, *parts, name=name, interactive=False, class_=css or None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
@@ -50,17 +49,15 @@ def spread_figure(
     n = sum(spread.n for spread in spreads)
     return Figure(
         id="spread",
-        title=_("How the answers spread"),
-        method=_(
-            "Share of each answer to “{name}”, in %, centred on the middle of the scale. {ratings}."
-        ).format(name=dimension.title.lower(), ratings=counts.ratings(n)),
+        title="How the answers spread",
+        method=f"Share of each answer to “{dimension.title.lower()}”, in %, centred on the middle of the scale. {counts.ratings(n)}.",
         wide=_draw(spreads, dimension, steps, 554, css="plot-wide"),
         narrow=[Variant("", _draw(spreads, dimension, steps, 298, css=""))],
         table=Table(
             [
-                Header(_("Bot")),
+                Header("Bot"),
                 *[Header(plain(step), numeric=True) for step in steps],
-                Header(_("Mean"), numeric=True),
+                Header("Mean", numeric=True),
                 Header("n", numeric=True),
             ],
             [
@@ -75,7 +72,7 @@ def spread_figure(
                         Cell(f"{100 * count / spread.n:.0f} %" if spread.n else "–")
                         for count in spread.counts
                     ],
-                    Cell(figure(spread.mean), why="" if spread.n else _("no rating yet")),
+                    Cell(figure(spread.mean), why="" if spread.n else "no rating yet"),
                     Cell(str(spread.n)),
                 ]
                 for spread in spreads
@@ -108,7 +105,7 @@ def _draw(
         parts.append(bot_shape(10, y, spread.bot.slot, hollow=spread.bot.is_control))
         parts.append(text(24, y + 4.5, shorten(spread.bot.title, names - 26), class_="name"))
         if not spread.n:
-            parts.append(text(centre, y + 4.5, _("no ratings yet"), class_="tick middle"))
+            parts.append(text(centre, y + 4.5, "no ratings yet", class_="tick middle"))
             continue
         x = centre - _below(share) * unit
         for k, value in enumerate(share):
@@ -116,8 +113,9 @@ def _draw(
                 continue
             wide = value * unit
             css_class = step_class(k, n_steps)
-            says = f"{spread.bot.title}\n" + _("{step}: {count} of {n}, {share:.0f} %").format(
-                step=plain(steps[k]), count=spread.counts[k], n=spread.n, share=100 * value
+            says = (
+                f"{spread.bot.title}\n"
+                + f"{plain(steps[k])}: {spread.counts[k]} of {spread.n}, {100 * value:.0f} %"
             )
             parts.append(
                 mark_link(
@@ -134,10 +132,8 @@ def _draw(
             x += wide
         parts.append(text(width - 2, y + 4.5, figure(spread.mean), class_="value end"))
     parts.append(_legend(dimension, steps, left, right, bottom + 14))
-    parts.append(text(width - 2, bottom + 26, _("mean"), class_="tick end"))
-    name = _("Share of each answer to {name} for {bots}.").format(
-        name=dimension.title.lower(), bots=counts.bots(len(spreads))
-    )
+    parts.append(text(width - 2, bottom + 26, "mean", class_="tick end"))
+    name = f"Share of each answer to {dimension.title.lower()} for {counts.bots(len(spreads))}."
     return drawing(width, bottom + 52, *parts, name=name, interactive=True, class_=css or None)
 
 

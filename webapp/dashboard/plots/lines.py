@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import plain, shorten, text_width
@@ -68,8 +67,8 @@ def lines_figure(
         left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
         wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
     rows = (len(drawn) + 1) // 2
-    said = _("{n} measures by turn for {groups}.").format(
-        n=len(drawn), groups=_(" and ").join(names) or "–"
+    said = "{n} measures by turn for {groups}.".format(
+        n=len(drawn), groups=" and ".join(names) or "–"
     )
     wide = drawing(
         WIDE,
@@ -141,7 +140,7 @@ def _panel(
         text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")
     ]
     if not values:
-        why = _("too few conversations for a course")
+        why = "too few conversations for a course"
         parts.append(text(left, top + 40, why, class_="tick"))
         return group(*parts)
     low, high = padded(values)
@@ -201,10 +200,10 @@ def _line(found: Group, i: int, title: str, x: Scale, y: Scale, x_title: str) ->
 
 def _table(panels: Sequence[Panel], x_title: str) -> Table:
     headers = [
-        Header(_("Measure")),
-        Header(_("Group")),
+        Header("Measure"),
+        Header("Group"),
         Header(x_title.capitalize(), numeric=True),
-        Header(_("Mean"), numeric=True),
+        Header("Mean", numeric=True),
         Header("90 %", numeric=True),
         Header("n", numeric=True),
     ]
@@ -218,7 +217,7 @@ def _table(panels: Sequence[Panel], x_title: str) -> Table:
                 if not course.n[t]:
                     continue
                 mean, ends = float(course.mean[t]), (float(course.low[t]), float(course.high[t]))
-                alone = _("one conversation has no spread") if course.n[t] < 2 else ""
+                alone = "one conversation has no spread" if course.n[t] < 2 else ""
                 rows.append(
                     [
                         Cell(panel.title),

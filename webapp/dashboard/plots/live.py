@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import plain, shorten
@@ -45,7 +44,7 @@ def hours_drawing(hours: Sequence[Hour]) -> Markup:
             )
         )
     said = ", ".join(f"{timezone.localtime(one.start):%H}: {one.n:,}" for one in hours)
-    name = _("Ratings by hour of the day: {hours}.").format(hours=said)
+    name = f"Ratings by hour of the day: {said}."
     return drawing(_BARS, 46 + _BAR_HEIGHT, *marks, name=name, interactive=False)
 
 
@@ -91,7 +90,7 @@ def _order(order: Order, width: float, names: float, css: str) -> Markup:
         f"{row.info.title} {figure(row.mean)} {span(row.low, row.high)}, {counts.ratings(row.n)}"
         for row in order.rows
     )
-    name = _("Means with intervals: {bots}.").format(bots=said)
+    name = f"Means with intervals: {said}."
     return drawing(
         width, height + 26, *grid, *rows, name=name, interactive=False, class_=css or None
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from markupsafe import Markup
 
 from evaluation.plots.lettering import shorten, text_width
@@ -13,6 +11,7 @@ from evaluation.plots.marks import mark_link
 from evaluation.plots.svg import drawing, rect, text
 from evaluation.printing import probability, share, span
 from evaluation.stats.correlation import Correlation
+from webapp.core.speaking import plural
 from webapp.dashboard.plots.figure import Cell, Figure, Header, More, Table, Variant
 from webapp.dashboard.plots.heatmap import correlation_class
 from webapp.dashboard.wording.reasons import said
@@ -53,7 +52,7 @@ def matrix_figure(
     more = None
     leading, note_of_first = first
     if 0 < len(leading) < len(rows):
-        title_all = ngettext("All %(n)s row", "All %(n)s rows", len(rows)) % {"n": len(rows)}
+        title_all = plural(len(rows), "All %(n)s row", "All %(n)s rows") % {"n": len(rows)}
         more = More(title_all, note_of_first, *drawn)
         drawn = _drawings(
             [rows[i] for i in leading],
@@ -140,9 +139,7 @@ def _draw(
                 text(2, y + 12 + 17 * j, shorten(f"{j + 1}  {title}", width), class_="tick")
             )
         y += 17 * len(columns) + 6
-    name = _("{symbol} of {n} rows with {m} columns.").format(
-        symbol=symbol, n=len(rows), m=len(columns)
-    )
+    name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
     return drawing(width, y + 4, *parts, name=name, interactive=True, class_=css or None)
 
 
@@ -167,13 +164,13 @@ def _table(
     beside: tuple[str, Found] | None,
 ) -> Table:
     headers = [
-        Header(_("Measure")),
-        Header(_("With")),
+        Header("Measure"),
+        Header("With"),
         Header(symbol, numeric=True),
         Header("95 %", numeric=True),
         Header("p", numeric=True),
         Header("n", numeric=True),
-        Header(_("Survives Holm")),
+        Header("Survives Holm"),
     ]
     if beside is not None:
         headers.append(Header(beside[0], numeric=True))
@@ -186,7 +183,7 @@ def _table(
             Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
             Cell(probability(value.p).removeprefix("p ").removeprefix("= "), raw=(value.p,)),
             Cell(str(value.n), raw=(value.n,)),
-            Cell(_("yes") if (i, j) in sure else _("no") if value.p is not None else "–"),
+            Cell("yes" if (i, j) in sure else "no" if value.p is not None else "–"),
         ]
         if beside is not None:
             other = beside[1][i, j]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.lettering import plain, shorten, text_width
@@ -39,9 +38,9 @@ def predictions_figure(
     beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
     note = ""
     if rated:
-        note = _("Shaded: from the lowest to the highest mean of the rated bots.")
+        note = "Shaded: from the lowest to the highest mean of the rated bots."
         if beyond:
-            note += " " + _("Outside it no rating by people supports a prediction.")
+            note += " " + "Outside it no rating by people supports a prediction."
     return Figure(
         id=id,
         title=title,
@@ -50,10 +49,10 @@ def predictions_figure(
         narrow=[Variant("", _draw(ordered, rated, 298, css=""))],
         table=Table(
             [
-                Header(_("Bot")),
+                Header("Bot"),
                 Header("n", numeric=True),
-                Header(_("Predicted"), numeric=True),
-                Header(_("90 %"), numeric=True),
+                Header("Predicted", numeric=True),
+                Header("90 %", numeric=True),
             ],
             [
                 [
@@ -86,9 +85,10 @@ def _draw(
     for i, point in enumerate(points):
         y, at = ROW * i + ROW / 2, x(point.predicted or 0)
         ends = point.predicted_span
-        says = f"{point.title}\n{figure(point.predicted)} {span(*ends) if ends else ''}\n" + _(
-            "{conversations} with itself"
-        ).format(conversations=counts.conversations(point.n))
+        says = (
+            f"{point.title}\n{figure(point.predicted)} {span(*ends) if ends else ''}\n"
+            + f"{counts.conversations(point.n)} with itself"
+        )
         parts += [
             text(22, y + 4.5, shorten(point.title, names - 26), class_="name"),
             bot_shape(10, y, point.slot, hollow=point.is_control),
@@ -103,7 +103,5 @@ def _draw(
             ),
             text(width - 2, y + 4.5, figure(point.predicted), class_="value-light end"),
         ]
-    name = _("Predicted ratings of {bots} with their intervals, best first.").format(
-        bots=counts.bots(len(points))
-    )
+    name = f"Predicted ratings of {counts.bots(len(points))} with their intervals, best first."
     return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)

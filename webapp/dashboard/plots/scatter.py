@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from django.utils.translation import gettext as _
-
 from evaluation.plots.scatter import Point, scatter_drawing
 from evaluation.printing import figure, span
 from webapp.dashboard import counts
@@ -45,10 +43,8 @@ def scatter_figure(
         drawn,
         x_title=x_title,
         y_title=y_title,
-        equal=_("equal"),
-        name=_("{bots}: {y} against {x}, with the line where both are equal.").format(
-            bots=counts.bots(len(drawn)), y=y_title.lower(), x=x_title.lower()
-        ),
+        equal="equal",
+        name=f"{counts.bots(len(drawn))}: {y_title.lower()} against {x_title.lower()}, with the line where both are equal.",
     )
     return Figure(
         id=id,
@@ -67,9 +63,9 @@ def beyond_words(value: float | None, scale: Ends) -> str:
     """Say that a prediction lies beyond the rating scale; empty where it does not."""
     if value is None or scale is None or scale[0] <= value <= scale[1]:
         return ""
-    words = _("below the scale, whose lowest is {end}")
+    words = "below the scale, whose lowest is {end}"
     if value > scale[1]:
-        words = _("above the scale, whose highest is {end}")
+        words = "above the scale, whose highest is {end}"
     return words.format(end=f"{scale[value > scale[1]]:g}")
 
 
@@ -87,18 +83,18 @@ def _says(point: Point, x_title: str, y_title: str, scale: Ends) -> str:
 
 def _table(points: Sequence[Point], x_title: str, y_title: str, scale: Ends) -> Table:
     headers = [
-        Header(_("Bot")),
+        Header("Bot"),
         Header("n", numeric=True),
         Header(x_title, numeric=True),
-        Header(_("90 %"), numeric=True),
+        Header("90 %", numeric=True),
         Header(y_title, numeric=True),
-        Header(_("90 %"), numeric=True),
+        Header("90 %", numeric=True),
     ]
     rows = [
         [
             Cell(point.title, point.href, slot=point.slot, hollow=point.is_control),
             Cell(str(point.n)),
-            Cell(figure(point.human), why=_("nobody rated it") if point.human is None else ""),
+            Cell(figure(point.human), why="nobody rated it" if point.human is None else ""),
             Cell(span(*(point.human_span or (None, None)))),
             Cell(figure(point.predicted), why=beyond_words(point.predicted, scale)),
             Cell(span(*(point.predicted_span or (None, None)))),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.columns import Column
@@ -69,7 +68,7 @@ def track(
         if x is not None:
             cells.append(TrackCell(svg, printed(values[i], column.unit), ""))
         else:
-            cells.append(TrackCell(svg, "" if path[i] is not None else _("none"), why))
+            cells.append(TrackCell(svg, "" if path[i] is not None else "none", why))
     return cells
 
 

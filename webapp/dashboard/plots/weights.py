@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from markupsafe import Markup
 
 from evaluation.plots.weights import Weight, weights_drawing
 from evaluation.printing import share, span
+from webapp.core.speaking import plural
 from webapp.dashboard.plots.figure import Cell, Figure, Header, More, Table, Variant
 
 FIRST = 15
@@ -22,10 +21,8 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
     wide, narrow = _drawings(ordered)
     more = None
     if len(ordered) > FIRST + 3:
-        told = _(
-            "Shown are the {n} that move the prediction most: chosen for that, they look stronger than they are."
-        ).format(n=FIRST)
-        all_of_them = ngettext("All %(n)s weight", "All %(n)s weights", len(ordered))
+        told = f"Shown are the {FIRST} that move the prediction most: chosen for that, they look stronger than they are."
+        all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:FIRST])
         wide, narrow = _drawings([one for i, one in enumerate(ordered) if i in strongest])
@@ -36,7 +33,7 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         wide=wide,
         narrow=narrow,
         table=Table(
-            [Header(_("Feature")), Header(_("Weight"), numeric=True), Header("90 %", numeric=True)],
+            [Header("Feature"), Header("Weight", numeric=True), Header("90 %", numeric=True)],
             [
                 [
                     Cell(weight.title, why=weight.about),
@@ -54,10 +51,10 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
 def _drawings(weights: Sequence[Weight]) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
     n = len(weights)
-    name = ngettext(
+    name = plural(
+        n,
         "The weight of %(n)d feature with its interval.",
         "Weights of %(n)d features with their intervals.",
-        n,
     ) % {"n": n}
     return (
         weights_drawing(weights, 380, name=name, css="plot-wide"),

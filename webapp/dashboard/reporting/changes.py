@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.printing import figure, percent, share
+from webapp.core.speaking import plural
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.reporting.document import Document, Headline, chapter_of
 from webapp.dashboard.wording.sections import NamedTable, Section
@@ -41,17 +39,15 @@ def with_changes(document: Document, before: Past | None) -> Document:
 
 
 def _section(now: Document, before: Past) -> Section:
-    section = Section(SECTION, _("What has changed"))
+    section = Section(SECTION, "What has changed")
     n = now.n_conversations - before.n_conversations
     counted = (
-        ngettext("%(n)s rated conversation has come", "%(n)s rated conversations have come", n)
+        plural(n, "%(n)s rated conversation has come", "%(n)s rated conversations have come")
         if n >= 0
-        else ngettext(
-            "%(n)s rated conversation has gone", "%(n)s rated conversations have gone", -n
-        )
+        else plural(-n, "%(n)s rated conversation has gone", "%(n)s rated conversations have gone")
     ) % {"n": f"{abs(n):,}"}
     section.lead.append(
-        _("Since the report of {day} UTC, {conversations}.").format(
+        "Since the report of {day} UTC, {conversations}.".format(
             day=f"{before.made:%-d %B %Y, %H:%M}", conversations=counted
         )
     )
@@ -64,25 +60,25 @@ def _section(now: Document, before: Past) -> Section:
         if key not in earlier or _printed(earlier[key]) != _printed(one)
     ]
     section.lead.append(
-        ngettext(
+        plural(
+            len(changed),
             "%(n)d of its %(all)d headline numbers is another now.",
             "%(n)d of its %(all)d headline numbers are others now.",
-            len(changed),
         )
         % {"n": len(changed), "all": len(later)}
         if changed
-        else _("Its headline numbers are the same.")
+        else "Its headline numbers are the same."
     )
-    headers = [Header(_("Number"))]
-    for when in (_("Before"), _("Now")):
-        headers += [Header(when, numeric=True), Header(_("{when}, interval").format(when=when))]
-    headers.append(Header(_("Change"), numeric=True))
+    headers = [Header("Number")]
+    for when in ("Before", "Now"):
+        headers += [Header(when, numeric=True), Header(f"{when}, interval")]
+    headers.append(Header("Change", numeric=True))
     section.tables.append(
         NamedTable(
             SECTION,
-            _("Headline numbers before and now"),
+            "Headline numbers before and now",
             Table(headers, rows),
-            note=_(
+            note=(
                 "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
                 "change is one of chance."
             ),
@@ -99,7 +95,7 @@ def _row(before: Headline | None, now: Headline | None) -> list[Cell]:
 
 def _cells(found: Headline | None) -> list[Cell]:
     if found is None:
-        return [Cell("–", why=_("not in this report"), raw=(None,)), Cell("–", raw=(None, None))]
+        return [Cell("–", why="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
     why = found.why if found.value is None else ""
     return [
         Cell(found.text, why=why, raw=(found.value,)),

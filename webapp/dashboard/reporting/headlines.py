@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.agreement import RaterAgreement
 from evaluation.analysis.comparisons import BotMeans
 from evaluation.analysis.pairs import PairResults
@@ -34,7 +32,7 @@ def headlines_of(
     cards = study_cards(
         frame.study, include_synthetic=frame.include_synthetic, without=frame.without
     )
-    rated = _("items rated") if judges_items(frame.study) else _("conversations rated")
+    rated = "items rated" if judges_items(frame.study) else "conversations rated"
     shown = [
         count_headline("n", frame.facts.n_conversations, rated),
         _agreement(agreement),
@@ -43,14 +41,14 @@ def headlines_of(
     left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
     if cards.left_early is None or left is None:
         n = frame.facts.n_raters
-        shown.append(count_headline("raters", n, _("raters"), why=_("not named")))
+        shown.append(count_headline("raters", n, "raters", why="not named"))
     else:
         ends = f"{percent(_LEVEL)}: [{percent(left[0])}, {percent(left[1])}]"
         shown.append(
             Headline(
                 "left_early",
                 percent(cards.left_early),
-                _("left before rating"),
+                "left before rating",
                 cards.left_early,
                 *left,
                 ends,
@@ -62,22 +60,22 @@ def headlines_of(
 def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
     """Return the numbers above a report of judgements of pairs."""
     kappa = results.kappas[0].found if results.kappas else None
-    what = _("agreement, Cohen’s κ")
+    what = "agreement, Cohen’s κ"
     return (
-        count_headline("judgements", results.n, _("judgements")),
-        count_headline("n", results.n_items, _("pairs judged")),
-        Headline("kappa", "–", what, why=_("nobody judged the same pairs"))
+        count_headline("judgements", results.n, "judgements"),
+        count_headline("n", results.n_items, "pairs judged"),
+        Headline("kappa", "–", what, why="nobody judged the same pairs")
         if kappa is None
         else _of_agreement("kappa", kappa, what, results.level),
-        count_headline("raters", results.n_raters, _("raters"), why=_("not named")),
+        count_headline("raters", results.n_raters, "raters", why="not named"),
     )
 
 
 def _agreement(found: RaterAgreement) -> Headline:
     if found.same_conversation.value is not None:
-        what = _("agreement, Krippendorff’s α")
+        what = "agreement, Krippendorff’s α"
         return _of_agreement("alpha", found.same_conversation, what, _LEVEL)
-    what = _("reliability of the bots’ means, ICC(k)")
+    what = "reliability of the bots’ means, ICC(k)"
     return _of_agreement("icc", found.reliability_of_bots, what, _LEVEL)
 
 
@@ -89,18 +87,18 @@ def _hybrid(frame: StudyFrame) -> Headline:
     fit = fit_leading(frame.study, frame.without)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
     if not found:
-        return Headline("hybrid", "–", _("hybrid metric"), why=_("not fitted"))
+        return Headline("hybrid", "–", "hybrid metric", why="not fitted")
     pearson = found.get("bot_level", {}).get("pearson") or {}
     if pearson.get("r") is None or found["n_bots"] < FEW_BOTS:
-        why = _("no r over {bots}").format(bots=counts.bots(found["n_bots"]))
-        return Headline("hybrid", "–", _("hybrid metric"), why=why)
-    what = _("hybrid metric of {target}, r over {bots}, {intercept}").format(
+        why = "no r over {bots}".format(bots=counts.bots(found["n_bots"]))
+        return Headline("hybrid", "–", "hybrid metric", why=why)
+    what = "hybrid metric of {target}, r over {bots}, {intercept}".format(
         target=target_in_words(found["target"], [d.key for d in frame.dimensions]),
         bots=counts.bots(found["n_bots"]),
         intercept=intercept_in_words(found),
     )
     low, high = pearson.get("ci95") or (None, None)
-    why = "" if low is not None else said(pearson.get("reason")) or _("no interval")
+    why = "" if low is not None else said(pearson.get("reason")) or "no interval"
     return share_headline("hybrid", pearson["r"], what, low, high, _LEVEL, why)
 
 
@@ -115,7 +113,7 @@ def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:
             continue
         mean, low, high = row.interval.mean, row.interval.low, row.interval.high
         ends = "" if low is None else f"{percent(means.level)}: {span(low, high, digits)}"
-        what = _("{bot}, mean {what}").format(bot=frame.title(bot), what=headline.title.lower())
+        what = f"{frame.title(bot)}, mean {headline.title.lower()}"
         why = said(row.interval.reason)
         text = figure(mean, digits)
         found.append(

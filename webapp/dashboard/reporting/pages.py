@@ -13,7 +13,6 @@ from typing import Any
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext as _
 
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.plots.figure import Table
@@ -108,10 +107,10 @@ def numbered(document: Document) -> Document:
             label = part.label
             if not label and part.drawing is not None:
                 n_figures += 1
-                label = _("Figure {n}").format(n=n_figures)
+                label = f"Figure {n_figures}"
             elif not label:
                 n_tables += 1
-                label = _("Table {n}").format(n=n_tables)
+                label = f"Table {n_tables}"
             parts.append(replace(part, label=label))
         chapters.append(replace(chapter, parts=tuple(parts)))
     return replace(document, chapters=tuple(chapters))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from evaluation.published.ghandeharioun2019 import (
     DIMENSIONS,
@@ -61,7 +60,7 @@ class _Ours:
 
     def lacking(self, bot: PaperBot) -> str:
         """Return the reason for a missing value: the study has no such bot."""
-        return _("this study has no bot {bot}").format(bot=bot)
+        return f"this study has no bot {bot}"
 
 
 def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
@@ -82,38 +81,35 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     measured = {name.lower(): of for name, of in measured_of(versions, own).items()}
     two = ("baseline", "EI")
     chapters = [
-        chapter_of(_ratings(frame, ours, comparisons), [_("Table 2")]),
-        chapter_of(_models(frame, ours, measured, two, "3"), [_("Table 3")]),
+        chapter_of(_ratings(frame, ours, comparisons), ["Table 2"]),
+        chapter_of(_models(frame, ours, measured, two, "3"), ["Table 3"]),
         *_figures(frame, result),
-        chapter_of(_models(frame, ours, measured, VERSIONS, "5"), [_("Table 5")]),
-        chapter_of(_counted(frame, ours, comparisons), [_("Table 8")]),
+        chapter_of(_models(frame, ours, measured, VERSIONS, "5"), ["Table 5"]),
+        chapter_of(_counted(frame, ours, comparisons), ["Table 8"]),
     ]
     at = [chapter.id for chapter in chapters].index("figure-7")
-    together = chapter_of(_over_bots(frame, comparisons), [_("Figure 7, over bots")])
+    together = chapter_of(_over_bots(frame, comparisons), ["Figure 7, over bots"])
     chapters[at] = replace(chapters[at], parts=(*chapters[at].parts, *together.parts))
-    known = _("{n} of its 12 bots are in this study.").format(
-        n=sum(bot in by_paper for bot in paper_bots())
-    )
+    known = f"{sum(bot in by_paper for bot in paper_bots())} of its 12 bots are in this study."
     if others:
-        known += " " + _(
-            "{bots} of this study are not in the paper and stand below its rows."
-        ).format(bots=counts.bots(len(others)))
+        known += (
+            " "
+            + f"{counts.bots(len(others))} of this study are not in the paper and stand below its rows."
+        )
     return Document(
         study=frame.study.key,
-        name=_("{name}, laid out as in Ghandeharioun et al. (2019)").format(name=frame.study.name),
+        name=f"{frame.study.name}, laid out as in Ghandeharioun et al. (2019)",
         rubric_version=frame.study.rubric.version,
         made=timezone.now(),
         n_ratings=frame.facts.n_ratings,
         n_conversations=frame.facts.n_conversations,
         summary=(
-            _(
+            (
                 "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with Self-Play for "
                 "Open-Domain Dialog Systems” (arXiv 1906.09308), with this study’s numbers beside the published ones."
             ),
             known,
-            _(
-                "Bots are matched by architecture, corpus and EI, from the table of bots or the words of their ids."
-            ),
+            "Bots are matched by architecture, corpus and EI, from the table of bots or the words of their ids.",
         ),
         headlines=(),
         chapters=tuple(chapters),
@@ -122,8 +118,8 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
 
 
 def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section:
-    headers = [Header(_("Bot")), Header(_("Dimension"))]
-    for whose in (_("Published"), _("Here")):
+    headers = [Header("Bot"), Header("Dimension")]
+    for whose in ("Published", "Here"):
         headers += [Header(whose, numeric=True), Header(f"{whose}, {LEVEL:.0%}", numeric=True)]
     headers.append(Header("n", numeric=True))
     keys = {dimension.key: dimension.title for dimension in frame.dimensions}
@@ -139,11 +135,11 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
             mean, half = (value.value, value.half_width) if value else (None, None)
             low = mean - half if mean is not None and half is not None else None
             high = mean + half if mean is not None and half is not None else None
-            why = "" if paper else _("not in the paper")
+            why = "" if paper else "not in the paper"
             row += [number_cell(mean, 3, why), span_cell(low, high, 3, why=why)]
             here = found.means.rows.get((bot, name)) if bot else None
             if here is None:
-                why = _("this study does not ask for {name}").format(name=name)
+                why = f"this study does not ask for {name}"
                 if bot is None and paper is not None:
                     why = ours.lacking(paper)
                 row += [
@@ -159,13 +155,11 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
                     count_cell(one.n),
                 ]
             rows.append(row)
-    method = _("Mean and 90 % interval; published by bot, ours over raters.")
+    method = "Mean and 90 % interval; published by bot, ours over raters."
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
-        note = _(
-            "The paper’s scale goes from 1 to 7, this study’s from {low:g} to {high:g}."
-        ).format(low=frame.headline.low, high=frame.headline.high)
-    section = Section("table-2", _("Table 2. Ratings of conversations"))
+        note = f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to {frame.headline.high:g}."
+    section = Section("table-2", "Table 2. Ratings of conversations")
     section.lead.extend(_replicated(ours, found))
     section.tables.append(
         NamedTable("table-2", section.title[9:], Table(headers, rows), method, note)
@@ -188,9 +182,7 @@ def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
     if not n:
         return []
     return [
-        _(
-            "In the paper mean quality is higher with EI in 6 of 6 pairs; here in {k} of {n}."
-        ).format(k=higher, n=n)
+        f"In the paper mean quality is higher with EI in 6 of 6 pairs; here in {higher} of {n}."
     ]
 
 
@@ -201,11 +193,11 @@ def _models(
     versions: tuple[str, ...],
     number: str,
 ) -> Section:
-    headers = [Header(_("Bot"))]
+    headers = [Header("Bot")]
     for name in _MEASURED:
         headers += [
-            Header(f"{_SHORT[name]}, {_('published')}", numeric=True),
-            Header(f"{_SHORT[name]}, {_('here')}", numeric=True),
+            Header(f"{_SHORT[name]}, {'published'}", numeric=True),
+            Header(f"{_SHORT[name]}, {'here'}", numeric=True),
         ]
     rows = []
     pairs = [(bot, ours.by_paper.get(bot)) for bot in paper_bots(versions)]
@@ -213,31 +205,29 @@ def _models(
         row = [Cell(str(paper) if paper else frame.title(bot or ""))]
         for name, names in _MEASURED.items():
             value = published()["5", paper, name].value if paper else None
-            why = _("HRED has no latent variable") if paper else _("not in the paper")
+            why = "HRED has no latent variable" if paper else "not in the paper"
             row.append(number_cell(value, 3, why))
             here = next(
                 (measured[n][bot] for n in names if bot and bot in measured.get(n, {})), None
             )
-            why = _("nothing is known of it; the page Correlations takes a table of bots")
+            why = "nothing is known of it; the page Correlations takes a table of bots"
             if bot is None and paper is not None:
                 why = ours.lacking(paper)
             row.append(number_cell(here, 3, why))
         rows.append(row)
-    title = _("Figures of the models on single responses")
-    section = Section(f"table-{number}", _("Table {n}. {title}").format(n=number, title=title))
-    method = _(
-        "On held-out text: perplexity, KL, likeness by average, extrema and greedy matching."
-    )
-    note = _("No interval is published. Ours are of the bots’ checkpoints or the table of bots.")
+    title = "Figures of the models on single responses"
+    section = Section(f"table-{number}", f"Table {number}. {title}")
+    method = "On held-out text: perplexity, KL, likeness by average, extrema and greedy matching."
+    note = "No interval is published. Ours are of the bots’ checkpoints or the table of bots."
     section.tables.append(NamedTable(section.id, title, Table(headers, rows), method, note))
     return section
 
 
 def _counted(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section:
     headers = [
-        Header(_("Bot")),
-        Header(_("Published"), numeric=True),
-        Header(_("Here"), numeric=True),
+        Header("Bot"),
+        Header("Published", numeric=True),
+        Header("Here", numeric=True),
     ]
     n_of = found.means.n_ratings
     rows = []
@@ -247,10 +237,10 @@ def _counted(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
         mine = count_cell(n_of.get(bot, 0)) if bot else count_cell(None, ours.lacking(paper))
         rows.append([Cell(str(paper)), count_cell(int(value)), mine])
     for bot in ours.others:
-        lacking = count_cell(None, _("not in the paper"))
+        lacking = count_cell(None, "not in the paper")
         rows.append([Cell(frame.title(bot)), lacking, count_cell(n_of.get(bot, 0))])
-    section = Section("table-8", _("Table 8. Ratings per bot"))
-    section.tables.append(NamedTable("table-8", _("Ratings per bot"), Table(headers, rows)))
+    section = Section("table-8", "Table 8. Ratings per bot")
+    section.tables.append(NamedTable("table-8", "Ratings per bot", Table(headers, rows)))
     return section
 
 
@@ -259,62 +249,54 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
     courses = SECTIONS["trajectories"](frame, result("trajectories"))
     matrices = SECTIONS["correlations"](frame, result("correlations"))
     hybrid = hybrid_part(frame)
-    no_numbers = _("The paper prints no numbers for this figure.")
+    no_numbers = "The paper prints no numbers for this figure."
     told = [
         (
             3,
             courses,
             "best-worst",
-            _("Best and worst conversations"),
-            _(
-                "The paper: people write more, are more positive and vote up more in the best conversations, and replies are closer to what they said."
-            ),
+            "Best and worst conversations",
+            "The paper: people write more, are more positive and vote up more in the best conversations, and replies are closer to what they said.",
         ),
         (
             4,
             courses,
             "by-trait",
-            _("Bots with and without EI"),
-            _(
-                "The paper: with EI people write more and laugh more, and replies are closer to what they said."
-            ),
+            "Bots with and without EI",
+            "The paper: with EI people write more and laugh more, and replies are closer to what they said.",
         ),
         (
             5,
             matrices,
             "metrics-dimensions",
-            _("Ratings and metrics"),
-            _(
-                "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding metrics do."
-            ),
+            "Ratings and metrics",
+            "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding metrics do.",
         ),
         (
             6,
             hybrid,
             "weights-",
-            _("Weights of the hybrid metric"),
-            _("The paper: weights are about the same in every fold."),
+            "Weights of the hybrid metric",
+            "The paper: weights are about the same in every fold.",
         ),
         (
             7,
             matrices,
             "dimensions",
-            _("Ratings among themselves"),
-            _("The paper: quality goes with every other dimension."),
+            "Ratings among themselves",
+            "The paper: quality goes with every other dimension.",
         ),
         (
             8,
             matrices,
             "bots-dimensions",
-            _("Self-play and ratings over bots"),
-            _(
-                "The paper: the hybrid metric of self-play has r > .7 with all ratings, and r > .8 with empathy, over 12 bots."
-            ),
+            "Self-play and ratings over bots",
+            "The paper: the hybrid metric of self-play has r > .7 with all ratings, and r > .8 with empathy, over 12 bots.",
         ),
     ]
     chapters = []
     for number, section, id, title, words in told:
-        label = _("Figure {n}").format(n=number)
+        label = f"Figure {number}"
         found = Section(f"figure-{number}", f"{label}. {title}", [f"{words} {no_numbers}"])
         found.figures = [
             one
@@ -322,7 +304,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             if one.id == id or (one.id.startswith(id) and id.endswith("-"))
         ][:1]
         if not found.figures:
-            found.missing = list(section.missing) or [_("This study has too little for it.")]
+            found.missing = list(section.missing) or ["This study has too little for it."]
         chapters.append(chapter_of(found, [label] * len(found.figures)))
     return chapters
 
@@ -333,21 +315,19 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
     bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     keys = [d for d in DIMENSIONS if d in {one.key for one in frame.dimensions}]
     mine = {d: [_mean(found, bot, d) for bot in bots] for d in keys}
-    headers = [Header(_("Dimensions"))]
-    for whose in (_("Paper’s Table 2"), _("Here")):
+    headers = [Header("Dimensions")]
+    for whose in ("Paper’s Table 2", "Here"):
         headers += [Header(whose, numeric=True), Header(f"{whose}, 95 %", numeric=True)]
     rows = []
     for i, a in enumerate(DIMENSIONS):
         for b in DIMENSIONS[i + 1 :]:
             row = [Cell(f"{a}, {b}"), *_r_cells(_r(theirs[a], theirs[b]))]
             ours = _r(mine[a], mine[b]) if a in mine and b in mine else None
-            rows.append([*row, *_r_cells(ours, _("this study does not ask for both"))])
-    section = Section("figure-7-bots", _("Figure 7, over bots"))
-    method = _(
-        "Pearson’s r of mean ratings over 12 bots and over {bots} here, Fisher’s intervals."
-    ).format(bots=counts.bots(len(bots)))
-    note = _("Computed from the paper’s Table 2; its Figure 7 is over conversations.")
-    title = _("Mean ratings of bots among themselves")
+            rows.append([*row, *_r_cells(ours, "this study does not ask for both")])
+    section = Section("figure-7-bots", "Figure 7, over bots")
+    method = f"Pearson’s r of mean ratings over 12 bots and over {counts.bots(len(bots))} here, Fisher’s intervals."
+    note = "Computed from the paper’s Table 2; its Figure 7 is over conversations."
+    title = "Mean ratings of bots among themselves"
     section.tables.append(NamedTable("figure-7-bots", title, Table(headers, rows), method, note))
     return section
 

@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from django import template
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from markupsafe import Markup, escape
 
 from evaluation.plots.svg import el
 from evaluation.printing import figure, probability, share, span
+from webapp.core.speaking import plural
 from webapp.dashboard.plots.figure import Cell, Table, bot_icon
 from webapp.dashboard.wording.terms import terms as shared_terms
 from webapp.runs.models import Job, JobBase, State
@@ -64,7 +63,7 @@ def bar(done: int, total: int, label: str = "") -> Markup:
         value=min(done, total) if total else 0,
         max=total or 1,
         class_="bar",
-        aria_label=label or _("{done} of {total}").format(done=done, total=total),
+        aria_label=label or f"{done} of {total}",
     )
 
 
@@ -84,10 +83,10 @@ def job_pill(job: JobBase) -> Markup:
     state = State(job.state)
     word, colour = str(state.label), JOB_PILLS[state]
     if job.is_stopping:
-        word, colour = _("Stopping"), "warn"
+        word, colour = "Stopping", "warn"
     n = job.n_skipped if isinstance(job, Job) and state == State.DONE else 0
     if n:
-        word = ngettext("Done, {n} left out", "Done, {n} left out", n).format(n=f"{n:,}")
+        word = plural(n, "Done, {n} left out", "Done, {n} left out").format(n=f"{n:,}")
         colour = "warn"
     return el("span", word, class_=f"pill pill-{colour}" if colour else "pill")
 
@@ -108,11 +107,11 @@ def in_words(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     if seconds < 90:
-        return ngettext("%(n)d second", "%(n)d seconds", round(seconds)) % {"n": round(seconds)}
+        return plural(round(seconds), "%(n)d second", "%(n)d seconds") % {"n": round(seconds)}
     n = round(seconds / 60)
     if n < 120:
-        return ngettext("%(n)d minute", "%(n)d minutes", n) % {"n": n}
-    return _("%(n).1f hours") % {"n": seconds / 3600}
+        return plural(n, "%(n)d minute", "%(n)d minutes") % {"n": n}
+    return f"{seconds / 3600:.1f} hours"
 
 
 @register.filter
@@ -129,18 +128,18 @@ def money(value: float | None) -> str:
 def setting(value: Any) -> str:
     """Say a bot's parameter in words: yes and no, none, and lists without brackets."""
     if value is None:
-        return _("none")
+        return "none"
     if isinstance(value, bool):
-        return _("yes") if value else _("no")
+        return "yes" if value else "no"
     if isinstance(value, str):
         if not value:
-            return _("empty")
+            return "empty"
         # What ends in blanks, as separators do, would not be seen.
         return value if value.strip() == value else json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {setting(item)}" for key, item in value.items()) or _("none")
+        return ", ".join(f"{key}: {setting(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(setting(item) for item in value) or _("none")
+        return ", ".join(setting(item) for item in value) or "none"
     return str(value)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from django import template
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from markupsafe import Markup
 
 from evaluation.plots.svg import el, rect
+from webapp.core.speaking import plural
 
 register = template.Library()
 
@@ -51,14 +50,14 @@ def seconds(value: float | None) -> str:
     """Write a latency, as `0.9 s`."""
     if value is None:
         return "–"
-    return _("{n} s").format(n=f"{value:.1f}" if value < 10 else round(value))
+    return "{n} s".format(n=f"{value:.1f}" if value < 10 else round(value))
 
 
 @register.filter
 def since(start: datetime, now: datetime) -> str:
     """Write how long somebody waits, as `34 s` or `2 min`."""
     gone = max(0, round((now - start).total_seconds()))
-    return _("{n} s").format(n=gone) if gone < 90 else _("{n} min").format(n=round(gone / 60))
+    return f"{gone} s" if gone < 90 else f"{round(gone / 60)} min"
 
 
 @register.filter
@@ -72,8 +71,8 @@ def hours(value: float) -> str:
     """Write a rough time, as `3 h` or `20 min`."""
     if value < 1:
         n = max(5, 5 * round(value * 12))
-        return _("{n} min").format(n=n)
+        return f"{n} min"
     if value < 48:
-        return _("{n} h").format(n=round(value))
+        return f"{round(value)} h"
     n = round(value / 24)
-    return ngettext("%(n)d day", "%(n)d days", n) % {"n": n}
+    return plural(n, "%(n)d day", "%(n)d days") % {"n": n}

@@ -8,8 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from evaluation.analysis.comparisons import POWER
@@ -45,13 +43,13 @@ from webapp.studies.selectors import chooses_things, judges_items
 from webapp.studies.services import bot_columns_store
 
 _TITLES: dict[str, Any] = {
-    "comparisons": gettext_lazy("Comparisons"),
-    "items": gettext_lazy("Items"),
-    "models": gettext_lazy("Models"),
-    "raters": gettext_lazy("Raters"),
-    "trajectories": gettext_lazy("Trajectories"),
-    "correlations": gettext_lazy("Correlations"),
-    "powered": gettext_lazy("Unrated chats"),
+    "comparisons": "Comparisons",
+    "items": "Items",
+    "models": "Models",
+    "raters": "Raters",
+    "trajectories": "Trajectories",
+    "correlations": "Correlations",
+    "powered": "Unrated chats",
 }
 """Of the parts of the statistics, in order."""
 
@@ -250,7 +248,7 @@ def _store(request: HttpRequest, study: Study) -> str:
     """Take the table of bots that was sent, or take the stored one away; why not, if it is refused."""
     if request.POST.get("clear"):
         bot_columns_store(study=study, columns=BotColumns())
-        messages.success(request, _("The table of bots is taken away."))
+        messages.success(request, "The table of bots is taken away.")
         return ""
     form = BotColumnsForm(request.POST, request.FILES)
     if not form.is_valid():
@@ -263,13 +261,6 @@ def _store(request: HttpRequest, study: Study) -> str:
     bot_columns_store(study=study, columns=columns)
     messages.success(
         request,
-        _(
-            "{file} is stored: {numbers} columns of numbers, {factors} of words, {controls} controls."
-        ).format(
-            file=file.name,
-            numbers=len(columns.metrics),
-            factors=len(columns.factors),
-            controls=len(columns.control),
-        ),
+        f"{file.name} is stored: {len(columns.metrics)} columns of numbers, {len(columns.factors)} of words, {len(columns.control)} controls.",
     )
     return ""

@@ -11,7 +11,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from evaluation.printing import p_value, share, span
@@ -75,9 +74,9 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         languages=[(code, language_name(code)) for code in grid.languages],
         only_language=language_name(grid.languages[0]) if _is_of_one_language(grid) else "",
         sorts=[
-            (MEAN, _("mean correlation")),
-            (RANK, _("mean rank")),
-            (NAME, _("name")),
+            (MEAN, "mean correlation"),
+            (RANK, "mean rank"),
+            (NAME, "name"),
             *((one.name, one.title) for one in grid.sets),
         ],
         usual=_here(chosen, target=""),
@@ -119,7 +118,7 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, _("The file is gone, and what was computed of it."))
+        messages.success(request, "The file is gone, and what was computed of it.")
     return redirect("dashboard:benchmark")
 
 
@@ -166,15 +165,13 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     figure = items_figure(
         points,
         id="cell",
-        title=_("{metric} against people’s {target}").format(metric=row.title, target=one.target),
-        method=_(
-            "{data}: a point is a reply, at the mean of its raters. The table has intervals as if replies were independent."
-        ).format(data=one.title),
+        title=f"{row.title} against people’s {one.target}",
+        method=f"{one.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies were independent.",
         x=row.title,
         y=one.target,
-        note=_(
-            "{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife over contexts."
-        ).format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
+        note="{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife over contexts.".format(
+            n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]
+        ),
     )
     return page(
         request,
@@ -196,7 +193,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
 
 
 def _coefficients(part: Any) -> Table:
-    headers = [Header(_("Coefficient")), Header("r", numeric=True), Header("95 %", numeric=True)]
+    headers = [Header("Coefficient"), Header("r", numeric=True), Header("95 %", numeric=True)]
     rows = []
     for name, title in METHODS.items():
         low, high = part[name]["ci95"] or (None, None)
@@ -211,7 +208,7 @@ def _models(part: Any) -> Table | None:
     found = part.get("models") or {}
     if not found:
         return None
-    headers = [Header(_("Dialogue model")), Header("n", numeric=True)]
+    headers = [Header("Dialogue model"), Header("n", numeric=True)]
     headers += [Header(title, numeric=True) for title in METHODS.values()]
     headers.append(Header("p (Spearman)", numeric=True))
     rows = [

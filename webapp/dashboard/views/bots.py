@@ -12,7 +12,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.base import BotError
@@ -115,11 +114,9 @@ def bot_control(request: HttpRequest) -> HttpResponse:
     is_control = request.POST.get("control") == "1"
     controls_mark(study=study, bots=[bot_id], is_control=is_control)
     said = (
-        _(
-            "{bot} is a control of {study}: rankings, models and correlations with metrics leave it out."
-        )
+        "{bot} is a control of {study}: rankings, models and correlations with metrics leave it out."
         if is_control
-        else _("{bot} is no longer marked as a control of {study}.")
+        else "{bot} is no longer marked as a control of {study}."
     )
     messages.success(request, said.format(bot=bot_name(bot_id), study=study.name))
     return redirect("dashboard:bot_imported" if study.is_imported else "dashboard:bot", bot_id)
@@ -138,13 +135,11 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     except (EntriesError, OSError) as error:
         # The entry itself stands beside the button.
         why = str(error).splitlines()[0]
-        messages.error(request, _("{name} was not added: {why}").format(name=model.name, why=why))
+        messages.error(request, f"{model.name} was not added: {why}")
     else:
         messages.success(
             request,
-            _("{name} is in {file}. Its {mb} MB are downloaded when it is first loaded.").format(
-                name=model.name, file=settings.CONFAB_BOTS, mb=model.download_mb
-            ),
+            f"{model.name} is in {settings.CONFAB_BOTS}. Its {model.download_mb} MB are downloaded when it is first loaded.",
         )
     return redirect("dashboard:bots")
 
@@ -157,12 +152,12 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
     try:
         text = await _ask(bot_id, turns)
     except BotError as error:
-        messages.error(request, _("It gave no reply: {why}").format(why=error))
+        messages.error(request, f"It gave no reply: {error}")
     except Exception:
         _log.exception("trial of %s", bot_id)
-        messages.error(request, _("The bot host could not be reached."))
+        messages.error(request, "The bot host could not be reached.")
     else:
-        messages.success(request, _("It answered “{text}”.").format(text=_shortened(text)))
+        messages.success(request, f"It answered “{_shortened(text)}”.")
     return redirect("dashboard:bot", bot_id)
 
 
@@ -173,12 +168,10 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     if bot_put_back(bot_id=bot_id, by=request.user):  # type: ignore[arg-type]
         messages.success(
             request,
-            _("{bot} is given to people again. What failed before no longer counts.").format(
-                bot=bot_name(bot_id)
-            ),
+            f"{bot_name(bot_id)} is given to people again. What failed before no longer counts.",
         )
     else:
-        messages.info(request, _("{bot} was not set aside any more.").format(bot=bot_name(bot_id)))
+        messages.info(request, f"{bot_name(bot_id)} was not set aside any more.")
     key = request.POST.get("study", "")
     if study_found(key) is not None:
         return redirect("dashboard:study_live", key)
@@ -193,7 +186,7 @@ async def _ask(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
     """
     ages = await sync_to_async(heartbeat_ages_s)()
     if min(ages.values(), default=math.inf) > SILENT_S:
-        raise BotError(_("no bot host is running"))
+        raise BotError("no bot host is running")
     return await events.tryout_reply(bot_id, turns, seed)
 
 
@@ -214,7 +207,7 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
         return JsonResponse({"error": str(error)}, status=503)
     except Exception:
         _log.exception("try-it reply of %s", bot_id)
-        return JsonResponse({"error": _("The bot host could not be reached.")}, status=503)
+        return JsonResponse({"error": "The bot host could not be reached."}, status=503)
     return JsonResponse({"text": text})
 
 
@@ -227,17 +220,17 @@ def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
         ]
         seed = int(value.get("seed", 0))
     except RawPostDataException:  # a form, which was parsed before
-        return _("The request is no list of turns."), [], 0
+        return "The request is no list of turns.", [], 0
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return _("The request is no list of turns."), [], 0
+        return "The request is no list of turns.", [], 0
     if not turns or turns[-1]["speaker"] != "human" or is_blank(turns[-1]["text"]):
-        return _("Write something first."), [], 0
+        return "Write something first.", [], 0
     if len(turns) > MAX_TURNS:
-        return _("This chat is long enough. Start a new one."), [], 0
+        return "This chat is long enough. Start a new one.", [], 0
     if any(turn["speaker"] not in ("human", "bot") for turn in turns):
-        return _("A turn is spoken by “human” or “bot”."), [], 0
+        return "A turn is spoken by “human” or “bot”.", [], 0
     if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (
         len(turns[-1]["text"]) > MAX_CHARS
     ):
-        return _("At most {n} characters.").format(n=MAX_CHARS), [], 0
+        return f"At most {MAX_CHARS} characters.", [], 0
     return "", turns, seed

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.selectors import synthetic_count
@@ -96,7 +95,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         context |= _compared(study, choice, found, found.frame, by_question)
         if is_voted:
             context["questions"].append(
-                (_("Votes"), choice.address(by=NAME, against=""), choice.by == NAME)
+                ("Votes", choice.address(by=NAME, against=""), choice.by == NAME)
             )
         if choice.by == NAME:
             context["votes"] = votes_board(found.frame, votes_of_bots(study, chats), choice)
@@ -166,7 +165,7 @@ def fits(request: HttpRequest, key: str) -> HttpResponse:
         if result.frame is not None:
             beside.append(Beside(result.frame, result.result))
         elif result.waiting is None:
-            wrong.append(_("“{study}” has no ratings yet.").format(study=one.key))
+            wrong.append(f"“{one.key}” has no ratings yet.")
         if result.waiting is not None:
             waiting.append(one)
     return study_page(
@@ -197,16 +196,14 @@ def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
     """Compose messages on requested studies that cannot be shown for comparison."""
     known = [one.key for one in choosable]
     wrong = [
-        _("There is no other study “{key}” in use; there are {known}.").format(
-            key=key, known=", ".join(known) or _("none")
+        "There is no other study “{key}” in use; there are {known}.".format(
+            key=key, known=", ".join(known) or "none"
         )
         for key in asked
         if key not in known
     ]
     if len([key for key in asked if key in known]) > MOST_BESIDE:
         wrong.append(
-            _(
-                "{n} studies are chosen, and {most} can stand beside this one: the newest are shown."
-            ).format(n=len(asked), most=MOST_BESIDE)
+            f"{len(asked)} studies are chosen, and {MOST_BESIDE} can stand beside this one: the newest are shown."
         )
     return wrong

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.rights import Right, may
@@ -138,7 +137,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     choices = [(exporter.name, exporter.title) for exporter in run_exporters()]
     form = ExportForm(request.GET, tables=choices)
     if not form.is_valid():
-        raise Http404(_("There is no such table of a self-play run, or no such format."))
+        raise Http404("There is no such table of a self-play run, or no such format.")
     options = ExportOptions(
         include_failed=form.cleaned_data["include_failed"],
         search=" ".join(form.cleaned_data["q"].split()),
@@ -164,7 +163,7 @@ def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     try:
         file = export_path(job).open("rb")
     except FileNotFoundError:
-        raise Http404(_("This file is no longer kept. Make it again.")) from None
+        raise Http404("This file is no longer kept. Make it again.") from None
     what, is_private = job.payload["what"], job.payload["include_private"]
     return sent(pieces_of(file), key, what, job.payload["format"], is_private=is_private)
 

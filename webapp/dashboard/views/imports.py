@@ -8,7 +8,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from evaluation.formats.base import formats
@@ -46,7 +45,7 @@ def imports(request: HttpRequest) -> HttpResponse:
         try:
             report = _load(form)
         except Refused as error:
-            form.add_error("file", _("It could not be imported: {why}").format(why=error))
+            form.add_error("file", f"It could not be imported: {error}")
         else:
             context = imported_context(report, form.cleaned_data["study"])
     return page(

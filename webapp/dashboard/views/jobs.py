@@ -13,8 +13,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName
@@ -55,8 +53,8 @@ _LISTED = 100
 _FAILED_LISTED = 5
 _RESULT_MAX = 20_000
 _PAGES = {
-    "import": ("imports", gettext_lazy("Imports")),
-    "benchmark": ("benchmark", gettext_lazy("Benchmark")),
+    "import": ("imports", "Imports"),
+    "benchmark": ("benchmark", "Benchmark"),
 }
 """Kinds of jobs that belong to a page other than a study's or that of self-play: its address, and its title."""
 
@@ -193,14 +191,14 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
 def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[str, str]:
     """Return the state of a bot or a pair in a word, and its colour."""
     if n >= wanted:
-        return _("Complete"), "good"
+        return "Complete", "good"
     if n + n_failed >= wanted:
-        return (_("Part failed"), "warn") if n else (_("Failed"), "bad")
+        return ("Part failed", "warn") if n else ("Failed", "bad")
     if n + n_failed and under_way:
-        return _("Talking"), "info"
+        return "Talking", "info"
     if n + n_failed:
-        return _("Part done"), "warn"
-    return _("Waiting"), "plain"
+        return "Part done", "warn"
+    return "Waiting", "plain"
 
 
 @require_safe
@@ -227,7 +225,7 @@ def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("Metrics are being computed by a worker."))
+        messages.success(request, "Metrics are being computed by a worker.")
     return redirect("dashboard:run", found.pk)
 
 
@@ -246,9 +244,9 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
         route, title = _PAGES[job.kind]
         return route, [(str(title), reverse(f"dashboard:{route}"))]
     if study is None:
-        return "runs", [(_("Self-play"), reverse("dashboard:runs"))]
+        return "runs", [("Self-play", reverse("dashboard:runs"))]
     return "studies", [
-        (_("Studies"), reverse("dashboard:studies")),
+        ("Studies", reverse("dashboard:studies")),
         (study.name or study.key, reverse("dashboard:study", args=[study.key])),
     ]
 
@@ -303,9 +301,9 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     was_over = job.is_over
     job = job_cancel(job=job)
     if was_over and job.state == State.CANCELLED:
-        messages.info(request, _("It counts as stopped: nothing warns of it any more."))
+        messages.info(request, "It counts as stopped: nothing warns of it any more.")
     elif not job.is_over:
-        messages.info(request, _("It stops after the batch it is at. What it made stays."))
+        messages.info(request, "It stops after the batch it is at. What it made stays.")
     return _back(request)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.rights import Right
@@ -28,19 +27,19 @@ from webapp.studies.one_time_links import (
 class LinksForm(forms.Form):
     """Form for one-time links: number, purpose, and days of validity."""
 
-    n = forms.IntegerField(label=_("How many"), min_value=1, max_value=MOST_AT_ONCE)
+    n = forms.IntegerField(label="How many", min_value=1, max_value=MOST_AT_ONCE)
     label = forms.CharField(
-        label=_("What for"),
+        label="What for",
         required=False,
         max_length=100,
-        help_text=_("For you: the class or mailing that they go to."),
+        help_text="For you: the class or mailing that they go to.",
     )
     days = forms.IntegerField(
-        label=_("Days they may be used"),
+        label="Days they may be used",
         required=False,
         min_value=1,
         max_value=MOST_DAYS,
-        help_text=_("Empty: for ever."),
+        help_text="Empty: for ever.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

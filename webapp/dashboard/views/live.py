@@ -8,12 +8,11 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.cache import get_conditional_response, patch_cache_control
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.rights import Right, may
+from webapp.core.speaking import plural
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.live.bots import SLOW_S
 from webapp.dashboard.live.people import OPENED, now_rounded
@@ -30,16 +29,16 @@ from webapp.studies.money import amount
 from webapp.studies.places import is_collecting
 
 _TURNED_AWAY = {
-    "paused": gettext_lazy("the study is paused"),
-    "ended": gettext_lazy("the study is closed"),
-    "full": gettext_lazy("all people are there"),
-    "limit": gettext_lazy("took part as often as they may"),
-    "not_again": gettext_lazy("was screened out or missed a check before"),
-    "all_rated": gettext_lazy("has met all there is"),
-    "bots_full": gettext_lazy("only bots that have enough were left"),
-    "spent": gettext_lazy("the cap on cost is reached"),
-    "no_bot": gettext_lazy("no bot could answer"),
-    "no_ids": gettext_lazy("the participant ID was missing from the link"),
+    "paused": "the study is paused",
+    "ended": "the study is closed",
+    "full": "all people are there",
+    "limit": "took part as often as they may",
+    "not_again": "was screened out or missed a check before",
+    "all_rated": "has met all there is",
+    "bots_full": "only bots that have enough were left",
+    "spent": "the cap on cost is reached",
+    "no_bot": "no bot could answer",
+    "no_ids": "the participant ID was missing from the link",
 }
 """Reasons for rejection at entry, for researchers; used or invalid one-time links have separate codes."""
 
@@ -93,9 +92,9 @@ def live_state(request: HttpRequest, key: str) -> HttpResponse:
 
 def _buttons() -> list[dict[str, Any]]:
     return [
-        {"state": "collecting", "icon": "play", "title": _("Resume")},
-        {"state": "paused", "icon": "pause", "title": _("Pause")},
-        {"state": "ended", "icon": "", "title": _("Close study")},
+        {"state": "collecting", "icon": "play", "title": "Resume"},
+        {"state": "paused", "icon": "pause", "title": "Pause"},
+        {"state": "ended", "icon": "", "title": "Close study"},
     ]
 
 
@@ -147,7 +146,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 def _no_order() -> dict[str, str]:
     """Return the reason why no order is shown, and the route of the study's results."""
-    why = _(
+    why = (
         "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you look "
         "how many people take part."
     )
@@ -169,26 +168,24 @@ def _costs(room: Room) -> dict[str, str]:
 def _confirm(n_inside: int) -> str:
     """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
-        return _("Nobody is inside. Nobody new starts.")
-    return ngettext(
+        return "Nobody is inside. Nobody new starts."
+    return plural(
+        n_inside,
         "%(n)d person inside may finish. Nobody new starts.",
         "%(n)d people inside may finish. Nobody new starts.",
-        n_inside,
     ) % {"n": n_inside}
 
 
 def _say(room: Room) -> str:
     """Return the text for screen readers, announced once a minute at most."""
-    return _("{inside} inside, {waiting} wait for a reply, {done} done.").format(
-        inside=room.people.n_inside, waiting=room.n_waiting, done=room.people.n_done
-    )
+    return f"{room.people.n_inside} inside, {room.n_waiting} wait for a reply, {room.people.n_done} done."
 
 
 def _alarm(room: Room) -> str:
     """Return the text that screen readers announce at once: disabled and failing bots."""
-    said = [_("{bot} is set aside.").format(bot=bot.info.title) for bot in room.aside]
+    said = [f"{bot.info.title} is set aside." for bot in room.aside]
     said += [
-        _("{bot}: {state}.").format(bot=bot.info.title, state=bot.words)
+        f"{bot.info.title}: {bot.words}."
         for bot in room.bots
         if bot.aside is None and bot.reason and bot.tone == "warn"
     ]

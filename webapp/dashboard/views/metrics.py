@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import UnknownName
@@ -72,11 +71,11 @@ def dictionary() -> list[MetricRow]:
 def _range(column: Column) -> str:
     low, high = column.range
     if low is None and high is None:
-        return _("any")
+        return "any"
     if high is None:
-        return _("from {low}").format(low=plain(low or 0))
+        return f"from {plain(low or 0)}"
     if low is None:
-        return _("up to {high}").format(high=plain(high))
+        return f"up to {plain(high)}"
     return f"{plain(low)} … {plain(high)}"
 
 
@@ -110,7 +109,7 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         except (Refused, UnknownName) as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, _("Metrics are being computed by a worker."))
+            messages.success(request, "Metrics are being computed by a worker.")
         return redirect("dashboard:study_metrics", study.key)
     jobs_settle()
     jobs = metric_runs_newest(study, 10)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
+from webapp.core.speaking import plural
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.narrowing import address_asked, without_range
@@ -68,7 +68,5 @@ def _total(request: HttpRequest, found: Gathered) -> HttpResponse:
         words = bench.wrong.why
     else:
         n = bench.listing(found.rows).count()
-        words = ngettext("{n} conversation fits.", "{n} conversations fit.", n).format(
-            n=intcomma(n)
-        )
+        words = plural(n, "{n} conversation fits.", "{n} conversations fit.").format(n=intcomma(n))
     return HttpResponse(words, content_type="text/plain; charset=utf-8")

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.errors import Refused
@@ -85,7 +84,7 @@ def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
                 line=request.POST.get("q", ""),
                 columns=request.POST.get("columns", ""),
             )
-            messages.success(request, _("The search is kept as “{name}”.").format(name=kept.name))
+            messages.success(request, f"The search is kept as “{kept.name}”.")
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, found.address())

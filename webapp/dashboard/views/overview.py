@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.registry import UnknownName, title_of
@@ -51,7 +50,7 @@ def amounts_of(study: Study) -> list[tuple[str, str]]:
     if "chat" in used:
         chat = study.values.chat
         words = {"low": chat.min_exchanges, "high": chat.max_exchanges}
-        found.append((_("Exchanges"), _("%(low)s to %(high)s") % words))
+        found.append(("Exchanges", "{low} to {high}".format(**words)))
     for section in used:
         if name := _AMOUNTS.get(section):
             found.append((title_of_value(name), str(getattr(getattr(study.values, section), name))))

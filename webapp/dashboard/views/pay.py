@@ -21,12 +21,11 @@ from django.http import (
 )
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
+from webapp.core.speaking import plural
 from webapp.dashboard import pay_list
 from webapp.dashboard.access import needs
 from webapp.dashboard.pay_forms import BonusForm, RejectForm, ResultsFileForm
@@ -159,7 +158,7 @@ def _approve(request: HttpRequest, study: Study) -> HttpResponse:
     by_name = visits_of(study).by_name
     keys = [by_name[name].key for name in request.POST.getlist("visit") if name in by_name]
     if not keys:
-        messages.error(request, _("Tick whom to approve first."))
+        messages.error(request, "Tick whom to approve first.")
         return _back(request, study)
     _approved(request, services.visits_approve(study=study, keys=keys, by=request.user))  # type: ignore[arg-type]
     return _back(request, study)
@@ -181,10 +180,10 @@ def _approve_all(request: HttpRequest, study: Study) -> HttpResponse:
 
 def _approved(request: HttpRequest, n: int) -> None:
     if not n:
-        messages.info(request, _("Nothing was left to approve."))
+        messages.info(request, "Nothing was left to approve.")
         return
-    words = ngettext("%(n)d visit is approved", "%(n)d visits are approved", n) % {"n": n}
-    messages.success(request, _("{words}. Nothing is sent yet.").format(words=words))
+    words = plural(n, "%(n)d visit is approved", "%(n)d visits are approved") % {"n": n}
+    messages.success(request, f"{words}. Nothing is sent yet.")
 
 
 def _reject(request: HttpRequest, study: Study) -> HttpResponse:
@@ -204,7 +203,7 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse:
     if "sure" not in request.POST:
         return _sure(request, study, visit, "reject", form)
     services.visit_reject(study=study, key=visit.key, by=request.user, **data)  # type: ignore[arg-type]
-    messages.success(request, _("The visit is rejected. Nothing is sent yet."))
+    messages.success(request, "The visit is rejected. Nothing is sent yet.")
     return _back(request, study)
 
 
@@ -224,21 +223,21 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
         asked=form.cleaned_data["asked"],
         by=request.user,  # type: ignore[arg-type]
     )
-    messages.success(request, _("The bonus is decided. Nothing is sent yet."))
+    messages.success(request, "The bonus is decided. Nothing is sent yet.")
     return _back(request, study)
 
 
 def _undo(request: HttpRequest, study: Study) -> HttpResponse:
     services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
-    messages.success(request, _("It is taken back."))
+    messages.success(request, "It is taken back.")
     return _back(request, study)
 
 
 def _sent(request: HttpRequest, study: Study) -> HttpResponse:
     """Note as sent what stood on the page: somebody else may have decided more since."""
     n = services.decisions_mark_sent(study=study, up_to=_number(request), by=request.user)  # type: ignore[arg-type]
-    words = ngettext("%(n)d decision is", "%(n)d decisions are", n) % {"n": n}
-    messages.success(request, _("{words} marked as sent.").format(words=words))
+    words = plural(n, "%(n)d decision is", "%(n)d decisions are") % {"n": n}
+    messages.success(request, f"{words} marked as sent.")
     return _back(request, study)
 
 
@@ -252,9 +251,9 @@ def _retry(request: HttpRequest, study: Study) -> HttpResponse:
 
 def _retry_all(request: HttpRequest, study: Study) -> HttpResponse:
     if not sending.can_send():
-        raise Refused("no_token", _("Confab has no token for Prolific."))
+        raise Refused("no_token", "Confab has no token for Prolific.")
     if not sending.decisions_retry(study=study):
-        messages.info(request, _("Nothing was left to try again."))
+        messages.info(request, "Nothing was left to try again.")
         return _back(request, study)
     return _send(request, study)
 
@@ -385,10 +384,10 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
         out.close()
         messages.error(
             request,
-            _(
-                "Nothing could be filled in: of {n_open} rows nothing is decided yet, and {n_unknown} belong to "
+            (
+                f"Nothing could be filled in: of {filled.n_open} rows nothing is decided yet, and {filled.n_unknown} belong to "
                 "nobody of this study."
-            ).format(n_open=filled.n_open, n_unknown=filled.n_unknown),
+            ),
         )
         return _back(request, study)
     out.flush()

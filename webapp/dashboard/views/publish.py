@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from webapp.core.rights import Right, may
@@ -97,7 +96,7 @@ def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
     if request.method == "POST":
         answers = {one.key: request.POST[one.key] for one in entries if one.key in request.POST}
         datasheet_keep(study=study, answers=answers)
-        messages.success(request, _("Your answers are kept, and stand in the datasheet."))
+        messages.success(request, "Your answers are kept, and stand in the datasheet.")
         return redirect("dashboard:study_datasheet", study.key)
     if (ending := request.GET.get("format", "")) in _FILES:
         write, kind = _FILES[ending]

@@ -12,7 +12,6 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -77,9 +76,7 @@ def like_asked(request: HttpRequest) -> str:
     like = request.GET.get("like", "")
     if like and like not in LIKE:
         raise Http404(
-            _("There is no paper “{name}”; there is {known}.").format(
-                name=like, known=", ".join(LIKE)
-            )
+            "There is no paper “{name}”; there is {known}.".format(name=like, known=", ".join(LIKE))
         )
     return like
 
@@ -111,7 +108,7 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
     form = ShareForm(request.POST)
     document = _newest(request, study)
     if document is None:
-        raise Http404(_("There is no report yet. Make one on the page of the report."))
+        raise Http404("There is no report yet. Make one on the page of the report.")
     if not form.is_valid():
         return _page(request, study, form, status=400)
     chosen = document.chosen(_known(document, sections_asked(request)))
@@ -137,9 +134,7 @@ def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
     study = study_of(key)
     found = get_object_or_404(shares_of(study), pk=pk)
     share_withdraw(share=found)
-    messages.success(
-        request, _("The link for “{name}” opens nothing any more.").format(name=found.name)
-    )
+    messages.success(request, f"The link for “{found.name}” opens nothing any more.")
     return redirect("dashboard:study_report", study.key)
 
 
@@ -240,11 +235,11 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
     """Send the newest report that a worker made, with the sections that the address chooses."""
     document = _newest(request, study_of(key))
     if document is None:
-        raise Http404(_("There is no report yet. Make one on the page of the report."))
+        raise Http404("There is no report yet. Make one on the page of the report.")
     asked = sections_asked(request)
     if unknown := document.unknown(asked):
         raise Http404(
-            _("The report has no section “{name}”; it has {known}.").format(
+            "The report has no section “{name}”; it has {known}.".format(
                 name=unknown[0], known=", ".join(one.id for one in document.chapters)
             )
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from webapp.conversations.services import reports_see
+from webapp.core.speaking import plural
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.reports import marks_of_study, reports_page, reports_unseen
 from webapp.dashboard.views.study import study_of, study_page
@@ -25,7 +25,7 @@ def reports(request: HttpRequest, key: str) -> HttpResponse:
         if wanted is None and which != "all":
             return redirect("dashboard:study_reports", study.key)
         n = reports_see(study=study, reports=wanted, by=request.user.get_username())
-        said = ngettext("%(n)d report was marked as seen.", "%(n)d reports were marked as seen.", n)
+        said = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
         messages.success(request, said % {"n": n})
         return redirect("dashboard:study_reports", study.key)
     return study_page(

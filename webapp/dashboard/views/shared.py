@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from webapp.dashboard.reporting.document import Document, document_load
@@ -27,15 +26,13 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     """Show the report as it was when it was shared; 404 for no such link, 410 for one that has ended."""
     share = share_find(token)
     if share is None:
-        return _closed(
-            request, _("Check the link you were given: perhaps a part of it is missing.")
-        )
+        return _closed(request, "Check the link you were given: perhaps a part of it is missing.")
     if why := share_is_over(share):
         return _closed(request, why, status=410)
     document = _document(share.digest)
     if document is None:
         return _closed(
-            request, _("It was made by an earlier Confab, which this one cannot read."), status=410
+            request, "It was made by an earlier Confab, which this one cannot read.", status=410
         )
     context = {"name": document.name, "body": body_html(document, (), 1), "share": share}
     return _answer(request, "shared_report.html", context, 200)

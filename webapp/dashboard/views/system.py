@@ -10,7 +10,6 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.rights import Right, may
@@ -41,11 +40,11 @@ def system_live(request: HttpRequest) -> HttpResponse:
 def system_test_alert(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():
-        messages.info(request, _("A test is on its way. Below stands whether it arrived."))
+        messages.info(request, "A test is on its way. Below stands whether it arrived.")
     else:
         messages.warning(
             request,
-            _("Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set."),
+            "Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set.",
         )
     return redirect("dashboard:system")
 

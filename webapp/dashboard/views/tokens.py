@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -56,5 +55,5 @@ def token_end(request: HttpRequest, pk: int) -> HttpResponse:
     user: Any = request.user
     token = get_object_or_404(tokens_of(user), pk=pk)
     token_revoke(token=token)
-    messages.success(request, _("“{name}” opens nothing any more.").format(name=token.name))
+    messages.success(request, f"“{token.name}” opens nothing any more.")
     return redirect("dashboard:tokens")

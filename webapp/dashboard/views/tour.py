@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from webapp.dashboard.access import staff_only
@@ -30,7 +29,7 @@ def tour(request: HttpRequest) -> HttpResponse:
         answer = redirect(reverse("dashboard:study", args=[study.key]) + "?tour=1")
     else:
         if request.method == "GET":
-            messages.info(request, _("The tour needs a study that is collecting; there is none."))
+            messages.info(request, "The tour needs a study that is collecting; there is none.")
         answer = redirect("dashboard:studies")
     answer.set_cookie(_COOKIE, "1", max_age=_YEAR_S, samesite="Lax", httponly=True)
     return answer

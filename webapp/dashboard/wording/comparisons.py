@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan
@@ -47,7 +45,7 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
     """
     return Section(
         "ratings",
-        _("Ratings by bot"),
+        "Ratings by bot",
         figures=[
             bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id)),
             answers_figure(answers, frame.headline, frame.bots),
@@ -59,8 +57,8 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
 
 def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
     """Tabulate every bot's answers to every question in five numbers."""
-    headers = [Header(_("Bot")), Header(_("Dimension"))]
-    titles = ("n", _("Mean"), _("SD"), _("Lowest"), "25 %", _("Median"), "75 %", _("Highest"))
+    headers = [Header("Bot"), Header("Dimension")]
+    titles = ("n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest")
     headers += [Header(title, numeric=True) for title in titles]
     rows = []
     for bot in frame.rated_bots:
@@ -69,15 +67,15 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
             found = means.rows[bot, dimension.key]
             name = Cell(info.title, slot=info.slot, hollow=info.is_control)
             if not found.interval.n:
-                blank = [Cell("–", why=_("no rating of this dimension"))] * 7
+                blank = [Cell("–", why="no rating of this dimension")] * 7
                 rows.append([name, Cell(dimension.title), count_cell(0), *blank])
                 continue
             digits = digits_for(dimension.low, dimension.high)
             numbers = [found.interval.mean, found.sd, *found.quantiles]
-            cells = [number_cell(v, digits, _("one rating has no spread")) for v in numbers]
+            cells = [number_cell(v, digits, "one rating has no spread") for v in numbers]
             rows.append([name, Cell(dimension.title), count_cell(found.interval.n), *cells])
     return NamedTable(
-        "distributions", _("Distribution of the ratings of each bot"), Table(headers, rows)
+        "distributions", "Distribution of the ratings of each bot", Table(headers, rows)
     )
 
 
@@ -95,22 +93,17 @@ def comparisons_section(
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    section = Section("comparisons", _("Which bots can be told apart"))
+    section = Section("comparisons", "Which bots can be told apart")
     if len(frame.rated_bots) < 2:
-        section.missing.append(_("Only one bot is rated, so there is nothing to compare."))
+        section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
     section.lead.append(overall_verdict(compared, titles))
     section.lead.append(
-        _("People can tell {ordered} of {pairs} of bots apart by {name} ({test}).").format(
-            ordered=compared.n_told_apart,
-            pairs=counts.pairs(compared.n_pairs),
-            name=frame.headline.title.lower(),
-            test=test_said(compared),
-        )
+        f"People can tell {compared.n_told_apart} of {counts.pairs(compared.n_pairs)} of bots apart by {frame.headline.title.lower()} ({test_said(compared)})."
     )
     section.how.extend(deciding_sentences(compared))
     section.points.extend(ranking_verdicts(compared, titles, digits))
-    section.points_title = _("Each bot and the next one in the ranking")
+    section.points_title = "Each bot and the next one in the ranking"
     if compared.controls:
         section.lead.append(_controls(compared, titles))
     section.figures.append(
@@ -122,17 +115,13 @@ def comparisons_section(
                 for pair in compared.pairs
             },
             digits=digits,
-            title=_("How far apart are they?"),
-            method=_(
-                "{name}: the row’s mean minus the column’s, by least squares; coloured where the two can be put in order "
-                "({test}, corrected for {pairs})."
-            ).format(
-                name=frame.headline.title,
-                test=test_said(compared),
-                pairs=counts.pairs(compared.n_pairs),
+            title="How far apart are they?",
+            method=(
+                f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the two can be put in order "
+                f"({test_said(compared)}, corrected for {counts.pairs(compared.n_pairs)})."
             ),
             level=1 - compared.alpha,
-            note=_("Intervals of single differences are not widened for the number of pairs."),
+            note="Intervals of single differences are not widened for the number of pairs.",
         )
     )
     section.tables.append(_plan_table(frame, compared))
@@ -144,9 +133,7 @@ def comparisons_section(
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
     """Count, in sentences, the bots rated above each control, which is made to be bad."""
     return " ".join(
-        _("The control {name} is rated below {n} of {all} other bots.").format(
-            name=titles[control], n=compared.below(control), all=len(compared.order)
-        )
+        f"The control {titles[control]} is rated below {compared.below(control)} of {len(compared.order)} other bots."
         for control in compared.controls
     )
 
@@ -154,19 +141,17 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
 def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [
-        Header(_("Pair")),
-        Header(_("Raters now") if compared.units == "raters" else _("Units now"), numeric=True),
-        Header(_("Difference"), numeric=True),
+        Header("Pair"),
+        Header("Raters now" if compared.units == "raters" else "Units now", numeric=True),
+        Header("Difference", numeric=True),
         Header(f"{round((1 - compared.alpha) * 100)} %", numeric=True),
-        Header(
-            _("Raters needed") if compared.units == "raters" else _("Units needed"), numeric=True
-        ),
-        Header(_("if the interval’s ends are true"), numeric=True),
+        Header("Raters needed" if compared.units == "raters" else "Units needed", numeric=True),
+        Header("if the interval’s ends are true", numeric=True),
     ]
     rows = []
     for plan in compared.plans:
         low = "–" if plan.needed_least is None else two_digits(plan.needed_least)
-        high = _("no end") if plan.needed_most is None else two_digits(plan.needed_most)
+        high = "no end" if plan.needed_most is None else two_digits(plan.needed_most)
         rows.append(
             [
                 Cell(f"{frame.title(plan.a)} − {frame.title(plan.b)}"),
@@ -182,7 +167,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
                     raw=(plan.needed,),
                 ),
                 Cell(
-                    _("{low} to {high}").format(low=low, high=high),
+                    f"{low} to {high}",
                     why=said(plan.reason),
                     raw=(plan.needed_least, plan.needed_most),
                 ),
@@ -190,20 +175,15 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         )
     return NamedTable(
         "needed",
-        _("How many raters each pair would have taken")
+        "How many raters each pair would have taken"
         if compared.units == "raters"
-        else _("How many conversations each pair would have taken"),
+        else "How many conversations each pair would have taken",
         Table(headers, rows),
-        method=_(
-            "{units} per bot for a power of {power} at p < {alpha} shared among {n} pairs; difference and error are "
+        method=(
+            f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < {share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are "
             "those of the fixed-sample test of just these two bots."
-        ).format(
-            units=_units_named(compared.units),
-            power=share(compared.power),
-            alpha=share(compared.alpha),
-            n=len(compared.plans),
         ),
-        note=_(
+        note=(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
             "smallest difference that would matter to you."
         )
@@ -213,7 +193,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
 
 def _plans_one_look() -> str:
     """Say of plans beside a growing study which test they are for."""
-    return _(
+    return (
         "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks earlier "
         "needs more raters."
     )
@@ -228,15 +208,15 @@ def planning_table(
         worth: as `comparisons_section`.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
-    headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
+    headers = [Header("Difference"), Header("Share of the scale", numeric=True)]
     # A conversation has one bot, so nobody unnamed rates both.
     is_paired = plan.units != "conversations"
-    needed = _("Each bot its own raters") if is_paired else _("Conversations needed")
+    needed = "Each bot its own raters" if is_paired else "Conversations needed"
     headers.append(Header(needed, numeric=True))
     if is_paired:
-        headers.append(Header(_("Every rater rates both"), numeric=True))
+        headers.append(Header("Every rater rates both", numeric=True))
     if worth is not None:
-        headers.insert(3, Header(_("with the prediction"), numeric=True))
+        headers.insert(3, Header("with the prediction", numeric=True))
     rows = [
         [
             number_cell(row.difference, digits),
@@ -249,13 +229,9 @@ def planning_table(
     ]
     note = ""
     if plan.detectable is not None:
-        note = _(
-            "With {ratings} per bot, the fewest here, a difference of {gap} points is shown with a "
-            "chance of {power}."
-        ).format(
-            ratings=by_units(plan.units, plan.n_fewest),
-            gap=figure(plan.detectable, digits),
-            power=percent(plan.power),
+        note = (
+            f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of {figure(plan.detectable, digits)} points is shown with a "
+            f"chance of {percent(plan.power)}."
         )
     if worth is not None:
         note = f"{note} {_prediction(frame, worth)}".strip()
@@ -263,20 +239,13 @@ def planning_table(
         note = f"{note} {_plans_one_look()}".strip()
     return NamedTable(
         "planning",
-        _("How many raters for a difference that matters?")
+        "How many raters for a difference that matters?"
         if is_paired
-        else _("How many conversations for a difference that matters?"),
+        else "How many conversations for a difference that matters?",
         Table(headers, rows),
-        method=_(
-            "{units} per bot, with one rating each, for a power of {power}, {pairs} compared; {share} of the variance "
-            "between {whom}. {spreads}"
-        ).format(
-            units=_units_named(plan.units),
-            power=share(plan.power),
-            pairs=counts.pairs(plan.n_comparisons),
-            share=percent(plan.rater_share),
-            whom=_units_named(plan.units).lower(),
-            spreads=_spreads(frame, plan, digits),
+        method=(
+            f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, {counts.pairs(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance "
+            f"between {_units_named(plan.units).lower()}. {_spreads(frame, plan, digits)}"
         ),
         note=note,
     )
@@ -285,33 +254,29 @@ def planning_table(
 def _units_named(units: Units) -> str:
     """Name what is counted."""
     return {
-        "raters": _("Raters"),
-        "conversations": _("Conversations"),
-        "raters_and_conversations": _("Raters or unnamed conversations"),
+        "raters": "Raters",
+        "conversations": "Conversations",
+        "raters_and_conversations": "Raters or unnamed conversations",
     }[units]
 
 
 def _need_cell(least: Need | None, most: Need | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
     if least is None or most is None:
-        return Cell("–", why=_("the ratings of a bot do not vary"))
+        return Cell("–", why="the ratings of a bot do not vary")
     numbers = [
         need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)
     ]
     ends = ["–" if n is None else two_digits(n) for n in numbers]
-    shown = (
-        ends[0] if ends[0] == ends[1] else _("{low} to {high}").format(low=ends[0], high=ends[1])
-    )
+    shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     return Cell(shown, why=said(most.reason), raw=tuple(numbers))
 
 
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
     """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
-    return _(
-        "With the prediction: for further bots like {bots}, from whose ratings the hybrid metric predicts them; it is worth "
-        "about {n} ratings a bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
-    ).format(
-        bots=listed([frame.title(bot) for bot in worth.bots]), n=two_digits(round(worth.ratings))
+    return (
+        f"With the prediction: for further bots like {listed([frame.title(bot) for bot in worth.bots])}, from whose ratings the hybrid metric predicts them; it is worth "
+        f"about {two_digits(round(worth.ratings))} ratings a bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
     )
 
 
@@ -321,11 +286,9 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
         return ""
     most, least = plan.pairs[0], plan.pairs[-1]
     if most is least:
-        words = _("The standard deviation of a rating is {sd}.")
+        words = "The standard deviation of a rating is {sd}."
         return words.format(sd=figure(most.sd, digits))
-    words = _(
-        "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} ({most})."
-    )
+    words = "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} ({most})."
     return words.format(
         a=frame.title(least.a),
         b=frame.title(least.b),
@@ -347,19 +310,15 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     of_all = frame.headline.key == MEAN_KEY
     if found.low is None:
         words = (
-            _("{name} is rated best, with a mean of all dimensions of {mean} of {most} ({why}).")
+            "{name} is rated best, with a mean of all dimensions of {mean} of {most} ({why})."
             if of_all
-            else _("{name} is rated best, with a mean {what} of {mean} of {most} ({why}).")
+            else "{name} is rated best, with a mean {what} of {mean} of {most} ({why})."
         )
     else:
         words = (
-            _(
-                "{name} is rated best, with a mean of all dimensions of {mean} of {most}, {level} interval {low} to {high}."
-            )
+            "{name} is rated best, with a mean of all dimensions of {mean} of {most}, {level} interval {low} to {high}."
             if of_all
-            else _(
-                "{name} is rated best, with a mean {what} of {mean} of {most}, {level} interval {low} to {high}."
-            )
+            else "{name} is rated best, with a mean {what} of {mean} of {most}, {level} interval {low} to {high}."
         )
     return words.format(
         name=best.bot.title,

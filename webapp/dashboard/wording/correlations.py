@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from evaluation.analysis.correlations import (
     CorrelationMatrix,
@@ -52,39 +51,35 @@ def correlations_section(
         has_controls: whether such bots are rated. They are in the matrix of dimensions alone.
         left_out: sentences of metrics that do not hold for the language of conversations.
     """
-    section = Section("correlations", _("What moves together"))
+    section = Section("correlations", "What moves together")
     titles = {question.key: question.title for question in questions}
     section.missing.extend(_missing_of_hybrid(hybrid, fit))
     section.missing.extend(left_out)
     note = _note_of_hybrid(hybrid, fit, controls_in_fit)
     if dimensions is None:
-        section.missing.append(_("Dimensions among themselves: there is only one."))
+        section.missing.append("Dimensions among themselves: there is only one.")
     else:
         section.lead.extend(_closest(dimensions, titles))
         section.figures.append(dimensions_figure(dimensions, titles, has_controls=has_controls))
     if metrics is None:
         section.missing.append(
-            _(
-                "Ratings against metrics: none is computed yet; run `{program} compute_metrics --study {key}`."
-            ).format(key=study_key, program=settings.CONFAB_PROGRAM)
+            f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study {study_key}`."
         )
     else:
         section.lead.append(_strongest(metrics, questions[0]))
         section.figures.append(_metrics_figure(metrics, titles, note, has_controls))
     if run is None:
         section.missing.append(
-            _(
-                "Self-play against ratings: no finished self-play run has metrics for three of these bots."
-            )
+            "Self-play against ratings: no finished self-play run has metrics for three of these bots."
         )
     if bots is None:
-        section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
+        section.missing.append("Bots against bots: nothing is known of three rated bots.")
     else:
         section.figures.append(_bots_figure(bots, titles, run, note, has_controls))
-        section.caution = _(
-            "Correlations over {bots} say little alone: their intervals are wide, and what distinguishes the bots in "
+        section.caution = (
+            f"Correlations over {counts.bots(bots.n)} say little alone: their intervals are wide, and what distinguishes the bots in "
             "one way distinguishes them in others."
-        ).format(bots=counts.bots(bots.n))
+        )
     return section
 
 
@@ -94,16 +89,16 @@ def _row_title(row: Row, matrix: CorrelationMatrix, titles: Mapping[str, str]) -
         return titles[row.name]
     over_bots = matrix.kind == "bots"
     if row.source == "hybrid_selfplay":
-        return _("Hybrid metric (self-play)")
+        return "Hybrid metric (self-play)"
     if row.source == "hybrid_chats":
-        return _("Hybrid metric (rated chats)") if over_bots else _("Hybrid metric, bot left out")
+        return "Hybrid metric (rated chats)" if over_bots else "Hybrid metric, bot left out"
     if row.source == "bot":
-        return _("{name} (of the bot)").format(name=row.name)
+        return f"{row.name} (of the bot)"
     title = metric_titles()[row.name]
     if row.source == "selfplay":
         title = title if row.speaker else without_speaker(title)
-        return _("{title} (self-play)").format(title=title)
-    return _("{title} (rated chats)").format(title=title) if over_bots else title
+        return f"{title} (self-play)"
+    return f"{title} (rated chats)" if over_bots else title
 
 
 def _rows(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
@@ -117,11 +112,7 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
         return []
     i, j = max(known, key=lambda key: known[key].r or 0)
     return [
-        _("{a} and {b} go together most closely, ρ = {r}.").format(
-            a=titles[matrix.rows[i].name],
-            b=titles[matrix.columns[j]].lower(),
-            r=share(known[i, j].r),
-        )
+        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} go together most closely, ρ = {share(known[i, j].r)}."
     ]
 
 
@@ -133,16 +124,12 @@ def dimensions_figure(
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         id="dimensions",
-        title=_("Which ratings move together"),
+        title="Which ratings move together",
         method=_sentences(
-            _("Spearman over {chats}, 95 % intervals by the jackknife over people.").format(
-                chats=counts.conversations(matrix.n)
-            ),
+            f"Spearman over {counts.conversations(matrix.n)}, 95 % intervals by the jackknife over people.",
             controls_said(has_controls, left_out=False),
         ),
-        note=_(
-            "Raters who like one thing tend to like everything (the halo effect), which explains part of this."
-        ),
+        note="Raters who like one thing tend to like everything (the halo effect), which explains part of this.",
     )
 
 
@@ -150,15 +137,11 @@ def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
     """Compose the sentence on the metrics that correlate most with the headline, the first column."""
     found = matrix.strongest(0)
     if not found:
-        return _(
-            "No correlation of a metric with {name} is beyond chance, which does not show that there is none."
-        ).format(name=headline.title.lower())
+        return f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that there is none."
     named = [
         f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
     ]
-    return _("Of single chats, {names} go most closely with {name}.").format(
-        names=listed(named), name=headline.title.lower()
-    )
+    return f"Of single chats, {listed(named)} go most closely with {headline.title.lower()}."
 
 
 def _sentences(*said: str) -> str:
@@ -168,24 +151,20 @@ def _sentences(*said: str) -> str:
 def _metrics_figure(
     matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool
 ) -> Figure:
-    alone = _(
-        "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
-    )
+    alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
     return matrix_figure(
         _rows(matrix, titles),
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         id="metrics-dimensions",
-        title=_("Which metrics go with which ratings?"),
+        title="Which metrics go with which ratings?",
         method=_sentences(
-            _(
-                "Spearman over {chats}; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
-            ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
+            f"Spearman over {counts.conversations(matrix.n)}; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. The table also has Pearson’s r within bots.",
             controls_said(has_controls, left_out=True),
         ),
         symbol="ρ",
         sure=matrix.survives,
-        beside=(_("r within bots"), dict(matrix.within)),
+        beside=("r within bots", dict(matrix.within)),
         note=f"{alone} {note}".strip(),
         first=_first(matrix, titles),
     )
@@ -199,24 +178,22 @@ def _bots_figure(
     has_controls: bool,
 ) -> Figure:
     if run is None:
-        method = _(
+        method = (
             "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} "
             "correlations."
         )
     else:
-        method = _(
+        method = (
             "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
             "correction for {m} correlations."
         )
-    families = _(
-        "Two families of bots make everything correlate, and of {m} correlations one in twenty passes p < .05 by chance."
-    ).format(m=matrix.n_corrected)
+    families = f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty passes p < .05 by chance."
     return matrix_figure(
         _rows(matrix, titles),
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         id="bots-dimensions",
-        title=_("Which figures of a bot go with its ratings?"),
+        title="Which figures of a bot go with its ratings?",
         method=_sentences(
             method.format(bots=counts.bots(matrix.n), m=matrix.n_corrected, pk=run),
             controls_said(has_controls, left_out=True),
@@ -231,7 +208,7 @@ def _bots_figure(
 
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the rows that are drawn first, and what that choice does."""
-    words = _(
+    words = (
         "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for that, "
         "they look stronger than they are."
     )
@@ -242,31 +219,21 @@ def _few(n_bots: int) -> str:
     """Compose the sentence on the wide interval of a correlation over few bots."""
     low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
     if low is None or high is None:
-        return _("Too few for an interval: {bots}.").format(bots=counts.bots(n_bots))
-    return _("With {bots} an r of .50 may be anything from {low} to {high}.").format(
-        bots=counts.bots(n_bots), low=share(low), high=share(high)
-    )
+        return f"Too few for an interval: {counts.bots(n_bots)}."
+    return f"With {counts.bots(n_bots)} an r of .50 may be anything from {share(low)} to {share(high)}."
 
 
 def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
     """Return the reason for missing rows of the hybrid metric; empty if none is missing."""
     if hybrid is None:
-        return [_("The hybrid metric’s rows: none is fitted.")]
+        return ["The hybrid metric’s rows: none is fitted."]
     if not hybrid.has_conversations:
-        return [
-            _("The hybrid metric’s rows: fit {pk} has none of single conversations.").format(pk=fit)
-        ]
+        return [f"The hybrid metric’s rows: fit {fit} has none of single conversations."]
     if hybrid.n_bots < FEW_BOTS:
-        return [
-            _("The hybrid metric’s rows over bots: {bots}, too few.").format(
-                bots=counts.bots(hybrid.n_bots)
-            )
-        ]
+        return [f"The hybrid metric’s rows over bots: {counts.bots(hybrid.n_bots)}, too few."]
     if hybrid.n_selfplay < FEW_BOTS:
         return [
-            _(
-                "The hybrid metric’s row on self-play: fit {pk} was applied to no run with {n} of its bots."
-            ).format(pk=fit, n=FEW_BOTS)
+            f"The hybrid metric’s row on self-play: fit {fit} was applied to no run with {FEW_BOTS} of its bots."
         ]
     return []
 
@@ -278,12 +245,12 @@ def _note_of_hybrid(
     if hybrid is None or not hybrid.has_conversations:
         return ""
     if controls_in_fit:
-        said = _(
+        said = (
             "Rows of the hybrid metric are those of fit {pk} ({intercept}, controls in) and take no part in the "
             "correction: its page says what chance gives."
         )
     else:
-        said = _(
+        said = (
             "Rows of the hybrid metric are those of fit {pk} ({intercept}) and take no part in the correction: chance "
             "is told on its page."
         )

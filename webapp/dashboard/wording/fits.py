@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.leaderboard import leaderboard, ranks_shown
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import digits_for, figure, percent, span
@@ -38,12 +36,12 @@ def fits_table(fits: Sequence[HybridFit], link: FitLink, *, several: bool) -> Na
         fits: finished ones.
         several: whether they are of several studies, so that each says of which.
     """
-    headers = [Header(_("Fit"))]
-    headers += [Header(_("What")), Header(_("Bots"), numeric=True)]
-    numbers = ["r", "95 %", _("null, 95 %"), "Q²", _("null, 95 %"), _("Best baseline"), _("its r")]
+    headers = [Header("Fit")]
+    headers += [Header("What"), Header("Bots", numeric=True)]
+    numbers = ["r", "95 %", "null, 95 %", "Q²", "null, 95 %", "Best baseline", "its r"]
     has_played = any(predictors_selfplay(fit.result or {}) for fit in fits)
-    numbers += [_("r, self-play"), "95 %"] if has_played else []
-    headers += [Header(title, numeric=title != _("Best baseline")) for title in numbers]
+    numbers += ["r, self-play", "95 %"] if has_played else []
+    headers += [Header(title, numeric=title != "Best baseline") for title in numbers]
     rows = []
     for fit in fits:
         result = fit.result or {}
@@ -51,7 +49,7 @@ def fits_table(fits: Sequence[HybridFit], link: FitLink, *, several: bool) -> Na
         played = next(iter(predictors_selfplay(result)), None)
         few = _few(result)
         q2 = {} if few else result.get("q2") or {}
-        why = few or said(q2.get("reason")) or _("not told by this fit")
+        why = few or said(q2.get("reason")) or "not told by this fit"
         cells = [Cell(str(fit.pk), link(fit))]
         cells += [
             Cell(f"{fit.study.name}: {_what(fit)}" if several else _what(fit)),
@@ -66,14 +64,14 @@ def fits_table(fits: Sequence[HybridFit], link: FitLink, *, several: bool) -> Na
         rows.append(cells)
     return NamedTable(
         "fits",
-        _("Fits beside one another"),
+        "Fits beside one another",
         Table(headers, rows),
-        method=_(
+        method=(
             "Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: the "
             "gain over the mean of the other bots, 1 is perfect, 0 is none. Baseline: the best of the trivial predictors "
             "of the same bots."
         ),
-        note=_(
+        note=(
             "The best of several fits looks better than it is: decide which one you report before you look, or test it "
             "on bots that none of them has seen."
         )
@@ -83,13 +81,13 @@ def fits_table(fits: Sequence[HybridFit], link: FitLink, *, several: bool) -> Na
 
 
 def _no_baseline() -> str:
-    return _("no baseline has a correlation")
+    return "no baseline has a correlation"
 
 
 def _few(result: Mapping[str, Any]) -> str:
     """Say that the bots are too few for a correlation; empty where they are not."""
     n = int(result["n_bots"])
-    return "" if n >= FEW_BOTS else _("too few: {bots}").format(bots=counts.bots(n))
+    return "" if n >= FEW_BOTS else f"too few: {counts.bots(n)}"
 
 
 def _metric_and_best(result: Mapping[str, Any]) -> tuple[Predictor, Predictor | None]:
@@ -112,20 +110,20 @@ def _what(fit: HybridFit) -> str:
     ]
     without = fit.request.get("without")
     if without:
-        parts.append(_("without {flags}").format(flags=", ".join(without)))
+        parts.append("without {flags}".format(flags=", ".join(without)))
     excluded = fit.request.get("exclude_bots")
     if excluded:
-        parts.append(_("without {bots}").format(bots=counts.bots(len(excluded))))
+        parts.append(f"without {counts.bots(len(excluded))}")
     return ", ".join(parts)
 
 
 def _of_predictor(found: Predictor | None) -> list[Cell]:
     """Return a predictor's r, its interval and what chance passes, as cells."""
     if found is None:
-        why = _("it was applied to no self-play")
+        why = "it was applied to no self-play"
         return [Cell("–", why=why), Cell("–", why=why), Cell("–", why=why)]
     why = found.why if found.value is None else ""
-    none = found.why or _("not told by this fit")
+    none = found.why or "not told by this fit"
     return [
         Cell(found.r, why=why, raw=(found.value,)),
         Cell(found.interval, why=none if found.interval == "–" else ""),
@@ -159,11 +157,8 @@ def runs_table(
         )
     )
     names.sort(key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1)
-    headers = [Header(_("Bot")), Header(_("People"), numeric=True)]
-    headers += [
-        Header(_("run {run}, fit {fit}").format(run=fit.run_id, fit=fit.pk), numeric=True)
-        for fit in told
-    ]
+    headers = [Header("Bot"), Header("People", numeric=True)]
+    headers += [Header(f"run {fit.run_id}, fit {fit.pk}", numeric=True) for fit in told]
     rows = []
     for bot in names:
         info = bots.get(bot)
@@ -175,34 +170,34 @@ def runs_table(
                 slot=info.slot if info else 0,
                 hollow=info.is_control if info else False,
             ),
-            Cell(figure(human), why=_("nobody rated it") if human is None else "", raw=(human,)),
+            Cell(figure(human), why="nobody rated it" if human is None else "", raw=(human,)),
         ]
         cells += [_played(one) for one in found]
         rows.append(cells)
     table = NamedTable(
         "runs",
-        _("What self-play predicts, run by run"),
+        "What self-play predicts, run by run",
         Table(headers, rows),
-        method=_(
+        method=(
             "The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the "
             "90 % interval named on the fit’s page; bots that were rated are predicted without their ratings."
         ),
     )
     runs = {fit.run_id: fit.run for fit in told if fit.run is not None}
-    return table, [(_("run {run}").format(run=pk), link(run)) for pk, run in runs.items()]
+    return table, [(f"run {pk}", link(run)) for pk, run in runs.items()]
 
 
 def _played(found: Mapping[str, Any]) -> Cell:
     value, ends = found.get("predicted_selfplay"), found.get("predicted_selfplay_ci90")
     rank = found.get("rank_selfplay")
     if rank is not None:
-        why_rank = _("the fit is of another study: it gives ranks and no values")
-        return Cell(_("rank {n}").format(n=rank), why=why_rank, raw=(rank,))
+        why_rank = "the fit is of another study: it gives ranks and no values"
+        return Cell(f"rank {rank}", why=why_rank, raw=(rank,))
     if value is None:
-        return Cell("–", why=_("no self-play of this bot in the run"))
+        return Cell("–", why="no self-play of this bot in the run")
     return Cell(
         f"{figure(value)} {span(*ends)}" if ends else figure(value),
-        why="" if ends else _("no interval for this bot"),
+        why="" if ends else "no interval for this bot",
         raw=(value,),
     )
 
@@ -224,16 +219,16 @@ def studies_table(studies: Sequence[Beside]) -> NamedTable | None:
         for one in studies
     ]
     bots = list(dict.fromkeys(bot for board in boards for bot in board))
-    headers = [Header(_("Bot"))]
+    headers = [Header("Bot")]
     for one in studies:
         headline = one.frame.headline
-        title = _("{study}: {name}, {low} to {high}").format(
+        title = "{study}: {name}, {low} to {high}".format(
             study=one.frame.study.name,
             name=headline.title.lower(),
             low=f"{headline.low:g}",
             high=f"{headline.high:g}",
         )
-        headers += [Header(title, numeric=True), Header(_("Rank"), numeric=True)]
+        headers += [Header(title, numeric=True), Header("Rank", numeric=True)]
     rows = []
     for bot in bots:
         info = next(one.frame.bots[bot] for one in studies if bot in one.frame.bots)
@@ -242,7 +237,7 @@ def studies_table(studies: Sequence[Beside]) -> NamedTable | None:
         for one, board in zip(studies, boards, strict=True):
             place = board.get(bot)
             if place is None:
-                why = _("not rated in this study")
+                why = "not rated in this study"
                 cells += [Cell("–", why=why), Cell("–", why=why)]
                 continue
             digits = digits_for(one.frame.headline.low, one.frame.headline.high)
@@ -256,26 +251,22 @@ def studies_table(studies: Sequence[Beside]) -> NamedTable | None:
                 ),
                 Cell(
                     ranks_shown(place.ranks),
-                    why="" if place.ranks else _("a control bot has no rank"),
+                    why="" if place.ranks else "a control bot has no rank",
                     raw=place.ranks or (None, None),
                 ),
             ]
         rows.append(cells)
     return NamedTable(
         "studies",
-        _("The same bots in several studies"),
+        "The same bots in several studies",
         Table(headers, rows),
-        method=_("Mean of all ratings with {level} interval; ranks as on each leaderboard.").format(
-            level=percent(studies[0].found.means.level)
-        ),
+        method=f"Mean of all ratings with {percent(studies[0].found.means.level)} interval; ranks as on each leaderboard.",
         note=" ".join([_told_alike(studies), _other_people()]).strip(),
     )
 
 
 def _other_people() -> str:
-    return _(
-        "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with means."
-    )
+    return "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with means."
 
 
 def _told_alike(studies: Sequence[Beside]) -> str:
@@ -292,16 +283,8 @@ def _told_alike(studies: Sequence[Beside]) -> str:
             else:
                 contrary += 1
         sentences.append(
-            _(
-                "{a} and {b} tell {pairs} of the same bots apart both: {same} in the same order, {contrary} in the "
-                "contrary one."
-            ).format(
-                a=first.frame.study.name,
-                b=other.frame.study.name,
-                pairs=counts.pairs(same + contrary),
-                same=same,
-                contrary=contrary,
-            )
+            f"{first.frame.study.name} and {other.frame.study.name} tell {counts.pairs(same + contrary)} of the same bots apart both: {same} in the same order, {contrary} in the "
+            "contrary one."
         )
     return " ".join(sentences)
 

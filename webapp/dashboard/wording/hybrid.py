@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.analysis.correlations import selfplay_bots
 from evaluation.hybrid.plotting import human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.plots.scatter import Point
 from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.column_titles import feature_titles, short_titles
 from webapp.dashboard.plots.figure import Figure
@@ -95,9 +93,9 @@ def hybrid_view(
     n_bots = result["n_bots"]
     titles = dimensions or {}
     target = target_in_words(result["target"], titles)
-    x_title = _("Human mean of {target}").format(target=target)
+    x_title = f"Human mean of {target}"
     if ranks_only(result):
-        x_title = _("Rank by people, {target}").format(target=target)
+        x_title = f"Rank by people, {target}"
     enough = n_bots >= FEW_BOTS
     pearson = result["bot_level"].get("pearson", {})
     predictors = predictors_of(result) if enough else []
@@ -134,13 +132,13 @@ def hybrid_view(
 def _too_few(n_bots: int) -> str:
     """Return the reason for showing no correlation over bots."""
     if not n_bots:
-        return _("There is no correlation over bots to judge, for no bot is rated.")
-    return ngettext(
+        return "There is no correlation over bots to judge, for no bot is rated."
+    return plural(
+        n_bots,
         "%(n)d bot is too few for a correlation over bots: any order of so few points can look "
         "like a line. From %(few)d bots on it is shown here.",
         "%(n)d bots are too few for a correlation over bots: any order of so few points can look "
         "like a line. From %(few)d bots on it is shown here.",
-        n_bots,
     ) % {"n": n_bots, "few": FEW_BOTS}
 
 
@@ -168,21 +166,22 @@ def _caution(
     """Compose the caution before quoting the correlation: bold first words, and the rest."""
     n_bots = result["n_bots"]
     if not n_bots:
-        return _("There is no correlation to quote."), _(
-            "No bot here is rated by what the fit predicts: {target}."
-        ).format(target=listed([name.replace("_", " ") for name in result["target"].split(",")]))
+        return (
+            "There is no correlation to quote.",
+            "No bot here is rated by what the fit predicts: {target}.".format(
+                target=listed([name.replace("_", " ") for name in result["target"].split(",")])
+            ),
+        )
     if not enough:
-        return _("Do not quote a correlation from this fit."), ngettext(
+        return "Do not quote a correlation from this fit.", plural(
+            n_bots,
             "%(n)s bot is rated, and %(few)s are the fewest that say anything.",
             "%(n)s bots are rated, and %(few)s are the fewest that say anything.",
-            n_bots,
         ) % {"n": n_bots, "few": FEW_BOTS}
     r = pearson.get("r")
     if r is None:
-        return _("There is no correlation to quote."), said(pearson.get("reason"))
-    lead = _("Read this before you quote r = {r} ({intercept}).").format(
-        r=share(r), intercept=intercept_in_words(result)
-    )
+        return "There is no correlation to quote.", said(pearson.get("reason"))
+    lead = f"Read this before you quote r = {share(r)} ({intercept_in_words(result)})."
     return lead, " ".join(_cautions(n_bots, pearson, predictors))
 
 
@@ -193,23 +192,21 @@ def _cautions(
     r, ci, null95 = pearson["r"], pearson.get("ci95"), pearson.get("null95")
     if ci:
         words = (
-            _("{n} bots are few: the true value could lie anywhere from {low} to {high}.")
+            "{n} bots are few: the true value could lie anywhere from {low} to {high}."
             if n_bots < MANY_BOTS
-            else _("Over {n} bots the true value could lie anywhere from {low} to {high}.")
+            else "Over {n} bots the true value could lie anywhere from {low} to {high}."
         )
         yield words.format(n=n_bots, low=share(ci[0]), high=share(ci[1]))
     if r < 0:
-        yield _("Below 0 it puts the bots in the wrong order.")
+        yield "Below 0 it puts the bots in the wrong order."
     rivals = [p for p in predictors if not p.is_metric and p.value is not None]
     best = max(rivals, key=lambda p: p.value or 0, default=None)
     if r > 0 and best is not None and (best.value or 0) > 0:
-        yield _("The trivial predictor “{name}” already reaches {r}.").format(
-            name=best.title.lower(), r=best.r
-        )
+        yield f"The trivial predictor “{best.title.lower()}” already reaches {best.r}."
     if null95 is not None:
-        yield _("Chance alone passes {r} in one of twenty fits.").format(r=share(null95))
+        yield f"Chance alone passes {share(null95)} in one of twenty fits."
     if n_bots < MANY_BOTS:
-        yield _("More bots would tell you more than more ratings.")
+        yield "More bots would tell you more than more ratings."
 
 
 def target_in_words(target: str, dimensions: Collection[str]) -> str:
@@ -221,10 +218,10 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
     """
     names = target.split(",")
     if len(names) > 1 and set(names) == set(dimensions):
-        return _("all dimensions")
+        return "all dimensions"
     if len(names) < 3:
         return listed([name.replace("_", " ") for name in names])
-    return _("{n} dimensions").format(n=len(names))
+    return f"{len(names)} dimensions"
 
 
 def _scale(result: Mapping[str, Any]) -> Ends:
@@ -274,10 +271,10 @@ def _scatter(
     return scatter_figure(
         points,
         id="scatter",
-        title=_("Does it predict what people said?"),
+        title="Does it predict what people said?",
         method=_scatter_method(result),
         x_title=x_title,
-        y_title=_("Rank predicted") if ranks_only(result) else _("Predicted, bot left out"),
+        y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
         note=_scatter_note(result),
         scale=_scale(result),
     )
@@ -296,13 +293,13 @@ def _selfplay(
     return scatter_figure(
         points,
         id="scatter-selfplay",
-        title=_("And from self-play?"),
-        method=_("The same fits applied to conversations of each bot with itself."),
+        title="And from self-play?",
+        method="The same fits applied to conversations of each bot with itself.",
         x_title=x_title,
-        y_title=_("Rank predicted from self-play")
+        y_title="Rank predicted from self-play"
         if ranks_only(result)
-        else _("Predicted from self-play"),
-        note=_("A point on the dashed line is predicted as people rated it."),
+        else "Predicted from self-play",
+        note="A point on the dashed line is predicted as people rated it.",
         scale=_scale(result),
     )
 
@@ -322,7 +319,7 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
         points,
         (min(means), max(means)) if means else None,
         id="predictions",
-        title=_("Bots that nobody rated"),
+        title="Bots that nobody rated",
         method=_unrated_method(result),
         scale=_scale(result),
     )
@@ -330,33 +327,27 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
 
 def _scatter_method(result: Mapping[str, Any]) -> str:
     """Describe the method of the predictions, and the intervals drawn as lines."""
-    told = _("Each bot predicted by a fit that never saw it, {intercept}.").format(
-        intercept=intercept_in_words(result)
-    )
+    told = f"Each bot predicted by a fit that never saw it, {intercept_in_words(result)}."
     if ranks_only(result):
-        lines = _("Places among the rated bots, 1 is best.")
+        lines = "Places among the rated bots, 1 is best."
     elif any(bot.get("interval95") for bot in result["bots"].values()):
-        lines = _(
-            "Lines: 90 % intervals, across of people’s mean, upright of where its true value is expected."
-        )
+        lines = "Lines: 90 % intervals, across of people’s mean, upright of where its true value is expected."
     else:
-        lines = _("Lines: 90 % intervals of people’s means.")
+        lines = "Lines: 90 % intervals of people’s means."
     return f"{told} {lines}"
 
 
 def _scatter_note(result: Mapping[str, Any]) -> str:
     """Explain the dashed line, and any adjustment of human means for raters' habits."""
-    told = _("A point on the dashed line is predicted as people rated it.")
+    told = "A point on the dashed line is predicted as people rated it."
     return f"{told} {raters_in_words(result)}".strip()
 
 
 def _unrated_method(result: Mapping[str, Any]) -> str:
     """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
-    told = _(
-        "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
-    )
+    told = "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
     if not any(bot.get("selfplay") for bot in result["bots"].values()):
-        told = _(
+        told = (
             "Predicted from self-play by the fit on all rated bots. 90 % intervals of the prediction itself, were other "
             "conversations and bots drawn: people’s mean can lie far outside."
         )
@@ -368,8 +359,8 @@ def _unrated_method(result: Mapping[str, Any]) -> str:
     )
     if not refused:
         return told
-    return f"{told} " + _(
-        "Where too few rated bots have self-play there is none: only the order counts."
+    return (
+        f"{told} " + "Where too few rated bots have self-play there is none: only the order counts."
     )
 
 
@@ -384,13 +375,9 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
     ]
     return weights_figure(
         weights,
-        title=_("What it looks at"),
-        method=_(
-            "Mean weight per standard deviation of the feature, 90 % over folds. Hollow: includes 0."
-        ),
-        note=_(
-            "Folds share most of their data, so the interval shows how steady a weight is, not how certain."
-        ),
+        title="What it looks at",
+        method="Mean weight per standard deviation of the feature, 90 % over folds. Hollow: includes 0.",
+        note="Folds share most of their data, so the interval shows how steady a weight is, not how certain.",
     )
 
 
@@ -398,12 +385,12 @@ def _pairs(pairs: Mapping[str, Any]) -> str:
     if not pairs.get("all"):
         return ""
     words = (
-        _(
+        (
             "{ordered} of {pairs} of bots put in the order people gave; of the {resolvable} that people can tell "
             "apart ({test}), {resolvable_ordered}."
         )
         if pairs.get("resolvable")
-        else _("{ordered} of {pairs} of bots put in the order people gave.")
+        else "{ordered} of {pairs} of bots put in the order people gave."
     )
     return words.format(
         ordered=pairs["ordered"],

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.hybrid.plotting import ranks_only
 from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
@@ -33,18 +31,18 @@ def expected_table(
     rows, notes = [], []
     for bot, one in result["bots"].items():
         human = one.get("adjusted_mean", one["human_mean"])
-        sources = [(_("people"), one)] if one.get("interval95_new") else []
+        sources = [("people", one)] if one.get("interval95_new") else []
         refused = [
             reason
             for reason in one.get("reasons", [])
             if isinstance(reason, Mapping) and reason["code"] == "selfplay_unchecked"
         ]
         if one.get("selfplay") or refused:
-            sources.append((_("itself"), one.get("selfplay") or {}))
+            sources.append(("itself", one.get("selfplay") or {}))
         notes += [f"{_bot_cell(bot, bots).text}: {said(reason)}." for reason in refused]
         for source, found in sources:
             why = "" if found else said(refused[0])
-            unstated = _("this preset states none")
+            unstated = "this preset states none"
             rows.append(
                 [
                     _bot_cell(bot, bots),
@@ -63,17 +61,17 @@ def expected_table(
     if not rows:
         return None
     headers = [
-        Header(_("Bot")),
-        Header(_("Talking to")),
-        Header(_("Human mean"), numeric=True),
-        Header(_("Predicted"), numeric=True),
-        Header(_("95 %, true mean"), numeric=True),
-        Header(_("95 %, further ratings"), numeric=True),
-        Header(_("Further ratings"), numeric=True),
+        Header("Bot"),
+        Header("Talking to"),
+        Header("Human mean", numeric=True),
+        Header("Predicted", numeric=True),
+        Header("95 %, true mean", numeric=True),
+        Header("95 %, further ratings", numeric=True),
+        Header("Further ratings", numeric=True),
     ]
     return NamedTable(
         "hybrid-expected",
-        _("Where each bot’s mean is expected"),
+        "Where each bot’s mean is expected",
         Table(headers, rows),
         method=_expected_method(result),
         note=" ".join(notes),
@@ -84,12 +82,12 @@ def _expected_method(result: Mapping[str, Any]) -> str:
     """Describe the intervals, and any adjustment of human means for raters' habits."""
     found = result["bots"].values()
     if any(one.get("interval95") or one.get("selfplay") for one in found):
-        told = _(
+        told = (
             "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
             "second of the mean of so many further ratings."
         )
     else:
-        told = _(
+        told = (
             "Each bot without its own ratings, by the intercept of its fold. The interval is of the mean of as many ratings as the "
             "bot has, by how far the predictions of the other bots are off."
         )
@@ -103,7 +101,7 @@ def raters_in_words(result: Mapping[str, Any]) -> str:
         return ""
     if (result.get("pairs") or {}).get("clusters") == "conversations":
         return ""
-    return _("Human means less the habits of their raters.")
+    return "Human means less the habits of their raters."
 
 
 def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
@@ -121,13 +119,11 @@ def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Named
         rows.append(
             [
                 _bot_cell(bot, bots),
-                Cell(
-                    figure(human), why=_("nobody rated it") if human is None else "", raw=(human,)
-                ),
+                Cell(figure(human), why="nobody rated it" if human is None else "", raw=(human,)),
                 *(
                     Cell(
                         "–" if one.get(key) is None else str(one[key]),
-                        why=_("it could not be predicted") if one.get(key) is None else "",
+                        why="it could not be predicted" if one.get(key) is None else "",
                         raw=(one.get(key),),
                     )
                     for key in keys
@@ -135,16 +131,16 @@ def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Named
             ]
         )
     headers = [
-        Header(_("Bot")),
-        Header(_("Human mean"), numeric=True),
-        Header(_("Rank, from people’s chats"), numeric=True),
-        *([Header(_("Rank, from self-play"), numeric=True)] if played else []),
+        Header("Bot"),
+        Header("Human mean", numeric=True),
+        Header("Rank, from people’s chats", numeric=True),
+        *([Header("Rank, from self-play", numeric=True)] if played else []),
     ]
     return NamedTable(
         "hybrid-ranks",
-        _("The order of the predictions"),
+        "The order of the predictions",
         Table(headers, rows),
-        method=_(
+        method=(
             "Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean nothing here "
             "and are not shown."
         ),
@@ -168,24 +164,22 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
         )
     ]
     headers = [
-        Header(_("Bot")),
-        Header(_("Cook’s distance"), numeric=True),
-        Header(_("Of the leverage"), numeric=True),
-        Header(_("Of the conversations"), numeric=True),
+        Header("Bot"),
+        Header("Cook’s distance", numeric=True),
+        Header("Of the leverage", numeric=True),
+        Header("Of the conversations", numeric=True),
     ]
     notes = []
     if found["condition"] is not None:
         notes.append(
-            _("Condition number of the standardised features: {condition}.").format(
+            "Condition number of the standardised features: {condition}.".format(
                 condition=f"{found['condition']:.1f}"
             )
         )
     if found["conversations"]:
         first = found["conversations"][0]
         notes.append(
-            _(
-                "The single conversation that moves the fit most is {conversation}, of {bot}: Cook’s distance {distance}."
-            ).format(
+            "The single conversation that moves the fit most is {conversation}, of {bot}: Cook’s distance {distance}.".format(
                 conversation=first["conversation"],
                 bot=bots[first["bot"]].title if first["bot"] in bots else first["bot"],
                 distance=figure(first["cooks_distance"]),
@@ -193,9 +187,9 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
         )
     return NamedTable(
         "hybrid-carrying",
-        _("Which bots carry the fit"),
+        "Which bots carry the fit",
         Table(headers, rows),
-        method=_(
+        method=(
             "Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a bot’s ratings to "
             "say; above its share of conversations, it is unlike the others. Cook’s distance: how far predictions move "
             "without the bot, in squared standard errors for each coefficient."
@@ -214,15 +208,15 @@ def selfplay_table(result: Mapping[str, Any]) -> NamedTable | None:
         for name, one in shifts.items()
     ]
     headers = [
-        Header(_("Block")),
-        Header(_("Self-play differs by"), numeric=True),
-        Header(_("Furthest rated bot"), numeric=True),
+        Header("Block"),
+        Header("Self-play differs by", numeric=True),
+        Header("Furthest rated bot", numeric=True),
     ]
     return NamedTable(
         "hybrid-shifts",
-        _("How self-play differs from conversations with people"),
+        "How self-play differs from conversations with people",
         Table(headers, rows),
-        method=_(
+        method=(
             "Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from the centre "
             "of all, with people. There is no participant in self-play: turns of both sides are averaged."
         ),
@@ -237,21 +231,19 @@ def _values_note(values: Mapping[str, Any] | None) -> str:
     told = []
     if values["q2"]["value"] is not None:
         told.append(
-            _("From self-play Q² is {q2}, and the mean absolute error {error}.").format(
+            "From self-play Q² is {q2}, and the mean absolute error {error}.".format(
                 q2=share(values["q2"]["value"]), error=figure(values["mae"])
             )
         )
     if values["coverage95"]:
         told.append(
-            _("{inside} of {of} bots lie in their 95 % intervals.").format(**values["coverage95"])
+            "{inside} of {of} bots lie in their 95 % intervals.".format(**values["coverage95"])
         )
     if values["added_variance"] is None:
-        told.append(
-            _("Too few bots have ratings and self-play to see how far such predictions err.")
-        )
+        told.append("Too few bots have ratings and self-play to see how far such predictions err.")
     else:
         told.append(
-            _(
+            (
                 "Intervals are widened by what the errors of the other rated bots on self-play show: a standard deviation of "
                 "{added} over all."
             ).format(added=figure(values["added_variance"] ** 0.5))
@@ -265,15 +257,15 @@ def worth_in_words(found: Mapping[str, Any] | None) -> tuple[str, str] | None:
         return None
     low, high = found["ci95"]
     if found["by_error"] is None:
-        why = _("Its errors are no larger than the noise of the human means.")
+        why = "Its errors are no larger than the noise of the human means."
     elif low is not None and high is not None:
-        why = _("By its errors {n} (95 %: {low} to {high}).").format(
+        why = "By its errors {n} (95 %: {low} to {high}).".format(
             n=f"{found['by_error']:.0f}", low=f"{low:.0f}", high=f"{high:.0f}"
         )
     elif low is not None:
-        why = _("By its errors {n} (95 %: at least {low}).").format(
+        why = "By its errors {n} (95 %: at least {low}).".format(
             n=f"{found['by_error']:.0f}", low=f"{low:.0f}"
         )
     else:
-        why = _("By its errors {n}.").format(n=f"{found['by_error']:.0f}")
+        why = "By its errors {n}.".format(n=f"{found['by_error']:.0f}")
     return counts.ratings(round(found["stated"])), why

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS
 from evaluation.hybrid.process_folds import N_PERMUTATIONS
@@ -32,7 +30,7 @@ def _is_present(result: Mapping[str, Any], preset: str) -> bool:
 
 
 def _paper(result: Mapping[str, Any]) -> str:
-    return _(
+    return (
         "Ratings were predicted from {features} by ordinary least squares over {conversations} of {bots}, without one bot at "
         "a time (Ghandeharioun et al., 2019); leverages, Cook’s distances (1977) and the condition number are those of the fit to "
         "all of them."
@@ -40,7 +38,7 @@ def _paper(result: Mapping[str, Any]) -> str:
 
 
 def _strong(result: Mapping[str, Any]) -> str:
-    return _(
+    return (
         "Mean ratings of bots were predicted from their mean features ({features}; {conversations} of {bots}) by a Gaussian "
         "process with known noise, fitted without the bot that is predicted (preset strong, version 3). Ratings y lose the effects of "
         "their raters, random effects beside fixed effects of bots (Henderson, 1975) by restricted maximum likelihood, learned on the K bots of a "
@@ -84,8 +82,8 @@ def _features(result: Mapping[str, Any]) -> str:
     n = len(result["features"])
     blocks = result.get("block_shares") or {}
     if not blocks:
-        return _("{n} metrics of conversations").format(n=n)
-    return _("{n} metrics of conversations in the blocks {blocks}").format(
+        return f"{n} metrics of conversations"
+    return "{n} metrics of conversations in the blocks {blocks}".format(
         n=n, blocks=", ".join(blocks)
     )
 

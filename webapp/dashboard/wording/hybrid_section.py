@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
@@ -37,15 +36,15 @@ def hybrid_section(
         link: address of a bot's conversations.
         without: names of flags; the fits leave out the people with one of these.
     """
-    section = Section("hybrid", _("Hybrid metric"))
+    section = Section("hybrid", "Hybrid metric")
     if not fits:
         words = (
-            _(
+            (
                 "No hybrid metric has been fitted without the people who are left out here; run `{program} fit_hybrid "
                 "--study {key} --without {without}`."
             )
             if without
-            else _("No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`.")
+            else "No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`."
         )
         section.missing.append(
             words.format(key=study_key, program=settings.CONFAB_PROGRAM, without=",".join(without))
@@ -55,7 +54,7 @@ def hybrid_section(
     for fit in fits:
         assert fit.result is not None
         view = hybrid_view(fit.result, bots, link, dimensions)
-        name = _("Fit {pk}: preset {preset}, target {target}, {intercept}").format(
+        name = "Fit {pk}: preset {preset}, target {target}, {intercept}".format(
             pk=fit.pk,
             preset=fit.result["preset"],
             target=view.target,
@@ -85,15 +84,15 @@ def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
     if found is None or found.value is None:
         why = view.no_correlation or (found.why if found else "")
         return f"{name}: {why}"
-    return _(
-        "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}"
-    ).format(
-        name=name,
-        r=found.r,
-        ends=found.interval,
-        bots=counts.bots(result["n_bots"]),
-        null=found.chance,
-        pairs=view.pairs,
+    return (
+        "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}".format(
+            name=name,
+            r=found.r,
+            ends=found.interval,
+            bots=counts.bots(result["n_bots"]),
+            null=found.chance,
+            pairs=view.pairs,
+        )
     )
 
 
@@ -116,10 +115,8 @@ def _checks(view: HybridView, pk: int, name: str) -> NamedTable:
     rows = [[Cell(check.title), Cell(check.found), Cell(check.why)] for check in view.checks]
     return NamedTable(
         f"checks-{pk}",
-        _("What to hold it against"),
-        Table(
-            [Header(_("Check")), Header(_("Found"), numeric=True), Header(_("What it says"))], rows
-        ),
+        "What to hold it against",
+        Table([Header("Check"), Header("Found", numeric=True), Header("What it says")], rows),
         method=f"{name}.",
     )
 
@@ -134,19 +131,19 @@ def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:
             Cell(found.chance),
         ]
 
-    rows = [row(found, _("bots")) for found in view.predictors]
-    rows += [row(found, _("bots, from self-play")) for found in view.predictors_selfplay]
-    rows += [row(found, _("conversations")) for found in view.conversation_level]
+    rows = [row(found, "bots") for found in view.predictors]
+    rows += [row(found, "bots, from self-play") for found in view.predictors_selfplay]
+    rows += [row(found, "conversations") for found in view.conversation_level]
     return NamedTable(
         f"predictors-{pk}",
-        _("Against trivial predictors"),
+        "Against trivial predictors",
         Table(
             [
-                Header(_("Predictor")),
-                Header(_("Over")),
+                Header("Predictor"),
+                Header("Over"),
                 Header("r", numeric=True),
                 Header("95 %", numeric=True),
-                Header(_("null, 95 %"), numeric=True),
+                Header("null, 95 %", numeric=True),
             ],
             rows,
         ),

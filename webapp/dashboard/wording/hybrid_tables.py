@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
-
 from evaluation.analysis.correlations import correlation_read, selfplay_bots
 from evaluation.hybrid.combined import CONFLICT
 from evaluation.hybrid.frame import most_influential
@@ -24,12 +21,12 @@ from webapp.ratings.bots import BotInfo
 
 METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
 _BASELINES = {
-    "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
-    "words_per_human_turn": gettext_lazy("Words per message"),
-    "log_words_per_human_turn": gettext_lazy("Words per message, as logarithm"),
-    "number_of_turns": gettext_lazy("Number of turns"),
-    "log_number_of_turns": gettext_lazy("Number of turns, as logarithm"),
-    "group": gettext_lazy("Which group the bot is of"),
+    "mean_of_the_other_bots": "Mean of the other bots",
+    "words_per_human_turn": "Words per message",
+    "log_words_per_human_turn": "Words per message, as logarithm",
+    "number_of_turns": "Number of turns",
+    "log_number_of_turns": "Number of turns, as logarithm",
+    "group": "Which group the bot is of",
 }
 
 
@@ -77,7 +74,7 @@ def predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predicto
 
 def predictors_of(result: Mapping[str, Any]) -> list[Predictor]:
     """Return the metric and its rivals on conversations with people."""
-    rows = [predictor(_("Hybrid metric"), result["bot_level"].get("pearson", {}), True)]
+    rows = [predictor("Hybrid metric", result["bot_level"].get("pearson", {}), True)]
     return rows + _rivals(result.get("baselines"))
 
 
@@ -88,9 +85,9 @@ def predictors_selfplay(result: Mapping[str, Any]) -> list[Predictor]:
         return []
     n = selfplay_bots(result)
     if n < FEW_BOTS:
-        few = {"reason": _("too few: {bots}").format(bots=counts.bots(n))}
-        return [predictor(_("Hybrid metric on self-play"), few, True)]
-    rows = [predictor(_("Hybrid metric on self-play"), selfplay.get("pearson", {}), True)]
+        few = {"reason": f"too few: {counts.bots(n)}"}
+        return [predictor("Hybrid metric on self-play", few, True)]
+    rows = [predictor("Hybrid metric on self-play", selfplay.get("pearson", {}), True)]
     return rows + _rivals(result.get("baselines_selfplay"))
 
 
@@ -110,40 +107,36 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
     rows = []
     for kind, found in result.get("intercepts", {}).items():
         pearson = found["bot_level"]["pearson"]
-        why = [_("This fit’s own.")] if kind == result["intercept"] else []
+        why = ["This fit’s own."] if kind == result["intercept"] else []
         if pearson.get("null95") is not None:
-            why.append(
-                _("Chance passes {r} once in twenty.").format(r=share(pearson.get("null95")))
-            )
-        title = _("r, {intercept}").format(intercept=INTERCEPTS[kind])
+            why.append("Chance passes {r} once in twenty.".format(r=share(pearson.get("null95"))))
+        title = f"r, {INTERCEPTS[kind]}"
         rows.append(Check(title, share(pearson.get("r")), " ".join(why)))
     ceiling = result.get("ceiling") or {}
     if ceiling:
-        why_ceiling = said(ceiling.get("reason")) or _(
-            "People’s means agree with themselves that well."
+        why_ceiling = (
+            said(ceiling.get("reason")) or "People’s means agree with themselves that well."
         )
-        title = _("r that perfect predictions would reach")
+        title = "r that perfect predictions would reach"
         rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
     over = result.get("bot_level_ci95_over_conversations")
     if over:
-        told = _("95 % interval. The one over other bots stands above.")
-        rows.append(
-            Check(_("r, other conversations of these bots"), span(*over, shares=True), told)
-        )
+        told = "95 % interval. The one over other bots stands above."
+        rows.append(Check("r, other conversations of these bots", span(*over, shares=True), told))
     within = result.get("within_group")
     if within:
         rows.append(
-            Check(_("r within groups of bots"), share(within.get("r")), said(within.get("reason")))
+            Check("r within groups of bots", share(within.get("r")), said(within.get("reason")))
         )
     for level, influence, title in (
-        ("bot_level", "influence", _("r without {bot}")),
-        ("bot_level_selfplay", "influence_selfplay", _("r on self-play without {bot}")),
+        ("bot_level", "influence", "r without {bot}"),
+        ("bot_level_selfplay", "influence_selfplay", "r on self-play without {bot}"),
     ):
         changes = result.get(influence) or {}
         r, bot = _r(result.get(level)), most_influential(changes)
         if bot is not None and r is not None:
             name = bots[bot].title if bot in bots else bot
-            why_bot = _("The bot whose leaving changes r most.")
+            why_bot = "The bot whose leaving changes r most."
             rows.append(Check(title.format(bot=name), share(r + changes[bot]), why_bot))
     return [*rows, *_values_of(result), *choices_of(result)]
 
@@ -155,16 +148,16 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
         return []
     rows = [
         Check(
-            _("Q², values predicted against the mean of the other bots"),
+            "Q², values predicted against the mean of the other bots",
             share(q2["value"]),
-            _("Chance passes {r} once in twenty.").format(r=share(q2["null95"]))
+            "Chance passes {r} once in twenty.".format(r=share(q2["null95"]))
             if q2["null95"] is not None
             else "",
         ),
         Check(
-            _("Mean absolute error"),
+            "Mean absolute error",
             figure(result["mae"]),
-            _("The mean of the other bots is off by {error}.").format(
+            "The mean of the other bots is off by {error}.".format(
                 error=figure(result["mae_of_mean"])
             ),
         ),
@@ -172,43 +165,43 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
     slope = result["slope"]
     if slope["value"] is not None:
         words = (
-            _("95 %: {ends}. Above 1, differences are predicted too small.").format(
+            "95 %: {ends}. Above 1, differences are predicted too small.".format(
                 ends=span(*slope["ci95"], shares=True)
             )
             if slope["ci95"]
-            else _("Above 1, differences are predicted too small; {why}.").format(
+            else "Above 1, differences are predicted too small; {why}.".format(
                 why=said(slope.get("reason"))
             )
         )
-        rows.append(Check(_("Slope of human on predicted means"), share(slope["value"]), words))
+        rows.append(Check("Slope of human on predicted means", share(slope["value"]), words))
     inside = result["coverage95"]
     if inside:
         rows.append(
             Check(
-                _("Bots inside their own 95 % interval"),
-                _("{n} of {all}").format(n=inside["inside"], all=inside["of"]),
-                _("Each predicted without its ratings."),
+                "Bots inside their own 95 % interval",
+                "{n} of {all}".format(n=inside["inside"], all=inside["of"]),
+                "Each predicted without its ratings.",
             )
         )
     partial = result["partial_r"] or {}
     if partial.get("r") is not None:
         why = _with_ends(
-            _("What is left when turns and words, as logarithms, are taken into account."), partial
+            "What is left when turns and words, as logarithms, are taken into account.", partial
         )
-        rows.append(Check(_("r given the length of conversations"), share(partial["r"]), why))
+        rows.append(Check("r given the length of conversations", share(partial["r"]), why))
     within = result["within_bots"] or {}
     if within.get("r") is not None:
         why = _with_ends(
-            _("Of single conversations with their ratings, each less its bot’s mean."),
+            "Of single conversations with their ratings, each less its bot’s mean.",
             within,
         )
-        rows.append(Check(_("r of conversations within bots"), share(within["r"]), why))
+        rows.append(Check("r of conversations within bots", share(within["r"]), why))
     worth = worth_in_words(result.get("ratings_worth"))
     if worth is not None:
-        rows.append(Check(_("What a prediction is worth, median over bots"), *worth))
+        rows.append(Check("What a prediction is worth, median over bots", *worth))
     for name, found in result["block_shares"].items():
-        title = _("Share of the block “{name}” in what differs between bots")
-        why = _("By another prior {share}: with few bots it depends on the prior.")
+        title = "Share of the block “{name}” in what differs between bots"
+        why = "By another prior {share}: with few bots it depends on the prior."
         told = why.format(share=percent(found["share_flat_prior"]))
         rows.append(Check(title.format(name=name), percent(found["share"]), told))
     return rows
@@ -217,9 +210,9 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
 def _with_ends(why: str, found: Mapping[str, Any]) -> str:
     """Return the words with the interval of a correlation before them, or why it has none."""
     if found.get("ci95"):
-        ends = _("95 %: {ends}.").format(ends=span(*found["ci95"], shares=True))
+        ends = "95 %: {ends}.".format(ends=span(*found["ci95"], shares=True))
     elif found.get("reason"):
-        ends = _("No interval: {why}.").format(why=said(found["reason"]))
+        ends = "No interval: {why}.".format(why=said(found["reason"]))
     else:
         return why
     return f"{ends} {why}"
@@ -236,8 +229,8 @@ def choices_of(result: Mapping[str, Any]) -> list[Check]:
         return []
     low, high = min(penalties), max(penalties)
     found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
-    why = _("Per conversation; chosen in each fold without its bot.")
-    return [Check(_("Penalty"), found, why)]
+    why = "Per conversation; chosen in each fold without its bot."
+    return [Check("Penalty", found, why)]
 
 
 def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
@@ -261,18 +254,18 @@ def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
             ]
         )
     headers = [
-        Header(_("Bot")),
-        Header(_("Ratings alone"), numeric=True),
+        Header("Bot"),
+        Header("Ratings alone", numeric=True),
         Header("95 %", numeric=True),
-        Header(_("With the prediction"), numeric=True),
+        Header("With the prediction", numeric=True),
         Header("95 %", numeric=True),
-        Header(_("Worth, in ratings"), numeric=True),
+        Header("Worth, in ratings", numeric=True),
     ]
     return NamedTable(
         "hybrid-combined",
-        _("Ratings and prediction together"),
+        "Ratings and prediction together",
         Table(headers, rows),
-        method=_(
+        method=(
             "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. Worth: how "
             "many further ratings would narrow the interval as much."
         ),
@@ -288,13 +281,13 @@ def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
 
 def _note(contradicted: list[str]) -> str:
     """Describe the use of means that combine ratings and prediction, and the bots to exclude."""
-    told = _(
+    told = (
         "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
         "ratings of both."
     )
     if not contradicted:
         return told
-    return f"{told} " + _(
+    return f"{told} " + (
         "Ratings and prediction contradict each other for {bots}, by more than {n} standard errors: neither interval can "
         "be trusted there; collect more ratings."
     ).format(bots=", ".join(contradicted), n=CONFLICT)
@@ -311,11 +304,11 @@ def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> Na
         return None
     chats = result.get("dimensions_conversation_level") or {}
     played = result.get("bot_level_selfplay") and selfplay_bots(result) >= FEW_BOTS
-    headers = [Header(_("Dimension")), Header(_("r, bots"), numeric=True)]
+    headers = [Header("Dimension"), Header("r, bots", numeric=True)]
     headers.append(Header("95 %", numeric=True))
     if played:
-        headers += [Header(_("r, bots, self-play"), numeric=True), Header("95 %", numeric=True)]
-    headers += [Header(_("ρ, conversations"), numeric=True), Header(_("r, within bots"), True)]
+        headers += [Header("r, bots, self-play", numeric=True), Header("95 %", numeric=True)]
+    headers += [Header("ρ, conversations", numeric=True), Header("r, within bots", True)]
     rows = []
     for name in found:
         cells = [Cell(titles.get(name, name.replace("_", " ").capitalize()))]
@@ -329,9 +322,9 @@ def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> Na
         rows.append(cells)
     return NamedTable(
         "hybrid-dimensions",
-        _("With every rating"),
+        "With every rating",
         Table(headers, rows),
-        method=_("Predictions of {target} against each rating, {intercept}.").format(
+        method="Predictions of {target} against each rating, {intercept}.".format(
             target=result["target"].replace(",", ", ").replace("_", " "),
             intercept=intercept_in_words(result),
         ),

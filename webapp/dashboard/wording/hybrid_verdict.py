@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
-
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import figure, percent, share
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.column_titles import feature_titles
 from webapp.dashboard.wording.reasons import said
@@ -21,16 +19,16 @@ Found = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
 
 INTERCEPTS = {
-    "common": gettext_lazy("one intercept for all folds"),
-    "fold": gettext_lazy("an intercept for each fold"),
+    "common": "one intercept for all folds",
+    "fold": "an intercept for each fold",
 }
 RIVALS = {
-    "mean_of_the_other_bots": gettext_lazy("the mean of the other bots"),
-    "words_per_human_turn": gettext_lazy("the number of words people write"),
-    "log_words_per_human_turn": gettext_lazy("the logarithm of the number of words people write"),
-    "number_of_turns": gettext_lazy("the number of turns"),
-    "log_number_of_turns": gettext_lazy("the logarithm of the number of turns"),
-    "group": gettext_lazy("the group a bot belongs to"),
+    "mean_of_the_other_bots": "the mean of the other bots",
+    "words_per_human_turn": "the number of words people write",
+    "log_words_per_human_turn": "the logarithm of the number of words people write",
+    "number_of_turns": "the number of turns",
+    "log_number_of_turns": "the logarithm of the number of turns",
+    "group": "the group a bot belongs to",
 }
 
 
@@ -48,19 +46,19 @@ def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
     first = verdict["findings"][0]
     if verdict["standing"] == "undefined":
         if not first["n_bots"]:
-            return _("There is no correlation over bots to judge, for no bot is rated.")
+            return "There is no correlation over bots to judge, for no bot is rated."
         if not first["reason"]:
-            return _("There is no correlation over bots to judge.")
-        return _("There is no correlation over bots to judge: {why}.").format(
+            return "There is no correlation over bots to judge."
+        return "There is no correlation over bots to judge: {why}.".format(
             why=said(first["reason"])
         )
     if verdict["standing"] == "few_bots":
-        return ngettext(
+        return plural(
+            first["n_bots"],
             "Only {n} bot rated. So few points can lie on a line by chance, whatever r is; nothing about other bots "
             "follows from this fit.",
             "Only {n} bots rated. So few points can lie on a line by chance, whatever r is; nothing about other bots "
             "follows from this fit.",
-            first["n_bots"],
         ).format(n=first["n_bots"])
     sentences = [_correlation(first, verdict["intercept"])]
     sentences += _sentences(verdict["findings"])
@@ -87,32 +85,30 @@ def _correlation(found: Found, intercept: str) -> str:
     """Say the r of a fit, by which intercept, and its intervals."""
     if not found["ci95"]:
         by_intercept = {
-            "common": _(
-                "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r}."
-            ),
-            "fold": _(
+            "common": "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r}.",
+            "fold": (
                 "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
                 "paper, r is {r}."
             ),
         }
     elif not found["ci95_over_conversations"]:
         by_intercept = {
-            "common": _(
+            "common": (
                 "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r} "
                 "(95 % interval over bots {low} to {high})."
             ),
-            "fold": _(
+            "fold": (
                 "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
                 "paper, r is {r} (95 % interval over bots {low} to {high})."
             ),
         }
     else:
         by_intercept = {
-            "common": _(
+            "common": (
                 "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r} "
                 "(95 % interval over bots {low} to {high}, over conversations {chats_low} to {chats_high})."
             ),
-            "fold": _(
+            "fold": (
                 "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
                 "paper, r is {r} (95 % interval over bots {low} to {high}, over conversations {chats_low} to "
                 "{chats_high})."
@@ -134,26 +130,24 @@ def _correlation_selfplay(found: Found) -> str:
     """Say the r from self-play, or why there is none."""
     if found["code"] == "no_correlation":
         if not found["n_bots"]:
-            return _("No rated bot has self-play to judge it by.")
+            return "No rated bot has self-play to judge it by."
         if found["n_bots"] < FEW_BOTS:
-            return ngettext(
+            return plural(
+                found["n_bots"],
                 "{n} rated bot has self-play, too few to judge that by.",
                 "{n} rated bots have self-play, too few to judge that by.",
-                found["n_bots"],
             ).format(n=found["n_bots"])
         if not found["reason"]:
-            return _("From self-play there is no correlation over bots.")
-        return _("From self-play there is no correlation over bots: {why}.").format(
+            return "From self-play there is no correlation over bots."
+        return "From self-play there is no correlation over bots: {why}.".format(
             why=said(found["reason"])
         )
     bots = counts.bots(found["n_bots"])
     if not found["ci95"]:
-        return _("From self-play, the same fits over {bots}, r is {r}.").format(
+        return "From self-play, the same fits over {bots}, r is {r}.".format(
             bots=bots, r=share(found["r"])
         )
-    return _(
-        "From self-play, the same fits over {bots}, r is {r} (95 % interval over bots {low} to {high})."
-    ).format(
+    return "From self-play, the same fits over {bots}, r is {r} (95 % interval over bots {low} to {high}).".format(
         bots=bots, r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
     )
 
@@ -169,70 +163,66 @@ def _sentence(found: Found, r: float) -> str:
     """Say one finding; "" for one that this version does not know."""
     code = found["code"]
     if code == "wrong_order":
-        return _("Below 0 it puts the bots in the wrong order.")
+        return "Below 0 it puts the bots in the wrong order."
     if code == "chance":
         chance = share(found["null95"])
         if found["passed"]:
-            return _(
-                "Ratings dealt out to the bots at random pass {chance} once in twenty times, so this is more than "
+            return (
+                f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this is more than "
                 "chance."
-            ).format(chance=chance)
+            )
         if r >= 0:
-            return _(
-                "Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be chance."
-            ).format(chance=chance)
-        return _(
-            "Ratings dealt out to the bots at random pass {chance} once in twenty times."
-        ).format(chance=chance)
+            return f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be chance."
+        return f"Ratings dealt out to the bots at random pass {chance} once in twenty times."
     if code == "baseline":
         rival = str(RIVALS.get(found["name"], found["name"].replace("_", " ")))
         if found["passed"]:
-            return _("Predicting from {rival} alone gives {r}, which is less.").format(
+            return "Predicting from {rival} alone gives {r}, which is less.".format(
                 rival=rival, r=share(found["r"])
             )
-        return _(
-            "Predicting from {rival} alone gives {r}, which is no less: the fit adds nothing to it."
-        ).format(rival=rival, r=share(found["r"]))
+        return "Predicting from {rival} alone gives {r}, which is no less: the fit adds nothing to it.".format(
+            rival=rival, r=share(found["r"])
+        )
     if code == "pairs":
-        return _(
-            "Of {pairs} of bots that people can tell apart ({test}), {ordered} are in the order people gave."
-        ).format(
+        return "Of {pairs} of bots that people can tell apart ({test}), {ordered} are in the order people gave.".format(
             pairs=counts.pairs(found["resolvable"]),
             test=test_named(found.get("test"), found["alpha"]),
             ordered=found["ordered"],
         )
     if code == "influential_bot":
-        return _("Much hangs on one bot: without {bot}, r is {r}.").format(
+        return "Much hangs on one bot: without {bot}, r is {r}.".format(
             bot=found["bot"], r=share(found["r_without"])
         )
     if code == "common_intercept":
-        return _("With one intercept for all folds r is {r} and chance passes {chance}.").format(
+        return "With one intercept for all folds r is {r} and chance passes {chance}.".format(
             r=share(found["r"]), chance=share(found["null95"])
         )
     if code == "values":
         return _values(found)
     if code == "given_lengths":
         if not found["passed"]:
-            return _(
-                "Nothing is left of it when the lengths of conversations are taken into account (r given turns and words {r})."
-            ).format(r=share(found["r"]))
+            return "Nothing is left of it when the lengths of conversations are taken into account (r given turns and words {r}).".format(
+                r=share(found["r"])
+            )
         if not found["ci95"]:
-            return _("Given the lengths of conversations r is {r}.").format(r=share(found["r"]))
-        return _(
-            "Given the lengths of conversations r is {r} (95 % interval {low} to {high})."
-        ).format(r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1]))
+            return "Given the lengths of conversations r is {r}.".format(r=share(found["r"]))
+        return (
+            "Given the lengths of conversations r is {r} (95 % interval {low} to {high}).".format(
+                r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
+            )
+        )
     if code == "ceiling":
-        return _(
-            "The human means themselves are so reliable that a perfect prediction would reach about {r}."
-        ).format(r=share(found["best_r"]))
+        return "The human means themselves are so reliable that a perfect prediction would reach about {r}.".format(
+            r=share(found["best_r"])
+        )
     if code == "halves_disagree":
-        return _("The bots’ means differ by no more than the noise of their ratings.")
+        return "The bots’ means differ by no more than the noise of their ratings."
     if code == "within_groups":
         if found["mostly_between"]:
-            return _(
-                "Within groups of bots r is {r}: most of it is the difference between groups."
-            ).format(r=share(found["r"]))
-        return _("Within groups of bots r is {r}.").format(r=share(found["r"]))
+            return "Within groups of bots r is {r}: most of it is the difference between groups.".format(
+                r=share(found["r"])
+            )
+        return "Within groups of bots r is {r}.".format(r=share(found["r"]))
     return ""
 
 
@@ -240,29 +230,29 @@ def _values(found: Found) -> str:
     """Describe the accuracy of the predicted values, beyond the order of the bots."""
     q2 = share(found["q2"])
     if found["null95"] is not None:
-        q2 = _("{q2}; ratings dealt out at random pass {chance} once in twenty times").format(
+        q2 = "{q2}; ratings dealt out at random pass {chance} once in twenty times".format(
             q2=q2, chance=share(found["null95"])
         )
     if not found["passed"]:
-        return _(
-            "As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² {q2}): "
+        return (
+            f"As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² {q2}): "
             "so their order could be chance, too."
-        ).format(q2=q2)
+        )
     sentences = [
-        _(
-            "As values the predictions leave {left} of the squared error of the mean of the other bots (Q² {q2})."
-        ).format(left=percent(1 - found["q2"]), q2=q2)
+        "As values the predictions leave {left} of the squared error of the mean of the other bots (Q² {q2}).".format(
+            left=percent(1 - found["q2"]), q2=q2
+        )
     ]
     if found["slope_ci95"]:
         low, high = found["slope_ci95"]
         sentences.append(
-            _(
-                "Where predictions differ by 1, people’s means differ by {slope} (95 % interval {low} to {high})."
-            ).format(slope=figure(found["slope"]), low=figure(low), high=figure(high))
+            "Where predictions differ by 1, people’s means differ by {slope} (95 % interval {low} to {high}).".format(
+                slope=figure(found["slope"]), low=figure(low), high=figure(high)
+            )
         )
     if found["of"]:
         sentences.append(
-            _("{inside} of {of} bots lie in their 95 % intervals.").format(
+            "{inside} of {of} bots lie in their 95 % intervals.".format(
                 inside=found["inside"], of=found["of"]
             )
         )
@@ -276,40 +266,42 @@ def _conclusion(standing: str, selfplay: str | None) -> str:
         standing: verdict from conversations with participants.
         selfplay: verdict from self-play; None if unknown.
     """
-    by_the_same_fits = _(
+    by_the_same_fits = (
         "The numbers do not support using this prediction, from self-play either, in place of people’s ratings: the r on "
         "self-play comes from the same fits, which fail on the conversations they were made from."
     )
-    no_more = _("The numbers support no more than the simple count does, from self-play either.")
+    no_more = "The numbers support no more than the simple count does, from self-play either."
     sentences: dict[tuple[str, str | None], str] = {
-        ("chance", None): _(
-            "The numbers do not support using this prediction in place of people’s ratings."
-        ),
-        ("chance", "chance"): _(
-            "The numbers do not support using this prediction, from self-play either, in place of people’s ratings."
-        ),
+        (
+            "chance",
+            None,
+        ): "The numbers do not support using this prediction in place of people’s ratings.",
+        (
+            "chance",
+            "chance",
+        ): "The numbers do not support using this prediction, from self-play either, in place of people’s ratings.",
         ("chance", "baseline"): by_the_same_fits,
         ("chance", "ranking"): by_the_same_fits,
-        ("baseline", None): _("The numbers support no more than the simple count does."),
+        ("baseline", None): "The numbers support no more than the simple count does.",
         ("baseline", "chance"): no_more,
         ("baseline", "baseline"): no_more,
         ("baseline", "ranking"): no_more,
-        ("ranking", None): _(
+        ("ranking", None): (
             "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
             "participants; they do not support judging single conversations, other kinds of bots, or bots trained to "
             "please the metric."
         ),
-        ("ranking", "chance"): _(
+        ("ranking", "chance"): (
             "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
             "participants, from conversations with people but not from self-play; they do not support judging single "
             "conversations, other kinds of bots, or bots trained to please the metric."
         ),
-        ("ranking", "baseline"): _(
+        ("ranking", "baseline"): (
             "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
             "participants, from conversations with people; self-play supports no more than a simple count; they do not "
             "support judging single conversations, other kinds of bots, or bots trained to please the metric."
         ),
-        ("ranking", "ranking"): _(
+        ("ranking", "ranking"): (
             "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
             "participants, from conversations with people and from self-play; they do not support judging single "
             "conversations, other kinds of bots, or bots trained to please the metric."
@@ -328,19 +320,19 @@ def _caution(found: Found) -> str:
     code = found["code"]
     if code == "other_study":
         words = (
-            _(
+            (
                 "Fitted to another study, {study}: only the order of the predictions counts, not their values, for what "
                 "ratings mean differs between studies. Bots have ranks here and no values."
             )
             if found["study"]
-            else _(
+            else (
                 "Nobody knows to which study this was fitted: only the order of the predictions counts, not their values, "
                 "for what ratings mean differs between studies. Bots have ranks here and no values."
             )
         )
         return words.format(study=found["study"])
     if code == "given_ratings":
-        return _(
+        return (
             "A kept fit, of {fitted}, is applied here. Human means, correlations and pairs are of the ratings given now, of "
             "{given}, and not of those that it was fitted to. Weights, folds and shares of blocks are of the fit."
         ).format(
@@ -349,80 +341,74 @@ def _caution(found: Found) -> str:
         )
     if code == "scale_unknown":
         if found["of_fit"] and found["of_ratings"]:
-            return _(
+            return (
                 "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so nothing says "
                 "whether they are the same."
             )
         if found["of_fit"]:
-            return _(
+            return (
                 "On which scale the fit’s ratings were given is not known, so nothing says whether it is the one of the "
                 "ratings here."
             )
-        return _(
-            "On which scale the ratings here were given is not known, so nothing says whether it is the one of the fit."
-        )
+        return "On which scale the ratings here were given is not known, so nothing says whether it is the one of the fit."
     if code == "selfplay_shift":
-        return _(
+        return (
             "In {block}, self-play lies {shift} standard deviations from conversations with people, and no rated bot "
             "more than {widest} from the others: predictions from self-play are extrapolations."
         ).format(block=found["block"], shift=figure(found["shift"]), widest=figure(found["widest"]))
     if code == "few_bots":
         if not found["n_bots"]:
-            return _("No bot is rated here: nothing shows whether the order is right.")
-        return ngettext(
+            return "No bot is rated here: nothing shows whether the order is right."
+        return plural(
+            found["n_bots"],
             "Only {n} bot rated: too few for a correlation over bots to mean much.",
             "Only {n} bots rated: too few for a correlation over bots to mean much.",
-            found["n_bots"],
         ).format(n=found["n_bots"])
     if code == "fold_intercept":
-        return _(
+        return (
             "Each fold has its own intercept, which carries the left-out bot’s mean with a minus sign: features that "
             "say nothing correlate at nearly −1. Compare with the common intercept."
         )
     if code == "constant_features":
-        return _("Constant in at least one fold and dropped there: {features}.").format(
+        return "Constant in at least one fold and dropped there: {features}.".format(
             features=listed(_quoted(found["features"]))
         )
     if code == "other_language":
-        return _(
-            "Left out, since they do not hold for the language of the conversations ({languages}): {features}."
-        ).format(
+        return "Left out, since they do not hold for the language of the conversations ({languages}): {features}.".format(
             languages=", ".join(map(language_name, found["languages"])),
             features=listed(_quoted(found["features"])),
         )
     if code == "collinear":
         if found["condition"] is None:
-            return _(
-                "A feature is a sum of others (the condition number is infinite): single weights mean little."
-            )
-        return _(
-            "Features are nearly collinear (condition number up to {condition}): single weights mean little."
-        ).format(condition=f"{found['condition']:.0f}")
+            return "A feature is a sum of others (the condition number is infinite): single weights mean little."
+        return "Features are nearly collinear (condition number up to {condition}): single weights mean little.".format(
+            condition=f"{found['condition']:.0f}"
+        )
     if code == "partly_rated":
-        return _(
-            "Counted as unrated, for lack of a rating of one of the target dimensions: {conversations}."
-        ).format(conversations=counts.conversations(found["n_conversations"]))
+        return "Counted as unrated, for lack of a rating of one of the target dimensions: {conversations}.".format(
+            conversations=counts.conversations(found["n_conversations"])
+        )
     if code == "undefined_features":
-        return _("Left out of the fit for an undefined feature: {conversations}.").format(
+        return "Left out of the fit for an undefined feature: {conversations}.".format(
             conversations=counts.conversations(found["n_conversations"])
         )
     if code == "extrapolation":
-        return ngettext(
+        return plural(
+            len(found["features"]),
             "The prediction of {bot} is an extrapolation: its mean {features} is more than {n} standard deviations "
             "from the conversations of the fit.",
             "The prediction of {bot} is an extrapolation: its means of {features} are more than {n} standard "
             "deviations from the conversations of the fit.",
-            len(found["features"]),
         ).format(
             bot=found["bot"], features=listed(_quoted(found["features"])), n=found["deviations"]
         )
     if code == "beyond_scale":
-        return ngettext(
+        return plural(
+            len(found["bots"]),
             "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
             "Read it as a place in the order, and not as a rating.",
             "{bots} are predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
             "Read them as places in the order, and not as ratings.",
-            len(found["bots"]),
         ).format(bots=listed(found["bots"]), low=f"{found['low']:g}", high=f"{found['high']:g}")
     return ""
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
-
 from evaluation.analysis.approval import Approval
 from evaluation.analysis.beside_reference import BesideReference
 from evaluation.analysis.grades import Grades, Label
@@ -14,6 +11,7 @@ from evaluation.analysis.item_sets import ItemSets
 from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
 from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import Dimension
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -32,22 +30,20 @@ from webapp.results.study_data import StudyFrame
 MOST_ITEMS = 200
 """A page lists so many items; all of them are in the exported table item_means."""
 LABELS: dict[Label, object] = {
-    "contradiction": gettext_lazy("Contradiction"),
-    "neutral": gettext_lazy("Neutral"),
-    "entailment": gettext_lazy("Entailment"),
+    "contradiction": "Contradiction",
+    "neutral": "Neutral",
+    "entailment": "Entailment",
 }
 
 
 def items_section(frame: StudyFrame, found: StudyItems) -> Section:
     """Return the items' means, and grades where the protocol has them."""
-    section = Section("items", _("The items"))
+    section = Section("items", "The items")
     if found.means is None:
         return section
     if found.approval is not None:
-        section.title = _("What people chose")
-        section.lead.append(
-            _("{people} chose.").format(people=counts.people(found.approval.n_people))
-        )
+        section.title = "What people chose"
+        section.lead.append(f"{counts.people(found.approval.n_people)} chose.")
         section.tables.append(_approval_table(found.approval, frame.all_dimensions))
         return section
     section.lead.append(_raters_sentence(found.means))
@@ -71,41 +67,39 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
 
 def _raters_sentence(found: ItemMeans) -> str:
     if found.fewest == found.most:
-        words = ngettext(
+        words = plural(
+            found.n_items,
             "%(n)s item, rated by %(most)s people.",
             "%(n)s items, each rated by %(most)s people.",
-            found.n_items,
         )
     else:
-        words = ngettext(
+        words = plural(
+            found.n_items,
             "%(n)s item, rated by %(fewest)s to %(most)s people.",
             "%(n)s items, each rated by %(fewest)s to %(most)s people.",
-            found.n_items,
         )
     return words % {"n": f"{found.n_items:,}", "fewest": found.fewest, "most": found.most}
 
 
 def _bound_sentence(bound: HumanBound) -> str:
     if bound.average is None:
-        return _("How well one rater’s answers predict another’s is not known: {why}.").format(
-            why=said(bound.reason)
-        )
-    return _(
-        "One rater’s answers predict another’s with r = {average} on average, and {highest} at best: what a metric of "
+        return f"How well one rater’s answers predict another’s is not known: {said(bound.reason)}."
+    return (
+        f"One rater’s answers predict another’s with r = {share(bound.average)} on average, and {share(bound.highest)} at best: what a metric of "
         "single replies can be expected to reach."
-    ).format(average=share(bound.average), highest=share(bound.highest))
+    )
 
 
 def _ties_sentence(found: Grades) -> str:
     n = len(found.items)
-    return _(
+    return (
         "{ties} of {n} items have no single most frequent grade; the lowest of the most frequent counts. By the mean "
         "rating {same} of them get the same label."
     ).format(ties=f"{found.n_ties:,}", n=f"{n:,}", same=f"{found.n_same_label:,}")
 
 
 def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    headers = [Header(_("Model")), Header(_("Items"), numeric=True)]
+    headers = [Header("Model"), Header("Items", numeric=True)]
     for label in LABELS.values():
         headers += [Header(str(label), numeric=True), Header("90 %", numeric=True)]
     rows = []
@@ -117,9 +111,9 @@ def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
         rows.append(cells)
     return NamedTable(
         "labels",
-        _("Labels of the items"),
+        "Labels of the items",
         Table(headers, rows),
-        method=_(
+        method=(
             "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
             "them neutral, the lowest contradiction. 90 % intervals over items."
         ),
@@ -127,15 +121,15 @@ def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
 
 
 def _grades_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
-    headers = [Header(_("Model"))]
+    headers = [Header("Model")]
     headers += [Header(f"{level:g}", numeric=True) for level in found.levels]
     rows = [[_name(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
-    return NamedTable("grades", _("Items by the majority’s grade"), Table(headers, rows))
+    return NamedTable("grades", "Items by the majority’s grade", Table(headers, rows))
 
 
 def _reference_sentences(found: BesideReference) -> list[str]:
     told = [
-        _(
+        (
             "In {kept} of {n} ratings the score stands where the rater’s “better”, “same” or “worse” says, and in "
             "{contradicting} on the other side of the known reply."
         ).format(
@@ -146,17 +140,15 @@ def _reference_sentences(found: BesideReference) -> list[str]:
     ]
     if found.revised_by is not None:
         told.append(
-            _("The known reply’s score was changed in {n}, by {mean} on average.").format(
-                n=counts.ratings(found.n_revised), mean=figure(found.revised_by)
-            )
+            f"The known reply’s score was changed in {counts.ratings(found.n_revised)}, by {figure(found.revised_by)} on average."
         )
     return told
 
 
 def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> NamedTable:
-    titles = [_("Overall"), "90 %", _("Above the known reply"), "90 %"]
-    titles += [_("Worse"), "90 %", _("Same"), "90 %", _("Better"), "90 %", "n"]
-    headers = [Header(_("Model")), *(Header(title, numeric=True) for title in titles)]
+    titles = ["Overall", "90 %", "Above the known reply", "90 %"]
+    titles += ["Worse", "90 %", "Same", "90 %", "Better", "90 %", "n"]
+    headers = [Header("Model"), *(Header(title, numeric=True) for title in titles)]
     rows = []
     for bot in found.bots:
         cells = [_name(bots, bot.bot)]
@@ -169,38 +161,34 @@ def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> Nam
         rows.append([*cells, count_cell(bot.n_ratings)])
     return NamedTable(
         "beside-reference",
-        _("Beside the known replies"),
+        "Beside the known replies",
         Table(headers, rows),
-        method=_(
-            "Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters."
-        ),
-        note=_("Raters saw the known reply’s score: these numbers compare with no others."),
+        method="Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters.",
+        note="Raters saw the known reply’s score: these numbers compare with no others.",
     )
 
 
 def _weights_table(found: StudyItems, dimensions: Mapping[str, Dimension]) -> NamedTable:
     assert found.beside is not None
-    headers = [Header(_("Dimension")), Header(_("Weight"), numeric=True)]
+    headers = [Header("Dimension"), Header("Weight", numeric=True)]
     rows = [
         [Cell(dimensions[key].title), share_cell(weight, 3)]
         for key, weight in found.beside.weights.items()
     ]
     return NamedTable(
         "weights",
-        _("How much each question counts"),
+        "How much each question counts",
         Table(headers, rows),
-        method=_("By what people chose in the study {key}: softmax of the shares.").format(
-            key=found.weights_from
-        )
+        method=f"By what people chose in the study {found.weights_from}: softmax of the shares."
         if found.weights_from
-        else _("All count alike."),
+        else "All count alike.",
     )
 
 
 def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTable:
     titles = {dimension.key: dimension.title for dimension in dimensions}
-    heads = (_("Chosen by"), "95 %", _("Weight"), "95 %", "n")
-    headers = [Header(_("What")), *(Header(head, numeric=True) for head in heads)]
+    heads = ("Chosen by", "95 %", "Weight", "95 %", "n")
+    headers = [Header("What"), *(Header(head, numeric=True) for head in heads)]
     rows = [
         [
             Cell(titles.get(one.option, one.option)),
@@ -208,7 +196,7 @@ def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTa
             span_cell(one.low, one.high, shares=True),
             share_cell(one.weight, 3),
             span_cell(
-                one.weight_low, one.weight_high, 3, shares=True, why=_("one person: no interval")
+                one.weight_low, one.weight_high, 3, shares=True, why="one person: no interval"
             ),
             count_cell(one.n),
         ]
@@ -216,9 +204,9 @@ def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTa
     ]
     return NamedTable(
         "approval",
-        _("What people chose"),
+        "What people chose",
         Table(headers, rows),
-        method=_(
+        method=(
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
             "intervals over people."
         ),
@@ -227,14 +215,14 @@ def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTa
 
 def _sets_table(found: ItemSets, dimensions: Mapping[str, Dimension]) -> NamedTable:
     several = len({one.items for one in found.sets}) > 1
-    headers = [Header(_("Set"))] if several else []
-    headers += [Header(_("Dimension")), Header(_("Items"), numeric=True)]
-    headers.append(Header(_("Raters"), numeric=True))
-    for title in (_("Krippendorff’s α"), _("Fleiss’ κ"), _("Cohen’s κ")):
+    headers = [Header("Set")] if several else []
+    headers += [Header("Dimension"), Header("Items", numeric=True)]
+    headers.append(Header("Raters", numeric=True))
+    for title in ("Krippendorff’s α", "Fleiss’ κ", "Cohen’s κ"):
         headers += [Header(title, numeric=True), Header("95 %", numeric=True)]
     rows = []
     for one in found.sets:
-        cells = [Cell(one.items or _("no name"))] if several else []
+        cells = [Cell(one.items or "no name")] if several else []
         title = dimensions[one.dimension].title if one.dimension in dimensions else one.dimension
         cells += [Cell(title), count_cell(one.n_shared), count_cell(one.n_raters or None)]
         for coefficient in (one.alpha, one.fleiss, one.cohen):
@@ -244,24 +232,22 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, Dimension]) -> NamedTa
         rows.append(cells)
     return NamedTable(
         "item-sets",
-        _("How far raters agree on each set of items") if several else _("How far raters agree"),
+        "How far raters agree on each set of items" if several else "How far raters agree",
         Table(headers, rows),
-        method=_(
+        method=(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
             "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted by "
             "distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by resampling."
         ),
-        note=_(
-            "A set is what one file or data set brought, or what was drawn from one study or run."
-        )
+        note="A set is what one file or data set brought, or what was drawn from one study or run."
         if several
         else "",
     )
 
 
 def _bounds_table(found: ItemMeans, dimensions: Mapping[str, Dimension]) -> NamedTable:
-    headers = [Header(_("Dimension"))]
-    titles = (_("Average r"), _("Highest r"), _("Pairs of raters"))
+    headers = [Header("Dimension")]
+    titles = ("Average r", "Highest r", "Pairs of raters")
     headers += [Header(title, numeric=True) for title in titles]
     rows = [
         [
@@ -274,11 +260,9 @@ def _bounds_table(found: ItemMeans, dimensions: Mapping[str, Dimension]) -> Name
     ]
     return NamedTable(
         "human-bound",
-        _("What one rater’s answers predict of another’s"),
+        "What one rater’s answers predict of another’s",
         Table(headers, rows),
-        method=_("Pearson’s r of two raters over the items that both rated, {n} at least.").format(
-            n=found.dimensions[0].bound.least
-        ),
+        method=f"Pearson’s r of two raters over the items that both rated, {found.dimensions[0].bound.least} at least.",
     )
 
 
@@ -286,8 +270,8 @@ def _items_table(
     found: DimensionItems, dimension: Dimension, bots: Mapping[str, BotInfo]
 ) -> NamedTable:
     digits = digits_for(dimension.low, dimension.high)
-    headers = [Header(_("Item")), Header(_("Model"))]
-    headers += [Header(title, numeric=True) for title in (_("Mean"), percent(LEVEL), "n")]
+    headers = [Header("Item"), Header("Model")]
+    headers += [Header(title, numeric=True) for title in ("Mean", percent(LEVEL), "n")]
     shown = found.items
     if len(shown) > MOST_ITEMS:
         half = MOST_ITEMS // 2
@@ -297,21 +281,21 @@ def _items_table(
             Cell(one.item),
             _name(bots, one.bot),
             number_cell(one.mean, digits),
-            span_cell(one.low, one.high, digits, why=_("one rating, or all the same")),
+            span_cell(one.low, one.high, digits, why="one rating, or all the same"),
             count_cell(one.n),
         ]
         for one in shown
     ]
     note = ""
     if len(shown) < len(found.items):
-        note = _(
-            "The best and the worst {n} of {all}; all of them are in the exported table item_means."
-        ).format(n=len(shown), all=f"{len(found.items):,}")
+        note = "The best and the worst {n} of {all}; all of them are in the exported table item_means.".format(
+            n=len(shown), all=f"{len(found.items):,}"
+        )
     return NamedTable(
         "item-means",
-        _("Means of the items on {name}").format(name=dimension.title.lower()),
+        f"Means of the items on {dimension.title.lower()}",
         Table(headers, rows),
-        method=_("90 % intervals over the raters of an item, on the scale."),
+        method="90 % intervals over the raters of an item, on the scale.",
         note=note,
     )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from chatbots.release import package_version, release
 from evaluation.analysis.comparisons import LEVEL
@@ -55,7 +54,7 @@ class Sources:
 
 def methods_section(frame: StudyFrame, sources: Sources) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
-    section = Section("methods", _("Data and methods"))
+    section = Section("methods", "Data and methods")
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
     section.lead.extend([*hybrid_methods(sources.fits), _software_sentence()])
     section.tables.extend([_bots(frame, sources.bots), _metrics(sources.metrics)])
@@ -67,8 +66,8 @@ def methods_section(frame: StudyFrame, sources: Sources) -> Section:
 
 def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     """Return the same for a study whose people compare pairs."""
-    section = Section("methods", _("Data and methods"))
-    told = _(
+    section = Section("methods", "Data and methods")
+    told = (
         "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
         "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by "
         "Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
@@ -76,14 +75,12 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
         "corrected by Holm. Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
         "or more."
     ).format(
-        intervals=_("always-valid, over raters and items, as the study still collects")
+        intervals="always-valid, over raters and items, as the study still collects"
         if is_collecting(frame.study)
-        else _(
-            "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
-        ),
-        test=_("an always-valid test (normal mixture; Robbins, 1970), as the study still collects")
+        else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)",
+        test="an always-valid test (normal mixture; Robbins, 1970), as the study still collects"
         if is_collecting(frame.study)
-        else _(
+        else (
             "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
             "Bell and McCaffrey, 2002)"
         ),
@@ -97,7 +94,7 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
         dimensions=counts.dimensions(len(frame.dimensions)),
     )
     if frame.include_synthetic:
-        told += " " + _("Scripted participants are counted.")
+        told += " " + "Scripted participants are counted."
     section.lead += [told, _software_sentence()]
     section.tables += [_bots(frame, sources.bots), _questions(sources.questions), _environment()]
     return section
@@ -107,23 +104,21 @@ def _data_sentence(frame: StudyFrame) -> str:
     n_raters = frame.facts.n_raters
     controls = [frame.title(bot) for bot in frame.controls]
     words = (
-        _(
+        (
             "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
             "with {bots} by {people}, on {dimensions}."
         )
         if n_raters
-        else _(
+        else (
             "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
             "with {bots} by people who are not named in the data, on {dimensions}."
         )
     )
     said = words.format(
         key=frame.study.key,
-        protocol=_("import")
+        protocol="import"
         if frame.study.is_imported
-        else _("{protocol}, bots {rule}").format(
-            protocol=frame.study.protocol, rule=frame.study.rule
-        ),
+        else f"{frame.study.protocol}, bots {frame.study.rule}",
         rubric=frame.study.rubric.name,
         version=frame.study.rubric.version,
         ratings=counts.ratings(frame.facts.n_ratings),
@@ -135,25 +130,26 @@ def _data_sentence(frame: StudyFrame) -> str:
         dimensions=counts.dimensions(len(frame.dimensions)),
     )
     if frame.headline.key == MEAN_KEY:
-        said += " " + _(
-            "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
+        said += (
+            " "
+            + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
         )
     if controls:
-        said += " " + _(
+        said += " " + (
             "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and correlations "
             "with metrics; they are in the correlations of questions with one another."
         ).format(names=", ".join(controls))
     if frame.include_synthetic:
-        said += " " + _("Scripted participants are counted.")
+        said += " " + "Scripted participants are counted."
     if frame.without:
         rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.without)
-        said += " " + _("People with one of these flags are left out: {rules}").format(rules=rules)
+        said += " " + f"People with one of these flags are left out: {rules}"
     return said
 
 
 def _statistics_sentence(frame: StudyFrame) -> str:
-    return _(
-        "Intervals of means are {level} % score intervals of a quasi-likelihood with the variance function (μ − a)(b − μ) on a scale from a to b "
+    return (
+        f"Intervals of means are {round(LEVEL * 100)} % score intervals of a quasi-likelihood with the variance function (μ − a)(b − μ) on a scale from a to b "
         "(Papke and Wooldridge, 1996), Wilson’s for shares. Their variance is clustered by rater (by conversation where raters are not named) with the "
         "correction CR2 and held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots are compared by "
         "generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by restricted maximum likelihood, and m = M XᵀWy, "
@@ -161,25 +157,19 @@ def _statistics_sentence(frame: StudyFrame) -> str:
         "clustered by rater with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
         "are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread of its own; without repeated raters that is "
         "Welch’s test. Where several people rate the same things, the largest variance over raters, things and both counts (Cameron, Gelbach and "
-        "Miller, 2011). p-values are corrected by Holm (1979) for all pairs at p < {alpha}. That fixed-sample test decides once a study is closed or has its planned size; while it collects, "
+        f"Miller, 2011). p-values are corrected by Holm (1979) for all pairs at p < {share(ORDER_ALPHA)}. That fixed-sample test decides once a study is closed or has its planned size; while it collects, "
         "confidence sequences of a normal mixture around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. The "
         "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
         "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
         "uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout "
-        "and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {least} ratings. Trajectories "
-        "follow Ghandeharioun et al. (2019): the {extreme} best and worst conversations, ties drawn with seed {seed}. "
+        f"and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {MIN_RATINGS} ratings. Trajectories "
+        f"follow Ghandeharioun et al. (2019): the {N_EXTREME} best and worst conversations, ties drawn with seed {SEED}. "
         "Undefined values are left out of every mean, never counted as 0."
-    ).format(
-        level=round(LEVEL * 100),
-        alpha=share(ORDER_ALPHA),
-        least=MIN_RATINGS,
-        extreme=N_EXTREME,
-        seed=SEED,
     )
 
 
 def _software_sentence() -> str:
-    return _("Computed with Confab {release}.").format(release=release())
+    return f"Computed with Confab {release()}."
 
 
 def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
@@ -200,9 +190,9 @@ def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
                 Cell(params),
             ]
         )
-    titles = (_("Bot"), _("Kind"), _("Version"), _("Identity"), _("Parameters"))
+    titles = ("Bot", "Kind", "Version", "Identity", "Parameters")
     headers = [Header(title) for title in titles]
-    return NamedTable("bot-identities", _("Bots as they were"), Table(headers, rows))
+    return NamedTable("bot-identities", "Bots as they were", Table(headers, rows))
 
 
 def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
@@ -211,16 +201,16 @@ def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
             Cell(found.name),
             Cell(found.version),
             Cell(found.key[:_DIGEST]),
-            Cell(_("used here") if is_current else _("an earlier version, not used")),
+            Cell("used here" if is_current else "an earlier version, not used"),
             Cell(_told(found.params)),
         ]
         for found, is_current in versions
     ]
     if not rows:
-        rows = [[Cell("–", why=_("no metric is computed yet")), *[Cell("–")] * 4]]
-    titles = (_("Metric"), _("Version"), _("Identity"), _("Use"), _("Parameters"))
+        rows = [[Cell("–", why="no metric is computed yet"), *[Cell("–")] * 4]]
+    titles = ("Metric", "Version", "Identity", "Use", "Parameters")
     headers = [Header(title) for title in titles]
-    return NamedTable("metric-identities", _("Metrics"), Table(headers, rows))
+    return NamedTable("metric-identities", "Metrics", Table(headers, rows))
 
 
 def _told(params: Mapping[str, Any], before: str = "") -> str:
@@ -252,9 +242,9 @@ def _fits(fits: Sequence[HybridFit]) -> NamedTable:
                 Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–"),
             ]
         )
-    titles = (_("Fit"), _("Preset"), _("Target"), _("Intercept"), _("Bots left out"))
-    headers = [Header(title) for title in (*titles, _("Version"), _("Made"))]
-    return NamedTable("fit-identities", _("Hybrid fits"), Table(headers, rows))
+    titles = ("Fit", "Preset", "Target", "Intercept", "Bots left out")
+    headers = [Header(title) for title in (*titles, "Version", "Made")]
+    return NamedTable("fit-identities", "Hybrid fits", Table(headers, rows))
 
 
 def _questions(questions: Sequence[Dimension]) -> NamedTable:
@@ -267,9 +257,9 @@ def _questions(questions: Sequence[Dimension]) -> NamedTable:
         ]
         for dimension in questions
     ]
-    titles = (_("Dimension"), _("Question"), _("Scale"), _("Ends"))
+    titles = ("Dimension", "Question", "Scale", "Ends")
     headers = [Header(title) for title in titles]
-    return NamedTable("questions", _("What raters were asked"), Table(headers, rows))
+    return NamedTable("questions", "What raters were asked", Table(headers, rows))
 
 
 def _environment() -> NamedTable:
@@ -279,10 +269,8 @@ def _environment() -> NamedTable:
     ]
     for package in _PACKAGES:
         version = package_version(package)
-        rows.append(
-            [Cell(package), Cell(version) if version else Cell("–", why=_("not installed"))]
-        )
-    rows.append([Cell(_("Made")), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
+        rows.append([Cell(package), Cell(version) if version else Cell("–", why="not installed")])
+    rows.append([Cell("Made"), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
     return NamedTable(
-        "environment", _("Software"), Table([Header(_("Package")), Header(_("Version"))], rows)
+        "environment", "Software", Table([Header("Package"), Header("Version")], rows)
     )

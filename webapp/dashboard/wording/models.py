@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.analysis.findings import Finding
 from evaluation.analysis.models import BOT, FactorialModel, RatingModels
 from evaluation.printing import digits_for, figure, percent, probability, share
@@ -14,6 +11,7 @@ from evaluation.ratings import Dimension
 from evaluation.stats.anova import Anova, Term
 from evaluation.stats.mixed import MixedModel
 from evaluation.stats.ordinal import OrdinalModel
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -45,21 +43,21 @@ def models_section(
         bots: by id, those that are rated at least.
         has_controls: whether bots made to be bad are rated; the models leave them out.
     """
-    section = Section("models", _("What the ratings depend on"))
+    section = Section("models", "What the ratings depend on")
     section.missing.extend(_unused(one, bots) for one in found.unused)
     if found.factorial is None or found.mixed is None or found.ordinal is None:
-        section.missing.append(_("Fewer than two bots are rated, so there is nothing to model."))
+        section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
         return section
     if has_controls:
         section.lead.append(controls_said(has_controls, left_out=True))
     _factorial(section, found.factorial, found, headline)
     if found.mixed.reason is not None:
-        section.missing.append(_("Mixed model: {why}.").format(why=said(found.mixed.reason)))
+        section.missing.append(f"Mixed model: {said(found.mixed.reason)}.")
     else:
         section.lead.append(_mixed_sentence(found.mixed, headline))
         section.tables.append(_mixed_table(found.mixed, found, headline, bots))
     if found.ordinal.reason is not None:
-        section.missing.append(_("Ordinal model: {why}.").format(why=said(found.ordinal.reason)))
+        section.missing.append(f"Ordinal model: {said(found.ordinal.reason)}.")
     else:
         section.tables.append(_ordinal_table(found.ordinal, found, headline, bots))
     return section
@@ -69,15 +67,15 @@ def _unused(found: Finding, bots: Mapping[str, BotInfo]) -> str:
     values = found.values
     match found.code:
         case "factor_unknown":
-            return _("Factor “{name}” is not used: it is unknown for {bots}.").format(
+            return "Factor “{name}” is not used: it is unknown for {bots}.".format(
                 name=values["factor"], bots=listed([bots[bot].title for bot in values["bots"]])
             )
         case "factor_constant":
-            return _("Factor “{name}” is not used: all bots are alike in it.").format(
+            return "Factor “{name}” is not used: all bots are alike in it.".format(
                 name=values["factor"]
             )
         case _beyond:
-            return _("Factor “{name}” is not used: {n} factors are analysed.").format(
+            return "Factor “{name}” is not used: {n} factors are analysed.".format(
                 name=values["factor"], n=values["most"]
             )
 
@@ -87,22 +85,20 @@ def _factorial(
 ) -> None:
     if found.factors_reason is not None:
         section.missing.append(
-            _("Analysis of variance by the factors: {why}.").format(why=said(found.factors_reason))
+            f"Analysis of variance by the factors: {said(found.factors_reason)}."
         )
     elif not found.factors:
         section.missing.append(
-            _(
-                "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
-                "table of bots with columns of words (architecture, corpus, EI) to analyse them."
-            )
+            "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
+            "table of bots with columns of words (architecture, corpus, EI) to analyse them."
         )
     if not found.table.terms:
         why = said(found.table.reason)
-        section.missing.append(_("Analysis of variance: {why}.").format(why=why))
+        section.missing.append(f"Analysis of variance: {why}.")
         return
     what = headline.title.lower()
     if found.of == "sum":
-        what = _("sum of the {n} ratings").format(n=models.n_questions)
+        what = f"sum of the {models.n_questions} ratings"
     section.lead.append(_shown(found, what))
     section.tables.append(_anova_table(found, models, what))
     if found.factors:
@@ -118,18 +114,14 @@ def _shown(found: FactorialModel, what: str) -> str:
     ]
     others = [_term(table.term(name)) for name in found.not_shown]
     if not told:
-        return _(
-            "No effect on the {what} is significant, which does not show that there is none."
-        ).format(what=what)
+        return f"No effect on the {what} is significant, which does not show that there is none."
     if not others:
-        return _("The {what} depends on {terms}.").format(what=what, terms=listed(told))
-    return _("The {what} depends on {terms}; not shown: {others}.").format(
-        what=what, terms=listed(told), others=listed(others)
-    )
+        return f"The {what} depends on {listed(told)}."
+    return f"The {what} depends on {listed(told)}; not shown: {listed(others)}."
 
 
 def _term(term: Term) -> str:
-    return _("bot") if term.name == BOT else term.name.replace(":", " × ")
+    return "bot" if term.name == BOT else term.name.replace(":", " × ")
 
 
 def _digits(df: float | None) -> int:
@@ -139,10 +131,10 @@ def _digits(df: float | None) -> int:
 
 def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
     table, level = found.table, models.level
-    headers = [Header(_("Term"))]
+    headers = [Header("Term")]
     headers += [
         Header(text, numeric=True)
-        for text in ("SS", "df", _("error df"), "F", "p", _("partial η²"), percent(level))
+        for text in ("SS", "df", "error df", "F", "p", "partial η²", percent(level))
     ]
     why = said(table.reason)
     rows = []
@@ -162,51 +154,47 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
         )
     rows.append(
         [
-            Cell(_("Residual")),
+            Cell("Residual"),
             number_cell(table.residual_ss, 1),
             count_cell(table.residual_df),
-            *[Cell("–", why=_("what the terms leave"))] * 5,
+            *[Cell("–", why="what the terms leave")] * 5,
         ]
     )
-    left_out = _("{ratings}, {dropped} left out for a missing value.").format(
-        ratings=counts.ratings(table.n), dropped=table.n_dropped
-    )
+    left_out = f"{counts.ratings(table.n)}, {table.n_dropped} left out for a missing value."
     return NamedTable(
         "anova",
-        _("Analysis of variance of the {what}").format(what=what),
+        f"Analysis of variance of the {what}",
         Table(headers, rows),
         method=" ".join(
-            [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
+            ["Type III sums of squares, sum-to-zero contrasts.", _interactions(found), left_out]
         ),
-        note=_anova_note(models) if table.eta_reason else _("Ratings count as independent."),
+        note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
 
 
 def _anova_note(models: RatingModels) -> str:
     """Describe the tests of terms for ratings that are not independent."""
-    whose = _("Raters gave several ratings each")
+    whose = "Raters gave several ratings each"
     if models.n_unnamed:
-        whose = _("There are several ratings of a rater, or of a chat where nobody is named")
-    return _(
-        "{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by these. Sums of "
+        whose = "There are several ratings of a rater, or of a chat where nobody is named"
+    return (
+        f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by these. Sums of "
         "squares and partial η² only describe the ratings."
-    ).format(whose=whose)
+    )
 
 
 def _interactions(found: FactorialModel) -> str:
     """Name the interactions in the table."""
     if found.max_order is None:
-        return _("All interactions.")
+        return "All interactions."
     if found.max_order == 1:
-        return _("Main effects only: not every combination of levels is rated.")
-    return _("Interactions of up to {n} factors: not every combination of levels is rated.").format(
-        n=found.max_order
-    )
+        return "Main effects only: not every combination of levels is rated."
+    return f"Interactions of up to {found.max_order} factors: not every combination of levels is rated."
 
 
 def _marginals(table: Anova, level: float) -> NamedTable:
-    headers = [Header(_("Factor")), Header(_("Level"))]
-    headers += [Header(text, numeric=True) for text in (_("Mean"), percent(level), "n")]
+    headers = [Header("Factor"), Header("Level")]
+    headers += [Header(text, numeric=True) for text in ("Mean", percent(level), "n")]
     rows = [
         [
             Cell(found.factor),
@@ -219,23 +207,16 @@ def _marginals(table: Anova, level: float) -> NamedTable:
     ]
     return NamedTable(
         "marginals",
-        _("Means of the levels, all cells counting alike"),
+        "Means of the levels, all cells counting alike",
         Table(headers, rows),
-        method=_("Of the bots’ means by generalised least squares, by which bots are compared."),
+        method="Of the bots’ means by generalised least squares, by which bots are compared.",
     )
 
 
 def _mixed_sentence(model: MixedModel, headline: Dimension) -> str:
-    return _(
-        "With raters as a random effect the test of differences between bots in {name} has F({df1}, {df2}) = {f}, {p}; {share} of the "
+    return (
+        f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of the "
         "variance around the bots’ means lies between raters."
-    ).format(
-        name=headline.title.lower(),
-        df1=model.df1,
-        df2=model.df2,
-        f=figure(model.f),
-        p=probability(model.p),
-        share=percent(model.rater_share),
     )
 
 
@@ -244,11 +225,11 @@ def _mixed_table(
 ) -> NamedTable:
     digits = digits_for(headline.low, headline.high)
     # A rater without a name is counted by the conversation.
-    raters = _("Raters or chats") if models.n_unnamed else _("Raters")
-    headers = [Header(_("Bot"))]
+    raters = "Raters or chats" if models.n_unnamed else "Raters"
+    headers = [Header("Bot")]
     headers += [
         Header(text, numeric=True)
-        for text in (_("Mean"), percent(models.level), _("Plain mean"), "n", raters)
+        for text in ("Mean", percent(models.level), "Plain mean", "n", raters)
     ]
     rows = [
         [
@@ -263,22 +244,10 @@ def _mixed_table(
     ]
     return NamedTable(
         "mixed",
-        _("{name} as the average rater would see it").format(name=headline.title),
+        f"{headline.title} as the average rater would see it",
         Table(headers, rows),
-        method=_(
-            "Bots fixed, raters random, restricted maximum likelihood; {ratings} by {raters}; sd of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
-        ).format(
-            ratings=counts.ratings(model.n),
-            raters=listed(list(_by_whom(models))),
-            sd=figure(model.rater_sd, digits),
-            rest=figure(model.residual_sd, digits),
-            share=share(model.rater_share),
-            low=share(model.share_low),
-            high=share(model.share_high),
-        ),
-        note=_(
-            "The variance between raters is estimated as 0, which does not show that raters are alike."
-        )
+        method=f"Bots fixed, raters random, restricted maximum likelihood; {counts.ratings(model.n)} by {listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left {figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, {share(model.share_high)}].",
+        note="The variance between raters is estimated as 0, which does not show that raters are alike."
         if model.raters_are_alike
         else "",
     )
@@ -289,10 +258,10 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
     if models.n_raters:
         yield counts.raters(models.n_raters)
     if models.n_unnamed:
-        yield ngettext(
+        yield plural(
+            models.n_unnamed,
             "nobody named in %(n)s conversation, which counts as a rater",
             "nobody named in %(n)s conversations, each of which counts as a rater",
-            models.n_unnamed,
         ) % {"n": f"{models.n_unnamed:,}"}
 
 
@@ -301,13 +270,13 @@ def _ordinal_table(
 ) -> NamedTable:
     order = sorted(model.bots, key=lambda bot: -bot.effect)
     above_best = models.above_best
-    headers = [Header(_("Bot"))]
+    headers = [Header("Bot")]
     headers += [
         Header(text, numeric=True)
         for text in (
-            _("Log odds"),
+            "Log odds",
             percent(models.level),
-            _("Chance to be rated above {bot}").format(bot=bots[order[0].bot].title),
+            f"Chance to be rated above {bots[order[0].bot].title}",
             "n",
         )
     ]
@@ -316,14 +285,14 @@ def _ordinal_table(
             Cell(bots[found.bot].title, slot=bots[found.bot].slot),
             number_cell(found.effect),
             span_cell(found.low, found.high),
-            share_cell(above_best.get(found.bot), 2, _("the bot itself")),
+            share_cell(above_best.get(found.bot), 2, "the bot itself"),
             count_cell(found.n),
         ]
         for found in order
     ]
     return NamedTable(
         "ordinal",
-        _("The same without taking the points of the scale for equal steps"),
+        "The same without taking the points of the scale for equal steps",
         Table(headers, rows),
         method=" ".join(_ordinal_method(model, models, headline)),
         note=_odds_note(model, models),
@@ -333,15 +302,11 @@ def _ordinal_table(
 def _ordinal_method(
     model: OrdinalModel, models: RatingModels, headline: Dimension
 ) -> Iterator[str]:
-    yield _("Proportional odds of {name}; log odds against the average bot; {test}.").format(
-        name=headline.title.lower(), test=_wald_test(model)
-    )
+    yield f"Proportional odds of {headline.title.lower()}; log odds against the average bot; {_wald_test(model)}."
     if models.rounded:
-        yield _("Answers are rounded to whole points.")
+        yield "Answers are rounded to whole points."
     if model.n_raters is not None:
-        yield _("Errors are clustered by rater, of {raters}.").format(
-            raters=counts.raters(model.n_raters)
-        )
+        yield f"Errors are clustered by rater, of {counts.raters(model.n_raters)}."
 
 
 def _wald_test(model: OrdinalModel) -> str:
@@ -350,13 +315,8 @@ def _wald_test(model: OrdinalModel) -> str:
         return said(model.test_reason)
     if model.df2 is None:
         chi2, p = figure(model.chi2, 1), probability(model.p)
-        return _("Wald χ²({df}) = {chi2}, {p}").format(df=model.df, chi2=chi2, p=p)
-    return _("Wald’s test as Hotelling’s T², F({df}, {df2}) = {f}, {p}").format(
-        df=model.df,
-        df2=figure(model.df2, _digits(model.df2)),
-        f=figure(model.f),
-        p=probability(model.p),
-    )
+        return f"Wald χ²({model.df}) = {chi2}, {p}"
+    return f"Wald’s test as Hotelling’s T², F({model.df}, {figure(model.df2, _digits(model.df2))}) = {figure(model.f)}, {probability(model.p)}"
 
 
 def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
@@ -364,11 +324,9 @@ def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
     if models.odds_are_proportional is None:
         return ""
     words = (
-        _("Deviance {value} on {df} df, {p}: nothing speaks against proportional odds.")
+        "Deviance {value} on {df} df, {p}: nothing speaks against proportional odds."
         if models.odds_are_proportional
-        else _(
-            "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
-        )
+        else "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
     )
     return words.format(
         value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.analysis.one_turn import Beside, ProtocolsCompared
 from evaluation.analysis.pairs import Kappa, Outcome, PairResults
 from evaluation.printing import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -32,23 +30,23 @@ Titles = Mapping[str, str]
 
 def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     """Return wins, ties and losses of every two bots, agreement and strengths."""
-    section = Section("pairs", _("Which reply people preferred"))
+    section = Section("pairs", "Which reply people preferred")
     leading = next(iter(titles))
     section.lead.append(
-        _("{people} gave {judgements} of {pairs}.").format(
+        "{people} gave {judgements} of {pairs}.".format(
             people=counts.people(found.n_raters),
-            judgements=ngettext("%(n)s judgement", "%(n)s judgements", found.n)
+            judgements=plural(found.n, "%(n)s judgement", "%(n)s judgements")
             % {"n": f"{found.n:,}"},
             pairs=counts.pairs(found.n_items),
         )
     )
     which = (
-        _(
+        (
             "While the study collects, who is preferred is what the live room says: an always-valid test, "
             "corrected by Holm, p < {alpha}, and intervals that allow for looking at any time."
         )
         if found.test == "always"
-        else _(
+        else (
             "The study is closed or has its planned size, so a fixed-sample test decides who is preferred, corrected "
             "by Holm for all pairs of bots, p < {alpha}; errors are clustered by rater and by what was compared."
         )
@@ -66,11 +64,11 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         section.tables.append(_strengths_table(found, titles[leading], bots))
     else:
         why = said(found.strengths.reason)
-        section.missing.append(_("Strengths of the bots: {why}.").format(why=why))
+        section.missing.append(f"Strengths of the bots: {why}.")
     kappas = _kappas_table(
         "pair-kappas",
-        _("Do people agree on single pairs?"),
-        [(titles[one.question], _("Single replies"), one) for one in found.kappas],
+        "Do people agree on single pairs?",
+        [(titles[one.question], "Single replies", one) for one in found.kappas],
         found.level,
     )
     section.tables.append(_noted(kappas, one_look()) if found.is_collecting else kappas)
@@ -85,36 +83,32 @@ def protocols_section(
     Args:
         one_turn, interactive: names of the two studies.
     """
-    section = Section("one-turn", _("One turn against interactive evaluation"))
+    section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(
-        _(
-            "“{one_turn}” compares single replies of {bots}; in “{interactive}” people chatted with them."
-        ).format(one_turn=one_turn, interactive=interactive, bots=counts.bots(len(found.bots)))
+        f"“{one_turn}” compares single replies of {counts.bots(len(found.bots))}; in “{interactive}” people chatted with them."
     )
     asked = list(dict.fromkeys(row.question for row in found.rows))
     section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]
     if not found.rows:
-        section.missing.append(
-            _("No two bots have both ratings of chats and compared replies yet.")
-        )
+        section.missing.append("No two bots have both ratings of chats and compared replies yet.")
         return section
     section.tables.append(_beside_table(found, titles, bots))
     kappas = [
         (titles[kappa.question], name, kappa)
         for key in asked
         for name, all_kappas in (
-            (_("Single replies"), found.one_turn),
-            (_("Chats"), found.interactive),
+            ("Single replies", found.one_turn),
+            ("Chats", found.interactive),
         )
         for kappa in all_kappas
         if kappa.question == key
     ]
     section.tables.append(
-        _kappas_table("protocol-kappas", _("Agreement by each way of asking"), kappas, found.level)
+        _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level)
     )
     section.tables[-1] = _noted(
         section.tables[-1],
-        _(
+        (
             "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
             "same: so both ways of asking answer the same question."
         ),
@@ -137,10 +131,10 @@ def _outcome_sentence(one: Outcome, bots: Bots) -> str:
     }
     if one.sign:
         better, worse = (a, b) if one.sign > 0 else (b, a)
-        verdict = _("{better} is preferred to {worse}").format(better=better, worse=worse)
+        verdict = f"{better} is preferred to {worse}"
     else:
-        verdict = _("{a} and {b} cannot be told apart").format(a=a, b=b)
-    return _("{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.").format(
+        verdict = f"{a} and {b} cannot be told apart"
+    return "{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.".format(
         verdict=verdict, **numbers
     )
 
@@ -148,19 +142,13 @@ def _outcome_sentence(one: Outcome, bots: Bots) -> str:
 def _kappa_sentence(one: Kappa, titles: Titles) -> str:
     name = titles[one.question].lower()
     if one.found.value is None:
-        return _("Agreement on {name} is undefined: {why}.").format(
-            name=name, why=said(one.found.reason)
-        )
-    return _("Two people agree on {name} by Cohen’s κ = {value} {ends} in the median.").format(
-        name=name,
-        value=share(one.found.value),
-        ends=span(one.found.low, one.found.high, shares=True),
-    )
+        return f"Agreement on {name} is undefined: {said(one.found.reason)}."
+    return f"Two people agree on {name} by Cohen’s κ = {share(one.found.value)} {span(one.found.low, one.found.high, shares=True)} in the median."
 
 
 def _agreement_sentence(found: ProtocolsCompared, key: str, title: str) -> str:
     n = found.count(key)
-    told = _(
+    told = (
         "{title}: of {pairs} of bots, both ways put {same} in the same order and {contrary} in contrary orders; "
         "{one_turn} are told apart by single replies alone, {interactive} by chats alone, {neither} by neither."
     )
@@ -168,11 +156,11 @@ def _agreement_sentence(found: ProtocolsCompared, key: str, title: str) -> str:
 
 
 def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    headers = [Header(_("Question")), Header("A"), Header("B")]
+    headers = [Header("Question"), Header("A"), Header("B")]
     level = percent(found.level)
-    for name in (_("A wins"), _("Same"), _("B wins")):
+    for name in ("A wins", "Same", "B wins"):
         headers += [Header(name, numeric=True), Header(level, numeric=True)]
-    headers.append(Header(_("p, Holm"), numeric=True))
+    headers.append(Header("p, Holm", numeric=True))
     rows = []
     for one in found.outcomes:
         cells = [Cell(titles[one.question]), _name(bots, one.a), _name(bots, one.b)]
@@ -185,15 +173,15 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
         rows.append([*cells, p_cell(one.p_holm, said(one.ahead.reason))])
     return NamedTable(
         "outcomes",
-        _("Wins, ties and losses"),
+        "Wins, ties and losses",
         Table(headers, rows),
         method=(
-            _(
+            (
                 "Shares of judgements; {level} intervals that allow for looking at any time; p: always valid, that as "
                 "many prefer A as B, corrected by Holm for the pairs of a question."
             )
             if found.is_collecting
-            else _(
+            else (
                 "Shares of judgements; {level} intervals over raters; p: of one look, that as many prefer A as B, "
                 "corrected by Holm for the pairs of a question."
             )
@@ -202,8 +190,8 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
 
 
 def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    headers = [Header(_("Question")), Header("A"), Header("B")]
-    names = (_("Judgements"), _("Pairs"), _("Ambiguous"), _("A wins"), _("Same"))
+    headers = [Header("Question"), Header("A"), Header("B")]
+    names = ("Judgements", "Pairs", "Ambiguous", "A wins", "Same")
     headers += [Header(title, numeric=True) for title in names]
     rows = [
         [
@@ -218,21 +206,19 @@ def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTab
     ]
     return NamedTable(
         "ambiguous",
-        _("Without ambiguous pairs"),
+        "Without ambiguous pairs",
         Table(headers, rows),
-        method=_(
-            "A pair is ambiguous where its two most frequent answers are as frequent as each other."
-        ),
+        method="A pair is ambiguous where its two most frequent answers are as frequent as each other.",
     )
 
 
 def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
     level = percent(found.level)
     held = found.held if found.held is not None and found.held.reason is None else None
-    titles = [_("Rank"), _("Log odds"), level]
-    titles += [_("Rank, style equal"), _("Log odds, style equal"), level] if held else []
-    titles += [_("Won"), _("Lost"), _("Same")]
-    headers = [Header(_("Bot")), *(Header(one, numeric=True) for one in titles)]
+    titles = ["Rank", "Log odds", level]
+    titles += ["Rank, style equal", "Log odds, style equal", level] if held else []
+    titles += ["Won", "Lost", "Same"]
+    headers = [Header("Bot"), *(Header(one, numeric=True) for one in titles)]
     ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
     ranks = found.strengths.rank_ranges()
     of_held = {bot.bot: bot for bot in held.bots} if held else {}
@@ -246,16 +232,16 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
             cells += [_rank_cell(*held_ranks[bot.bot]), number_cell(same.strength)]
             cells.append(span_cell(same.low, same.high))
         rows.append([*cells, *map(count_cell, (bot.wins, bot.losses, bot.ties))])
-    method = _(
-        "Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
+    method = (
+        f"Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
         "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
         "leave open."
-    ).format(level=level)
+    )
     if found.is_collecting:
         method = f"{method} {one_look()}"
     return NamedTable(
         "strengths",
-        _("Strength of the bots by {name}").format(name=title.lower()),
+        f"Strength of the bots by {title.lower()}",
         Table(headers, rows),
         method=method,
         note=_held_note(held, level) if held else "",
@@ -263,32 +249,28 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
 
 
 def _rank_cell(best: int, worst: int) -> Cell:
-    text = str(best) if best == worst else _("{best} to {worst}").format(best=best, worst=worst)
+    text = str(best) if best == worst else f"{best} to {worst}"
     return Cell(text, raw=(best, worst))
 
 
 def _held_note(held: BradleyTerry, level: str) -> str:
     """Explain "style equal", and give the effects of style."""
-    names = {"length": _("twice the length"), "markup": _("twice the markup")}
+    names = {"length": "twice the length", "markup": "twice the markup"}
     effects = "; ".join(
-        _("{name} adds {value} {ends} log odds").format(
-            name=names.get(effect.name, effect.name),
-            value=figure(effect.value),
-            ends=span(effect.low, effect.high),
-        )
+        f"{names.get(effect.name, effect.name)} adds {figure(effect.value)} {span(effect.low, effect.high)} log odds"
         for effect in held.controls
     )
-    return _(
+    return (
         "Style equal: between replies of the same length and as much markup, as people prefer long and marked-up "
-        "replies whoever wrote them. {effects} ({level} intervals)."
-    ).format(effects=effects, level=level)
+        f"replies whoever wrote them. {effects} ({level} intervals)."
+    )
 
 
 def _kappas_table(
     table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float
 ) -> NamedTable:
-    headers = [Header(_("Question")), Header(_("Way of asking"))]
-    titles = ("κ", percent(level), _("Items"), _("Answers"), _("Pairs of raters"))
+    headers = [Header("Question"), Header("Way of asking")]
+    titles = ("κ", percent(level), "Items", "Answers", "Pairs of raters")
     headers += [Header(one, numeric=True) for one in titles]
     shared = sorted({one.shared for _question, _way, one in found})
     rows = [
@@ -305,18 +287,18 @@ def _kappas_table(
         table_id,
         title,
         Table(headers, rows),
-        method=_(
-            "Median of Cohen’s κ over pairs of raters with {n} shared items or more; intervals over items."
-        ).format(n=_(" or ").join(map(str, shared))),
+        method="Median of Cohen’s κ over pairs of raters with {n} shared items or more; intervals over items.".format(
+            n=" or ".join(map(str, shared))
+        ),
     )
 
 
 def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(found.level)
-    headers = [Header(_("Question")), Header("A"), Header("B")]
-    names = (_("One turn"), level, _("Chats"), level)
+    headers = [Header("Question"), Header("A"), Header("B")]
+    names = ("One turn", level, "Chats", level)
     headers += [Header(name, numeric=True) for name in names]
-    headers.append(Header(_("Told apart by")))
+    headers.append(Header("Told apart by"))
     rows = [
         [
             Cell(titles[row.question]),
@@ -334,9 +316,9 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
     ]
     return NamedTable(
         "one-turn",
-        _("The same bots by both ways of asking"),
+        "The same bots by both ways of asking",
         Table(headers, rows),
-        method=_(
+        method=(
             "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
             "that of B. {level} intervals, not corrected for the number of pairs. Told apart: corrected by Holm for all "
             "pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
@@ -344,9 +326,9 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
             level=level,
             alpha=share(1 - found.level),
             **{
-                name: _("the always-valid test, as more are to come")
+                name: "the always-valid test, as more are to come"
                 if test == "always"
-                else _("the fixed-sample test")
+                else "the fixed-sample test"
                 for name, test in zip(("one_turn", "chats"), found.tests, strict=True)
             },
         ),
@@ -356,10 +338,10 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
 def _verdict(row: Beside) -> str:
     one, other = row.signs
     if one and other:
-        return _("both, the same") if one == other else _("both, contrary")
+        return "both, the same" if one == other else "both, contrary"
     if one:
-        return _("one turn alone")
-    return _("chats alone") if other else _("neither")
+        return "one turn alone"
+    return "chats alone" if other else "neither"
 
 
 def _title(bots: Bots, bot: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.powered import PoweredMeans
 from evaluation.printing import digits_for, percent
 from webapp.dashboard import counts
@@ -27,7 +25,7 @@ from webapp.studies.places import is_collecting
 
 def predictor_title(name: str) -> str:
     """Return the title of a predictor."""
-    return _("the hybrid metric") if name == HYBRID else metric_titles().get(name, name)
+    return "the hybrid metric" if name == HYBRID else metric_titles().get(name, name)
 
 
 def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
@@ -36,25 +34,23 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
     Args:
         by: name of the predictor; "" for the first.
     """
-    section = Section("powered", _("What unrated conversations add"))
+    section = Section("powered", "What unrated conversations add")
     means = found.by.get(by) or found.by.get(found.first or "")
     if not found.n_unrated:
-        section.missing.append(_("No finished conversation is without a rating."))
+        section.missing.append("No finished conversation is without a rating.")
     elif means is None:
         section.missing.append(
-            _("No metric of the {unrated} without a rating is computed yet.").format(
-                unrated=counts.conversations(found.n_unrated)
-            )
+            f"No metric of the {counts.conversations(found.n_unrated)} without a rating is computed yet."
         )
     if means is None:
         return section
     section.lead.append(_gained(means))
     if means.gains:
         if means.unlike:
-            section.caution = _(
-                "Rated and unrated conversations of {bots} differ beyond chance in what predicts. Where people chose what to "
+            section.caution = (
+                f"Rated and unrated conversations of {listed([frame.title(bot) for bot in means.unlike])} differ beyond chance in what predicts. Where people chose what to "
                 "rate, or left before they rated, report the means of the ratings alone."
-            ).format(bots=listed([frame.title(bot) for bot in means.unlike]))
+            )
         section.tables.append(_table(frame, means))
     return section
 
@@ -68,38 +64,36 @@ def _gained(means: PoweredMeans) -> str:
     by = _named(means.by)
     if means.saved is None:
         reasons = dict.fromkeys(said(one.reason) for one in means.bots.values() if one.reason)
-        return _("Predictions by {by} cannot be used: {why}.").format(
-            by=by, why="; ".join(reasons) or _("no bot is rated")
+        return "Predictions by {by} cannot be used: {why}.".format(
+            by=by, why="; ".join(reasons) or "no bot is rated"
         )
     if not means.gains:
-        return _(
-            "Predictions by {by} gain nothing here: report the means of the ratings alone."
-        ).format(by=by)
-    return _(
-        "Predictions by {by} of conversations that nobody rated make the variances of the bots’ means {saved} smaller, as "
-        "{more} more ratings would."
-    ).format(by=by, saved=percent(means.saved), more=percent(1 / (1 - means.saved) - 1))
+        return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
+    return (
+        f"Predictions by {by} of conversations that nobody rated make the variances of the bots’ means {percent(means.saved)} smaller, as "
+        f"{percent(1 / (1 - means.saved) - 1)} more ratings would."
+    )
 
 
 def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     ends = percent(means.level)
     alone = {
-        "raters": _("one rater only"),
-        "conversations": _("one conversation only"),
-        "raters_and_conversations": _("one rater or unnamed conversation only"),
+        "raters": "one rater only",
+        "conversations": "one conversation only",
+        "raters_and_conversations": "one rater or unnamed conversation only",
     }[means.units]
     clusters = {
-        "raters": _("clustered by rater"),
-        "conversations": _("clustered by conversation, for raters are not named"),
-        "raters_and_conversations": _("clustered by rater, or conversation where nobody is named"),
+        "raters": "clustered by rater",
+        "conversations": "clustered by conversation, for raters are not named",
+        "raters_and_conversations": "clustered by rater, or conversation where nobody is named",
     }[means.units]
-    headers = [Header(_("Bot"))]
+    headers = [Header("Bot")]
     headers += [
         Header(text, numeric=True)
         for text in (
-            *(_("Ratings"), _("Unrated"), _("Mean of the ratings"), ends),
-            *(_("With predictions"), ends, _("Ratings saved")),
+            *("Ratings", "Unrated", "Mean of the ratings", ends),
+            *("With predictions", ends, "Ratings saved"),
         )
     ]
     rows = []
@@ -117,21 +111,19 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
                 span_cell(one.ratings_low, one.ratings_high, digits, why=alone),
                 number_cell(one.mean, digits, why),
                 span_cell(one.low, one.high, digits, why=why),
-                share_cell(one.saved, why=why or _("the ratings do not vary")),
+                share_cell(one.saved, why=why or "the ratings do not vary"),
             ]
         )
     return NamedTable(
         "powered",
-        _("{name} with and without predictions of unrated conversations").format(
-            name=frame.headline.title
-        ),
+        f"{frame.headline.title} with and without predictions of unrated conversations",
         Table(headers, rows),
-        method=_(
-            "Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {by}, weighted anew for each bot. Both "
-            "intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings that the same precision "
+        method=(
+            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, weighted anew for each bot. Both "
+            f"intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings that the same precision "
             "would do without; below 0 where predictions cost precision."
-        ).format(by=_named(means.by), clusters=clusters),
-        note=_(
+        ),
+        note=(
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the best of "
             "many looks better than it is."
         )

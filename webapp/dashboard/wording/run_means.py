@@ -8,10 +8,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from evaluation.printing import figure, percent, span
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -27,9 +26,9 @@ def means_table(found: RunsCompared) -> NamedTable:
     """Tabulate, bot by bot and run by run, the means with their intervals."""
     digits = {one.name: _digits(found, place) for place, one in enumerate(found.measures)}
     slots = {bot: slot for slot, bot in enumerate(found.every_bot, start=1)}
-    headers = [Header(_("Bot")), Header(_("Run"))]
+    headers = [Header("Bot"), Header("Run")]
     headers += [Header(_title(one), numeric=True) for one in found.measures]
-    headers.append(Header(_("Conversations"), numeric=True))
+    headers.append(Header("Conversations", numeric=True))
     rows = []
     for side in found.sides:
         cells = [
@@ -42,12 +41,12 @@ def means_table(found: RunsCompared) -> NamedTable:
         rows.append(cells)
     return NamedTable(
         "run-means",
-        _("Bots, run by run"),
+        "Bots, run by run",
         Table(headers, rows),
-        method=_(
-            "Mean over a bot’s conversations with itself, with its {level} interval, for which each conversation is one draw. "
+        method=(
+            f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each conversation is one draw. "
             "Metrics as they are now."
-        ).format(level=percent(LEVEL)),
+        ),
         note=" ".join(_cautions(found)),
     )
 
@@ -55,9 +54,9 @@ def means_table(found: RunsCompared) -> NamedTable:
 def settings_table(found: RunsCompared) -> NamedTable:
     """Tabulate in what the runs differ, and say what they have in common."""
     told = [(run, settings_of(run)) for run in found.runs]
-    headers = [Header(_("Run")), Header(_("Started")), Header(_("State"))]
+    headers = [Header("Run"), Header("Started"), Header("State")]
     headers += [Header(_SETTINGS[name](), numeric=name in _NUMBERS) for name in found.differ]
-    headers += [Header(_("Version of {bot}").format(bot=bot)) for bot in found.versions_differ]
+    headers += [Header(f"Version of {bot}") for bot in found.versions_differ]
     versions = {(side.run.pk, side.bot_id): side.version for side in found.sides}
     rows = []
     for run, settings in told:
@@ -70,7 +69,7 @@ def settings_table(found: RunsCompared) -> NamedTable:
         cells += [
             Cell(version[:8], why="")
             if (version := versions.get((run.pk, bot), ""))
-            else Cell("–", why=_("not in this run"))
+            else Cell("–", why="not in this run")
             for bot in found.versions_differ
         ]
         rows.append(cells)
@@ -79,10 +78,10 @@ def settings_table(found: RunsCompared) -> NamedTable:
         for name, value in (told[0][1].items() if told else ())
         if name not in found.differ
     ]
-    note = _("Alike in all of them. {settings}.").format(settings="; ".join(alike)) if alike else ""
+    note = "Alike in all of them. {settings}.".format(settings="; ".join(alike)) if alike else ""
     return NamedTable(
         "run-settings",
-        _("In what the runs differ"),
+        "In what the runs differ",
         Table(headers, rows),
         note=note if len(told) > 1 else "",
     )
@@ -90,26 +89,24 @@ def settings_table(found: RunsCompared) -> NamedTable:
 
 def run_title(run: SelfPlayRun) -> str:
     """Return the title of a run on pages."""
-    return run.name or _("Self-play {n}").format(n=run.pk)
+    return run.name or f"Self-play {run.pk}"
 
 
 def _cautions(found: RunsCompared) -> list[str]:
     """Compose the cautions on conclusions from the means."""
     told = [
-        _(
+        (
             "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and metrics are "
             "looked at, the more of them do."
         )
     ]
     if found.repeated:
         told.append(
-            _(
-                "{bots}: deterministic, and two runs have one seed, length and version, so they hold the same conversations "
-                "and are no evidence of their own."
-            ).format(bots=listed(found.repeated))
+            f"{listed(found.repeated)}: deterministic, and two runs have one seed, length and version, so they hold the same conversations "
+            "and are no evidence of their own."
         )
     if any(run.plan.get("pairs") == "all" for run in found.runs):
-        told.append(_("What two different bots said to each other is left out."))
+        told.append("What two different bots said to each other is left out.")
     return told
 
 
@@ -132,7 +129,7 @@ def _n_cell(side: Side) -> Cell:
 
 
 def _failed(n: int) -> str:
-    return ngettext("%(n)s more failed", "%(n)s more failed", n) % {"n": n} if n else ""
+    return plural(n, "%(n)s more failed", "%(n)s more failed") % {"n": n} if n else ""
 
 
 def _mean_cell(one: RunMean, n: int, digits: int) -> Cell:
@@ -149,24 +146,20 @@ def _why(one: RunMean, n: int) -> list[str]:
     """Return the reason for a missing interval, and counts of conversations left out."""
     told = [said(one.found.reason)]
     if one.n_measured < n:
-        told.append(
-            _("computed for {n} of {all}").format(n=one.n_measured, all=counts.conversations(n))
-        )
+        told.append(f"computed for {one.n_measured} of {counts.conversations(n)}")
     if one.found.n < one.n_measured:
         n_none = one.n_measured - one.found.n
-        told.append(
-            _("{conversations} without a value").format(conversations=counts.conversations(n_none))
-        )
+        told.append(f"{counts.conversations(n_none)} without a value")
     return told
 
 
 _SETTINGS: dict[str, Callable[[], str]] = {
-    "seed": lambda: _("Seed"),
-    "conversations": lambda: _("Conversations of each"),
-    "turns": lambda: _("Turns"),
-    "pairs": lambda: _("Who with whom"),
-    "openers": lambda: _("Openers"),
-    "study": lambda: _("Filters of study"),
+    "seed": lambda: "Seed",
+    "conversations": lambda: "Conversations of each",
+    "turns": lambda: "Turns",
+    "pairs": lambda: "Who with whom",
+    "openers": lambda: "Openers",
+    "study": lambda: "Filters of study",
 }
 _NUMBERS = {"seed", "conversations", "turns"}
 
@@ -177,8 +170,8 @@ def _setting_cell(name: str, value: Any) -> Cell:
     if name in _NUMBERS:
         return Cell(str(value), raw=(value,))
     if name == "pairs":
-        return Cell(_("all with all") if value == "all" else _("themselves"))
+        return Cell("all with all" if value == "all" else "themselves")
     if name == "openers":
         n = len(value)
-        return Cell(ngettext("%(n)s line", "%(n)s lines", n) % {"n": n} if n else _("none"))
-    return Cell(value or _("none"))
+        return Cell(plural(n, "%(n)s line", "%(n)s lines") % {"n": n} if n else "none")
+    return Cell(value or "none")

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.utils.translation import gettext as _
-
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import Cell, Figure, Table
 
@@ -92,14 +90,14 @@ def listed(names: Sequence[str]) -> str:
     """Join names to a list in words, `A, B and C`."""
     if len(names) < 2:
         return "".join(names)
-    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
+    return "{names} and {last}".format(names=", ".join(names[:-1]), last=names[-1])
 
 
 def controls_said(has_controls: bool, *, left_out: bool) -> str:
     """Name what was done with rated controls; empty without any."""
     if not has_controls:
         return ""
-    return _("Controls are left out.") if left_out else _("Controls are in.")
+    return "Controls are left out." if left_out else "Controls are in."
 
 
 def two_digits(n: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
-
 from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
 
@@ -12,25 +10,25 @@ def terms() -> list[tuple[str, str]]:
     """Return each word with its explanation."""
     return [
         (
-            _("Told apart"),
-            _(
+            "Told apart",
+            (
                 "Two bots are told apart where their mean ratings differ by more than chance: by generalised least squares "
                 "with raters as a random effect and errors clustered by rater (Welch’s test where everybody rates once, the "
-                "paired one where everybody rates both), corrected by Holm for all pairs of the study, p < {alpha}. While a study collects, and until its planned "
+                f"paired one where everybody rates both), corrected by Holm for all pairs of the study, p < {share(ORDER_ALPHA)}. While a study collects, and until its planned "
                 "size is reached, an always-valid test takes its place: it may be looked at any time, and needs a clearer "
                 "difference for that (confidence sequences of a normal mixture; Robbins, 1970)."
-            ).format(alpha=share(ORDER_ALPHA)),
+            ),
         ),
         (
-            _("Raters"),
-            _(
+            "Raters",
+            (
                 "Whoever has one name is one rater. Ratings without a name, or by a place such as “slot 1”, are "
                 "by nobody who can be counted; each of their conversations stands for a rater in tests and models."
             ),
         ),
         (
-            _("Intercept"),
-            _(
+            "Intercept",
+            (
                 "Where the line of a hybrid fit starts. One intercept for all folds is preferred: with one for each "
                 "fold, as in the paper, features that say nothing correlate at nearly −1 with the ratings."
             ),

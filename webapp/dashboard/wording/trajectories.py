@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from evaluation.analysis.trajectories import (
     SEED,
@@ -56,32 +55,24 @@ def trajectories_section(
         has_controls: whether bots made to be bad are rated. They are left out of the best and worst, not of the traits.
         study_key: for the command that computes what is missing.
     """
-    section = Section("trajectories", _("How conversations unfold"))
+    section = Section("trajectories", "How conversations unfold")
     grouping = best_worst.grouping
     if not grouping.groups:
-        section.missing.append(
-            _("Best and worst conversations: {why}.").format(why=said(grouping.reason))
-        )
+        section.missing.append(f"Best and worst conversations: {said(grouping.reason)}.")
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
         section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
         if grouping.reason:
-            section.missing.append(
-                _("Best and worst conversations: {why}.").format(why=said(grouping.reason))
-            )
+            section.missing.append(f"Best and worst conversations: {said(grouping.reason)}.")
     grouping = by_trait.grouping
     if not grouping.trait:
         section.missing.append(
-            _(
-                "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
-                "“EI” (plain, EI) would tell."
-            )
+            "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
+            "“EI” (plain, EI) would tell."
         )
     elif len(grouping.groups) < 2:
-        section.missing.append(
-            _("{trait}: only one kind of bot has rated conversations.").format(trait=grouping.trait)
-        )
+        section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
     else:
         panels = _panels(by_trait, study_key, point_link)
         section.points.extend(_statements(by_trait, panels))
@@ -98,64 +89,51 @@ def _best_worst_figure(
     return lines_figure(
         panels,
         id=grouping.kind,
-        title=_("What sets the best conversations apart?"),
-        method=_(
-            "The {chats} rated highest and the {n} rated lowest by {name} ({high} and above, {low} and below); "
-            "mean over those that reach the exchange, 90 % intervals. {controls}"
-        )
-        .format(
-            controls=controls_said(has_controls, left_out=True),
-            chats=counts.conversations(n),
-            n=n,
-            name=headline.title.lower(),
-            high=figure(grouping.lowest_best, digits),
-            low=figure(grouping.highest_worst, digits),
-        )
-        .strip(),
+        title="What sets the best conversations apart?",
+        method=(
+            f"The {counts.conversations(n)} rated highest and the {n} rated lowest by {headline.title.lower()} ({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and below); "
+            f"mean over those that reach the exchange, 90 % intervals. {controls_said(has_controls, left_out=True)}"
+        ).strip(),
         note_lead=verdict_sentence(found),
         note=_note_best_worst(grouping),
-        x_title=_("exchange"),
+        x_title="exchange",
     )
 
 
 def _note_best_worst(grouping: Grouping) -> str:
-    note = _(
-        "The rows of figures under each plot say how many conversations a point stands for; people who chat on differ from those who leave."
-    )
+    note = "The rows of figures under each plot say how many conversations a point stands for; people who chat on differ from those who leave."
     if max(grouping.n_tied) < 2:
         return note
     best, worst = grouping.n_tied
-    drawn = _("Ties at the borders ({best} and {worst}) were drawn by seed {seed}.")
+    drawn = "Ties at the borders ({best} and {worst}) were drawn by seed {seed}."
     return f"{note} {drawn.format(best=best, worst=counts.conversations(worst), seed=SEED)}"
 
 
 def _by_trait_figure(found: TrajectoryResult, panels: list[Panel], has_controls: bool) -> Figure:
     grouping = found.grouping
     if grouping.n_drawn is None:
-        method = _("Rated conversations by the bot’s {trait}; mean and 90 % interval.")
+        method = "Rated conversations by the bot’s {trait}; mean and 90 % interval."
     else:
-        method = _(
-            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
-        )
+        method = "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
     method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
     return lines_figure(
         panels,
         id=grouping.kind,
-        title=_("Does “{trait}” change how people talk?").format(trait=grouping.trait),
+        title=f"Does “{grouping.trait}” change how people talk?",
         method=method.format(trait=grouping.trait, n=grouping.n_drawn, seed=SEED),
         note_lead=verdict_sentence(found),
-        note=_(
+        note=(
             "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
             "bots."
         ),
-        x_title=_("exchange"),
+        x_title="exchange",
     )
 
 
 def column_title(name: str) -> str:
     """Return the title of a trajectory's column."""
     if name == VOTES:
-        return _("Votes on replies, up minus down")
+        return "Votes on replies, up minus down"
     declared = _declared()
     return declared[name].title if name in declared else name
 
@@ -174,7 +152,7 @@ def group_title(grouping: Grouping, place: int) -> str:
     group = grouping.groups[place]
     if grouping.kind == "by-trait":
         return group.name
-    words = {"best": _("best {n}"), "worst": _("worst {n}")}
+    words = {"best": "best {n}", "worst": "worst {n}"}
     return words[group.name].format(n=len(group.conversations))
 
 
@@ -186,8 +164,8 @@ def _panel(grouping: Grouping, measure: Measure, study_key: str, point_link: Poi
     title = column_title(measure.name)
     if not measure.courses:
         if measure.name == VOTES:
-            return Panel(title, [], _("nobody voted"))
-        why = _("not computed yet: run `{program} compute_metrics --study {key}`")
+            return Panel(title, [], "nobody voted")
+        why = "not computed yet: run `{program} compute_metrics --study {key}`"
         why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
         return Panel(title, [], why)
     groups = [
@@ -215,13 +193,9 @@ def _statement(panel: Panel, contrast: Contrast) -> str:
     # Rare things such as laughter need more digits than the usual two.
     digits = 2 if max(means, default=0) >= 0.05 else 4
     if contrast.low is None or contrast.high is None:
-        said = _(
-            "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
-        )
+        said = "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
     else:
-        said = _(
-            "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} exchanges."
-        )
+        said = "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} exchanges."
     return said.format(
         title=panel.title,
         a=figure(contrast.first, digits),
@@ -244,18 +218,16 @@ def verdict_sentence(found: TrajectoryResult) -> str:
     parts = [
         words.format(listed(told[way]))
         for way, words in (
-            ("higher", _("higher in {}")),
-            ("lower", _("lower in {}")),
-            ("none", _("no difference shown in {}")),
+            ("higher", "higher in {}"),
+            ("lower", "lower in {}"),
+            ("none", "no difference shown in {}"),
         )
         if told[way]
     ]
     if not parts:
         return ""
     first, second = (group_title(found.grouping, place) for place in (0, 1))
-    return _(
-        "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by Holm’s correction)."
-    ).format(
+    return "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by Holm’s correction).".format(
         first=first[:1].upper() + first[1:],
         second=second,
         found="; ".join(parts),
@@ -296,16 +268,12 @@ def point_table(
                 number_cell(values[pk]),
             ]
         )
-    headers = [Header(_("Conversation")), Header(_("Bot"))]
+    headers = [Header("Conversation"), Header("Bot")]
     headers += [Header(headline.title, numeric=True), Header(column_title(measure), numeric=True)]
     return NamedTable(
         "behind",
-        _("{measure}, exchange {n}: {group}").format(
-            measure=column_title(measure), n=exchange, group=group
-        ),
+        f"{column_title(measure)}, exchange {exchange}: {group}",
         Table(headers, rows),
-        method=_("{chats}, the highest values first.").format(
-            chats=counts.conversations(len(values))
-        ),
-        note=_("The first {n} are listed.").format(n=MOST) if len(values) > MOST else "",
+        method=f"{counts.conversations(len(values))}, the highest values first.",
+        note=f"The first {MOST} are listed." if len(values) > MOST else "",
     )

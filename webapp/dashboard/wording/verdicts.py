@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from evaluation.analysis.comparisons import Comparisons, Units, verdict
 from evaluation.printing import figure, share, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
+from webapp.core.speaking import plural
 from webapp.dashboard import counts
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed, two_digits
@@ -33,16 +31,16 @@ def pair_verdict(
     a, b = titles.get(found.a, found.a), titles.get(found.b, found.b)
     code = verdict(found)
     if code == "undefined":
-        why = said(found.reason) or _("no test")
-        return _("{a} and {b} cannot be compared: {why}.").format(a=a, b=b, why=why)
+        why = said(found.reason) or "no test"
+        return f"{a} and {b} cannot be compared: {why}."
     if code == "not_told_apart":
         return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared, (a, b), digits)}"
     gap, low, high = found.difference, found.low, found.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
         low, high = (None, None) if low is None or high is None else (-high, -low)
-    return _("{a} is rated higher than {b}, difference {gap} {ends}.").format(
-        a=a, b=b, gap=figure(gap, digits), ends=span(low, high, digits)
+    return (
+        f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}."
     )
 
 
@@ -54,8 +52,8 @@ def by_units(units: Units, n: int) -> str:
 
 
 def _raters_or_chats(n: int) -> str:
-    words = ngettext(
-        "%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations", n
+    words = plural(
+        n, "%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations"
     )
     return words % {"n": f"{n:,}"}
 
@@ -63,12 +61,12 @@ def _raters_or_chats(n: int) -> str:
 def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> str:
     """Say that two bots cannot be told apart, and by how many raters."""
     if plan is None:
-        return _("{a} and {b} cannot be told apart.").format(a=a, b=b)
+        return f"{a} and {b} cannot be told apart."
     low, high = sorted((plan.n_a, plan.n_b))
     words = (
-        _("{a} and {b} cannot be told apart with {raters} each.")
+        "{a} and {b} cannot be told apart with {raters} each."
         if low == high
-        else _("{a} and {b} cannot be told apart with {low} and {raters}.")
+        else "{a} and {b} cannot be told apart with {low} and {raters}."
     )
     return words.format(a=a, b=b, low=low, raters=by_units(compared.units, high))
 
@@ -78,31 +76,27 @@ def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], dig
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     n_more = compared.more.get((found.a, found.b))
     if need == "more" and n_more is not None:
-        return _("About {n} more each would do, if the difference stays as it is.").format(
-            n=two_digits(n_more)
-        )
+        return f"About {two_digits(n_more)} more each would do, if the difference stays as it is."
     if need == "raters" and plan is not None and plan.needed is not None:
-        return _("About {n} each would do.").format(n=two_digits(plan.needed))
+        return f"About {two_digits(plan.needed)} each would do."
     if need == "too_many":
         return _open(found, titles, digits)
     if need == "at_border":
-        return _("The difference is at the border, a few more ratings may decide.")
-    return _("How many would do is unknown.")
+        return "The difference is at the border, a few more ratings may decide."
+    return "How many would do is unknown."
 
 
 def _open(found: Comparison, titles: tuple[str, str], digits: int) -> str:
     """Say between which ends the difference may lie: no difference shown is not a difference of none."""
     if found.low is None or found.high is None:
-        return _("Which of them is better is not known.")
+        return "Which of them is better is not known."
     a, b = titles
-    return _(
-        "Which of them is better is not known: the difference, {a} less {b}, may be from {low} to {high}."
-    ).format(a=a, b=b, low=figure(found.low, digits), high=figure(found.high, digits))
+    return f"Which of them is better is not known: the difference, {a} less {b}, may be from {figure(found.low, digits)} to {figure(found.high, digits)}."
 
 
 def one_look() -> str:
     """Say of intervals beside a growing study that the always-valid ones are others."""
-    return _("The intervals hold for one look, when the study has all its ratings.")
+    return "The intervals hold for one look, when the study has all its ratings."
 
 
 def test_said(compared: Comparisons) -> str:
@@ -113,32 +107,28 @@ def test_said(compared: Comparisons) -> str:
 def test_named(test: str | None, alpha: float) -> str:
     """Name a test by which bots are told apart; what was stored by earlier versions does not say which it was."""
     words = {
-        "fixed": _("fixed-sample test, Holm, p < {alpha}"),
-        "always": _("always valid while the study collects, Holm, p < {alpha}"),
+        "fixed": "fixed-sample test, Holm, p < {alpha}",
+        "always": "always valid while the study collects, Holm, p < {alpha}",
     }
-    return words.get(str(test), _("Holm, p < {alpha}")).format(alpha=share(alpha))
+    return words.get(str(test), "Holm, p < {alpha}").format(alpha=share(alpha))
 
 
 def deciding_sentences(compared: Comparisons) -> list[str]:
     """Describe the test that decides which bot is better, and the means that it compares."""
     if compared.test == "always":
-        which = _(
+        which = (
             "Ratings are still to come, so the always-valid test decides who is better: looking early or often "
             "does not add to its errors."
         )
     else:
-        which = _(
-            "The study is closed or has its planned size, so the fixed-sample test decides who is better."
-        )
+        which = "The study is closed or has its planned size, so the fixed-sample test decides who is better."
     what = {
-        "raters": _(
-            "It compares means by generalised least squares with raters as a random effect; errors are clustered by rater."
-        ),
-        "conversations": _(
+        "raters": "It compares means by generalised least squares with raters as a random effect; errors are clustered by rater.",
+        "conversations": (
             "It compares means by generalised least squares with conversations as a random effect, for raters are not "
             "named; errors are clustered by conversation."
         ),
-        "raters_and_conversations": _(
+        "raters_and_conversations": (
             "It compares means by generalised least squares with raters, or conversations where nobody is named, as a "
             "random effect; errors are clustered by them."
         ),
@@ -146,11 +136,9 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
     said_of = [which, what]
     if compared.rater_share > 0:
         said_of.append(
-            _(
-                "So a difference may be another than that of the plain means: who is strict or kind is taken out."
-            )
+            "So a difference may be another than that of the plain means: who is strict or kind is taken out."
             if compared.units == "raters"
-            else _("So a difference may be another than that of the plain means.")
+            else "So a difference may be another than that of the plain means."
         )
     return said_of
 
@@ -163,14 +151,14 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     """Compose the sentence on the best bot, and the bots not significantly different from it."""
     if len(compared.order) < 2:
-        return _("Only one bot is rated, so there is nothing to compare.")
+        return "Only one bot is rated, so there is nothing to compare."
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
     if not close:
-        return _("{best} is rated higher than each of the other bots.").format(best=best)
+        return f"{best} is rated higher than each of the other bots."
     if len(close) == len(compared.order) - 1:
-        return _("No other bot can be told apart from {best}.").format(best=best)
+        return f"No other bot can be told apart from {best}."
     named = [titles.get(bot, bot) for bot in close]
     if len(named) > _NAMED:
-        named = [*named[: _NAMED - 1], _("{n} more").format(n=len(named) - _NAMED + 1)]
-    return _("{close} cannot be told apart from {best}.").format(best=best, close=listed(named))
+        named = [*named[: _NAMED - 1], f"{len(named) - _NAMED + 1} more"]
+    return f"{listed(named)} cannot be told apart from {best}."

@@ -10,12 +10,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.outside import Mistake, ValuesError
 from webapp.core.rights import Right
+from webapp.core.speaking import plural
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of
@@ -83,33 +82,30 @@ def _taken(request: HttpRequest, folder: Path) -> tuple[str, str]:
         name = Path(file.name or "").name
         if name.lower().endswith(_TEXT_ENDINGS):
             if (file.size or 0) > MOST_BYTES:
-                return "", _("“%(name)s” has more than %(most)d MB.") % {
-                    "name": name,
-                    "most": MOST_BYTES // 1_000_000,
-                }
+                return "", f"“{name}” has more than {MOST_BYTES // 1_000_000} MB."
             try:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError:
-                return "", _("“%(name)s” is no text in UTF-8.") % {"name": name}
+                return "", f"“{name}” is no text in UTF-8."
         elif name.lower().endswith((".jsonl", ".jsonl.gz")):
             with (folder / name).open("wb") as handle:
                 for chunk in file.chunks():
                     handle.write(chunk)
         else:
-            return "", _("“%(name)s” is no .yaml or .json file.") % {"name": name}
-    return text, "" if text.strip() else _("Choose a study’s file first.")
+            return "", f"“{name}” is no .yaml or .json file."
+    return text, "" if text.strip() else "Choose a study’s file first."
 
 
 def _tell(request: HttpRequest, done: Imported) -> None:
     if done.is_new:
-        said = _("%(name)s is a draft.") % {"name": done.study.name}
+        said = f"{done.study.name} is a draft."
     elif done.changes:
         n = len(done.changes)
-        said = ngettext("%(n)d setting has changed.", "%(n)d settings have changed.", n) % {"n": n}
+        said = plural(n, "%(n)d setting has changed.", "%(n)d settings have changed.") % {"n": n}
     else:
-        said = _("The study is as the file says already.")
+        said = "The study is as the file says already."
     if done.n_items:
-        told = ngettext("%(n)d item is new.", "%(n)d items are new.", done.n_items)
+        told = plural(done.n_items, "%(n)d item is new.", "%(n)d items are new.")
         said = f"{said} {told % {'n': done.n_items}}"
     messages.success(request, said)
 

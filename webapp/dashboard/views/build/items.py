@@ -10,14 +10,13 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from evaluation.items import items_read
 from webapp.conversations.brought_in import conversation_set_remove
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.core.speaking import plural
 from webapp.dashboard.access import needs
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checking import scales_asked
@@ -83,7 +82,7 @@ def gold(request: HttpRequest, key: str) -> HttpResponse:
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
         else:
-            messages.success(request, _("The right answers are saved."))
+            messages.success(request, "The right answers are saved.")
     return redirect("dashboard:study_build_step", key, "checks")
 
 
@@ -106,7 +105,7 @@ def _load(request: HttpRequest, study: Study) -> None:
                 else:
                     report = items_import(study=study, lines=items_read(path), origin=origin)
         except Refused as error:
-            messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
+            messages.error(request, f"The file could not be read: {error}")
             return
     _tell(request, report)
 
@@ -131,16 +130,16 @@ def _conversations(request: HttpRequest, study: Study) -> None:
                     path, study_key=study.key, language=form.cleaned_data["language"]
                 )
         except Refused as error:
-            messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
+            messages.error(request, f"The file could not be read: {error}")
             return
     _told_new(request, report.conversations)
     for one in report.skipped[:_TOLD]:
-        words = _("Line %(line)d was left out: %(reason)s")
+        words = "Line %(line)d was left out: %(reason)s"
         messages.warning(request, words % {"line": one.line, "reason": one.reason})
 
 
 def _told_new(request: HttpRequest, n: int) -> None:
-    said = ngettext("%(n)d conversation is new.", "%(n)d conversations are new.", n)
+    said = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
     messages.success(request, said % {"n": n})
 
 
@@ -151,9 +150,9 @@ def _take_out(request: HttpRequest, study: Study) -> None:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return
-    said = ngettext("%(n)d is taken out.", "%(n)d are taken out.", n) % {"n": n}
+    said = plural(n, "%(n)d is taken out.", "%(n)d are taken out.") % {"n": n}
     if n_kept:
-        stay = ngettext("%(n)d stays.", "%(n)d stay.", n_kept) % {"n": n_kept}
+        stay = plural(n_kept, "%(n)d stays.", "%(n)d stay.") % {"n": n_kept}
         said = f"{said} {stay}"
     messages.success(request, said)
 
@@ -165,17 +164,17 @@ def _write(upload: UploadedFile, path: Path) -> None:
 
 
 def _tell(request: HttpRequest, report: ItemsReport) -> None:
-    said = ngettext("%(n)d item is new", "%(n)d items are new", report.items) % {"n": report.items}
-    there = ngettext("%(n)d was there", "%(n)d were there", report.unchanged)
+    said = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
+    there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
     if report.unchanged:
         said = f"{said}, {there % {'n': report.unchanged}}"
     messages.success(request, f"{said}.")
     for one in report.skipped[:_TOLD]:
-        words = _("Line %(line)d was left out: %(reason)s")
+        words = "Line %(line)d was left out: %(reason)s"
         messages.warning(request, words % {"line": one.line, "reason": one.reason})
     more = len(report.skipped) - _TOLD
     if more > 0:
-        told = ngettext("And %(n)d more line.", "And %(n)d more lines.", more)
+        told = plural(more, "And %(n)d more line.", "And %(n)d more lines.")
         messages.warning(request, told % {"n": more})
 
 
@@ -196,5 +195,5 @@ def _draw(request: HttpRequest, study: Study) -> int | None:
     except Refused as refused:
         messages.error(request, str(refused))
         return None
-    messages.success(request, _("Items are being made. They stand in the study as they come."))
+    messages.success(request, "Items are being made. They stand in the study as they come.")
     return job.pk

@@ -7,12 +7,11 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.core.speaking import plural
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of
@@ -29,12 +28,10 @@ def duplicate(request: HttpRequest, key: str) -> HttpResponse:
     try:
         made = study_copy(study=study, author=request.user.get_username())
     except ValidationError as error:
-        said = _("No copy was made: %(why)s") % {"why": " ".join(error.messages)}
+        said = "No copy was made: {why}".format(why=" ".join(error.messages))
         messages.error(request, said)
         return redirect("dashboard:study", key)
-    said = _(
-        "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
-    )
+    said = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
     messages.success(request, said % {"name": study.name})
     return redirect("dashboard:study_build_step", made.key, "bots")
 
@@ -50,7 +47,7 @@ def archive(request: HttpRequest, key: str) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return redirect("dashboard:study", key)
-    said = _("%(name)s is archived.") if is_archived else _("%(name)s is back in the list.")
+    said = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
     messages.success(request, said % {"name": study.name})
     return redirect("dashboard:studies")
 
@@ -67,7 +64,7 @@ def delete(request: HttpRequest, key: str) -> HttpResponse:
         except ValidationError as refused:
             error = " ".join(refused.messages)
         else:
-            messages.success(request, _("%(name)s is deleted.") % {"name": study.name})
+            messages.success(request, f"{study.name} is deleted.")
             return redirect("dashboard:studies")
     return page(
         request,
@@ -92,7 +89,7 @@ def rehearse(request: HttpRequest, key: str) -> HttpResponse:
     try:
         n = int(people)
     except ValueError:
-        messages.error(request, _("“%(n)s” is no number of people.") % {"n": people})
+        messages.error(request, f"“{people}” is no number of people.")
         return redirect("dashboard:study_build_step", key, "check")
     try:
         job = job_create(
@@ -104,10 +101,10 @@ def rehearse(request: HttpRequest, key: str) -> HttpResponse:
     except Refused as refused:
         messages.error(request, str(refused))
         return redirect("dashboard:study_build_step", key, "check")
-    said = ngettext(
+    said = plural(
+        n,
         "%(n)d scripted participant is on the way. It counts nowhere.",
         "%(n)d scripted participants are on the way. They count nowhere.",
-        n,
     )
     messages.success(request, said % {"n": n})
     return redirect("dashboard:job", job.kind, job.pk)

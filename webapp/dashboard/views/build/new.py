@@ -7,8 +7,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as __
-from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from chatbots.outside import ValuesError
@@ -26,27 +24,25 @@ from webapp.studies.selectors import study_found, study_key_free
 class NewStudyForm(forms.Form):
     """Protocol, name, language and key; without a key one is made of the name."""
 
-    protocol = forms.ChoiceField(label=_("What do people do?"), widget=forms.RadioSelect)
+    protocol = forms.ChoiceField(label="What do people do?", widget=forms.RadioSelect)
     name = forms.CharField(
-        label=_("Name"),
+        label="Name",
         max_length=200,
-        help_text=_("For you and your colleagues; people who take part never see it."),
+        help_text="For you and your colleagues; people who take part never see it.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
     )
     language = forms.ChoiceField(
-        label=_("Language"),
+        label="Language",
         choices=list(LANGUAGES.items()),
         required=False,
-        help_text=_(
-            "Of everything that participants read; the first texts and questions are in it."
-        ),
+        help_text="Of everything that participants read; the first texts and questions are in it.",
         widget=forms.Select(attrs={"class": "input"}),
     )
     key = forms.SlugField(
-        label=_("Key"),
+        label="Key",
         max_length=60,
         required=False,
-        help_text=_("Stands in the link that people get: letters, digits, - and _."),
+        help_text="Stands in the link that people get: letters, digits, - and _.",
         widget=forms.TextInput(
             attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}
         ),
@@ -64,7 +60,9 @@ class NewStudyForm(forms.Form):
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
         elif cleaned.get("key") and study_found(cleaned["key"]):
-            self.add_error("key", __("“%(key)s” is another study’s. Choose another key.") % cleaned)
+            self.add_error(
+                "key", "“{key}” is another study’s. Choose another key.".format(**cleaned)
+            )
         return cleaned
 
 
@@ -95,10 +93,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
 
 
 _HEADINGS = {
-    "bots": _("People talk to chatbots"),
-    "items": _("People judge replies"),
-    "conversations": _("People judge whole conversations"),
-    "": _("People choose from a list"),
+    "bots": "People talk to chatbots",
+    "items": "People judge replies",
+    "conversations": "People judge whole conversations",
+    "": "People choose from a list",
 }
 
 

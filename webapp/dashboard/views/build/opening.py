@@ -8,9 +8,8 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from webapp.core.speaking import plural
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checklist import findings_of, stops
 from webapp.studies.models import Study
@@ -42,8 +41,7 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
     if wanted not in ALLOWED or study.state not in ALLOWED[Study.State(wanted)]:
         messages.error(
             request,
-            _("A study that is %(state)s cannot become that.")
-            % {"state": study.get_state_display().lower()},
+            f"A study that is {study.get_state_display().lower()} cannot become that.",
         )
         return False
     plan = Plan(study)
@@ -53,7 +51,7 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
         missing = [one for one in missing if one.step != "walk"]
     if missing:
         told = " ".join(f"{one.lead} {one.rest}".strip() for one in missing)
-        messages.error(request, _("The study stays closed: %(why)s") % {"why": told})
+        messages.error(request, f"The study stays closed: {told}")
         return False
     author = request.user.get_username()
     try:
@@ -63,16 +61,16 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
         return False
     logger.info("study %s is %s, by %s", study.key, wanted, author)
     said = {
-        Study.State.COLLECTING: _("The study is open. Send people its link."),
-        Study.State.PAUSED: _("Paused: whoever is inside may finish, nobody new starts."),
-        Study.State.ENDED: _("Closed. The link now says that the study has ended."),
+        Study.State.COLLECTING: "The study is open. Send people its link.",
+        Study.State.PAUSED: "Paused: whoever is inside may finish, nobody new starts.",
+        Study.State.ENDED: "Closed. The link now says that the study has ended.",
     }
     messages.success(request, said[Study.State(wanted)])
     if wanted == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
-        told = ngettext(
+        told = plural(
+            len(plan.not_loaded),
             "%(n)d of its bots is not loaded yet. Its first participant may wait for a reply.",
             "%(n)d of its bots are not loaded yet. Their first participants may wait for a reply.",
-            len(plan.not_loaded),
         )
         messages.info(request, told % {"n": len(plan.not_loaded)})
     return True

@@ -10,7 +10,6 @@ from django.http.response import HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import title_of
@@ -120,7 +119,7 @@ def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict
     version = stored.version
     own = version.author == request.user.get_username()
     return {
-        "author": _("You") if own else version.author or _("A program"),
+        "author": "You" if own else version.author or "A program",
         "elsewhere": own,
         "number": version.number,
         "next": version.number if own and version.frozen_at is None else version.number + 1,
