@@ -77,7 +77,7 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 # (tests/architecture sees to it), what a browser shows, for the views are tested on both, what rights addresses ask for,
 # and what pages say and show, where other files ask the same views on both (tests/architecture/test_passes names them).
 SECOND_PASS ?= all
-WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation outside reference \
+WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
   journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
   webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py \
