@@ -13,7 +13,6 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -26,10 +25,6 @@ STUDIES = ("empty", "chats", "pairs")
 @pytest.fixture(scope="module", autouse=True)
 def ids_by_seed() -> Iterator[None]:
     """Draw ids, codes and orders by a seed, and stop the clock, so that pages are the same in every run."""
-    if connection.vendor != "sqlite":
-        pytest.skip(
-            "snapshots are of SQLite's orders; tests of views and tables ask both databases"
-        )
     with pytest.MonkeyPatch.context() as patch:
         drawn = random.Random(5)
         patch.setattr(os, "urandom", drawn.randbytes)

@@ -18,6 +18,7 @@ _CHANGING = (
     (re.compile(r"\b[0-9a-f]{32,}\b"), "DIGEST"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|MB|GB|KiB|MiB|kB)\b"), "AMOUNT"),
     (re.compile(r"\b[pir][0-9a-f]{16}\b"), "PSEUDONYM"),
+    (re.compile(r"\bAB\d{6}\b"), "CODE"),
     (re.compile(r"/tmp/[\w./-]*/"), "FOLDER/"),
     (re.compile(r"\d+ minutes? ago"), "MINUTES ago"),
     (re.compile(r"in \d+(?:\.\d+)? s\b"), "in SECONDS"),

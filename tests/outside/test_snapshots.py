@@ -1,0 +1,37 @@
+"""All snapshots, in a process of their own: tests before them in this one may have registered bots and metrics."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+MODULES = sorted(FOLDER.glob("seen_*.py"))
+
+
+@pytest.mark.slow
+def test_an_outsider_sees_what_is_stored() -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # Snapshots are of SQLite's orders; tests of views and tables ask both databases.
+    env |= {"DATABASE_URL": "", "REDIS_URL": ""}
+    seen = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--tb=short",
+            "--show-capture=no",
+            *map(str, MODULES),
+        ],
+        cwd=FOLDER.parents[1],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert len(MODULES) == 3
+    assert seen.returncode == 0, seen.stdout[-6000:]
