@@ -17,8 +17,9 @@
     confab.connect("https://confab.example.org", token).study("everyday-talk")
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
-Everything here is the public face of `evaluation` and `chatbots`; nothing of it knows Django. Vectors of sentences are kept in the folder
-that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is encoded twice.
+Everything here is the public face of `evaluation` and `chatbots`; nothing of it knows Django. Vectors of sentences
+are kept in the folder that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is
+encoded twice.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ M = TypeVar("M", bound=Digested)
 
 @contextmanager
 def folder_written(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to write into; at the end it takes the place of `folder`, flushed to the disk, never half."""
+    """Yield an empty folder to write into; at the end it replaces `folder`, flushed to the disk, never half."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -1,4 +1,4 @@
-"""Files that are lists of entries: `bots.yaml` and `metrics.yaml`. Each entry makes one thing, or says what is wrong with it.
+"""Files that are lists of entries: `bots.yaml` and `metrics.yaml`. Each entry makes one object or names its errors.
 
     - id: qwen-small
       kind: transformers

@@ -33,7 +33,7 @@ _PROBE_BYTES = 4096
 
 
 def find_model(model: str, revision: str | None = None) -> Path | None:
-    """Find the folder of a model: a local folder, or a hub id in the local Hugging Face cache. None if there is none."""
+    """Find the folder of a model: a local one, or a hub id in the local Hugging Face cache; None without one."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder

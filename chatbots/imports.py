@@ -14,7 +14,7 @@ import_lock = threading.RLock()
 
 
 def transformers_module() -> Any:
-    """Return transformers, with what every model of it imports at its first use (accelerate among that) imported too."""
+    """Import transformers and what each of its models imports at its first use, such as accelerate."""
     with import_lock:
         import transformers
         import transformers.modeling_utils

@@ -12,10 +12,11 @@ command's argument) is described by a model and read here:
     # ValuesError: 2 mistakes: (1) optimiser.lr is 'fast'; it must be a number above 0; (2) optimiser.epoch is
     # no key here; did you mean epochs? Allowed: lr, epochs, betas
 
-Every message says where the mistake is, the value that was got, and what would be right. A check that a type
-cannot express is a validator of the model. One of a field raises `ValueError` with what would be right ("it must be
-the plain name of a folder"); one of the whole model raises a sentence that begins with a field's name. Either may
-raise a `ValuesError` with several mistakes, whose paths begin where the field or the model does. A field declared with `Field(repr=False)` may hold a secret: its value is never shown.
+Every message says where the mistake is, the value that was got, and what would be right. A check that a type cannot
+express is a validator of the model. One of a field raises `ValueError` with what would be right ("it must be the
+plain name of a folder"); one of the whole model raises a sentence that begins with a field's name. Either may raise a
+`ValuesError` with several mistakes, whose paths begin where the field or the model does. A field declared with
+`Field(repr=False)` may hold a secret: its value is never shown.
 """
 
 from __future__ import annotations

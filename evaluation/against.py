@@ -1,11 +1,12 @@
 """Paired difference of two columns' correlations with human scores on the same replies, with its interval.
 
-A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are defined; the gain
-is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of the jackknife over the contexts of each
-data set, which are left out of both columns at once, so that what makes a reply easy for both cancels, and of all models at
-once, which often answer the same contexts. It reaches as far from the gain and from the gain less its bias by the
-jackknife: Pearson's coefficient of few replies comes out too high where scores are skewed. With ranks, they are those among all replies of a cell. Either side may be several
-columns, such as trainings by several seeds: the mean of their coefficients then counts, and the interval is of these very trainings.
+A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are defined;
+the gain is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of the jackknife
+over the contexts of each data set, which are left out of both columns at once, so that what makes a reply easy for
+both cancels, and of all models at once, which often answer the same contexts. It reaches as far from the gain and
+from the gain less its bias by the jackknife: Pearson's coefficient of few replies comes out too high where scores are
+skewed. With ranks, they are those among all replies of a cell. Either side may be several columns, such as trainings
+by several seeds: the mean of their coefficients then counts, and the interval is of these very trainings.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ def _differences(
     cells: Sequence[np.ndarray],
     methods: Sequence[str],
 ) -> tuple[float, np.ndarray]:
-    """Return the sum over cells of the mean difference of coefficients, with all contexts and, (contexts,), without each.
+    """Return the sum over cells of the mean difference of coefficients, with all contexts and, (contexts,), without
+    each.
 
     Args:
         ours, theirs: (K, N); cells: the rows of each.

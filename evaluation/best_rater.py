@@ -63,7 +63,8 @@ def max_over_raters_everywhere(
     sources: np.ndarray,
     models: np.ndarray,
 ) -> dict[str, Any]:
-    """Return `max_over_raters` of all replies, with `models` and `sources` where there are several, as of other agreements.
+    """Return `max_over_raters` of all replies, with `models` and `sources` where there are several, as of other
+    agreements.
 
     Args:
         values, given: as there.
@@ -88,7 +89,7 @@ def _r(x: np.ndarray, y: np.ndarray, method: Any) -> float | None:
 
 
 def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a table of the JSON of `judge(..., by_best_rater=True)`: a line for each metric and cell, then one for people."""
+    """Return the JSON of `judge(..., by_best_rater=True)` as a table: a line per metric and cell, then people."""
     told = {name: one for name, found in result.items() if (one := found.get("max_over_raters"))}
     if not told:
         return []
@@ -101,8 +102,9 @@ def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if any("reason" in cell for one in told.values() for _s, _m, cell in cells_of(one)):
         lines.append(f"max over raters, undefined where {NO_RATERS}.")
     lines.append(
-        "max over raters: the best of the raters taken one by one, as PONE's paper prints it, above the others by chance alone; "
-        f"mean: of all of them. raters: who judged half of the replies or more, of all with a name. {HUMAN}: raters with one another."
+        "max over raters: the best of the raters taken one by one, as PONE's paper prints it, above the others by "
+        "chance alone; mean: of all of them. raters: who judged half of the replies or more, of all with a name. "
+        f"{HUMAN}: raters with one another."
     )
     return lines
 

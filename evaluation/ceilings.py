@@ -1,8 +1,8 @@
 """Highest possible correlation of a metric with mean ratings: the square root of the ratings' reliability.
 
-The reliability of the mean of k raters is ICC(1,k), for nobody knows whether two items had the same raters; its interval
-is from the F distribution. A metric that knew each reply's true value would correlate with the raters' mean by the
-square root of that, no more, unless by chance.
+The reliability of the mean of k raters is ICC(1,k), for nobody knows whether two items had the same raters; its
+interval is from the F distribution. A metric that knew each reply's true value would correlate with the raters' mean
+by the square root of that, no more, unless by chance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Agreement of a judge's or a metric's choices between two replies with people's, ties included.
 
-People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a metric by
-its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each other, and so do
-the answers of one person: the largest variance over raters, contexts and both counts, as for every mean
-(`evaluation.stats.intervals`). Kappa is linear in the answers but for its chance agreement; so its variance is that of the mean of
-its influences (Fleiss, Cohen and Everitt 1969), and its interval is made on Fisher's scale of z.
+People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a
+metric by its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each
+other, and so do the answers of one person: the largest variance over raters, contexts and both counts, as for every
+mean (`evaluation.stats.intervals`). Kappa is linear in the answers but for its chance agreement; so its variance is
+that of the mean of its influences (Fleiss, Cohen and Everitt 1969), and its interval is made on Fisher's scale of z.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class ChoiceAgreement:
         n_pairs: pairs with both; n: people's answers about them; n_raters: who gave them.
         counts: of the answers: `same` reply chosen by both, the `other` one, `people_tied` alone, `chooser_tied` alone,
             `both_tied`.
-        agreed: share of the same reply among the answers that chose one where the chooser chose one, too; half by chance.
+        agreed: share of the same reply among the answers that chose one where the chooser chose one, too; half by
+            chance.
         kappa: Cohen's, of the three answers, so that ties count.
         people: the first share of two people who judged the same pair, next to which the chooser's is to be read.
         skipped: pairs that lack one of the two, and why.
@@ -165,7 +166,10 @@ def choices_beside(
 def _two_people(
     pairs: np.ndarray, said: np.ndarray, contexts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compare every two people who chose a reply of the same pair: (c,) 1 for the same reply, else 0, and the context of each."""
+    """Compare every two people who chose a reply of the same pair.
+
+    Returns (c,) 1 for the same reply, else 0, and the context of each.
+    """
     votes: dict[str, Counter[float]] = {}
     of: dict[str, int] = {}
     for name, answer, context in zip(pairs.tolist(), said.tolist(), contexts.tolist(), strict=True):

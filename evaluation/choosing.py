@@ -68,11 +68,12 @@ def choose(
 ) -> dict[str, MetricChosen]:
     """Let each metric choose the reply or chat with the better score, and compare that with people's choices.
 
-    Better is higher, but where the column says lower; equal scores are the same. Of a chat the score is the metric's value of
-    the whole conversation, often the mean over the bot's turns.
+    Better is higher, but where the column says lower; equal scores are the same. Of a chat the score is the metric's
+    value of the whole conversation, often the mean over the bot's turns.
 
     Args:
-        items: the pairs, of replies or of chats, by their keys as `people` names them; those with one reply are passed over.
+        items: the pairs, of replies or of chats, by their keys as `people` names them; those with one reply are
+            passed over.
         question: that people answered; without one the leading one.
         progress: given a metric's name, returns what is called with (replies or chats done, those in all).
 
@@ -257,11 +258,13 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
             continue
         counts = one["counts"]
         lines += [
-            f"{name}: people's answers to {quote(one['question'])}: {one['n']} of {one['n_pairs']} pairs by {one['n_raters']} raters",
-            f"  the same reply where both chose one: {_estimate(one['agreed'])}; two people: {_estimate(one['people'])}",
+            f"{name}: people's answers to {quote(one['question'])}: {one['n']} of {one['n_pairs']} pairs by "
+            f"{one['n_raters']} raters",
+            f"  the same reply where both chose one: {_estimate(one['agreed'])}; two people: "
+            f"{_estimate(one['people'])}",
             f"  Cohen's kappa, ties counted: {_estimate(one['kappa'])}",
-            f"  answers: {counts['same']} the same reply, {counts['other']} the other one, {counts['people_tied']} people said "
-            f"“the same”, {counts['chooser_tied']} {name} did, {counts['both_tied']} both did",
+            f"  answers: {counts['same']} the same reply, {counts['other']} the other one, {counts['people_tied']} "
+            f"people said “the same”, {counts['chooser_tied']} {name} did, {counts['both_tied']} both did",
             *(f"  left out {n} × {why}" for why, n in one["skipped"].items()),
         ]
     lines.append(

@@ -1,8 +1,8 @@
 """One score made of several metrics, compared with people on data sets that its weights have not seen.
 
-`combine_sets` leaves out one data set at a time: on the others it learns a weight for every metric, and on the one left out it
-compares the weighted sum with people, next to the metric that agreed best with people on the same others. Nothing that
-is compared on a data set was learned or chosen there. The design was fixed before it was tried:
+`combine_sets` leaves out one data set at a time: on the others it learns a weight for every metric, and on the one
+left out it compares the weighted sum with people, next to the metric that agreed best with people on the same others.
+Nothing that is compared on a data set was learned or chosen there. The design was fixed before it was tried:
 
 - within a data set each metric's scores become normal scores of their ranks, so that neither a scale nor a few
   extreme values count; a score that is undefined becomes 0, the middle, and is counted;
@@ -10,10 +10,11 @@ is compared on a data set was learned or chosen there. The design was fixed befo
 - ridge regression (Hoerl and Kennard, 1970) without intercept; its penalty is the one with the largest mean Pearson
   coefficient when each of the other data sets is left out in turn.
 
-The interval of the mean gain over S data sets is about what another one would gain: Student's t of their gains with the variance times
-1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and Bengio 2003, Machine Learning 52). Half its width is
-the hypotenuse of that and of what the contexts of these sets leave open, by the jackknife: by chance in them one metric is
-taken for the best in all sets at once, of which the differences between their gains tell nothing.
+The interval of the mean gain over S data sets is about what another one would gain: Student's t of their gains with
+the variance times 1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and
+Bengio 2003, Machine Learning 52). Half its width is the hypotenuse of that and of what the contexts of these sets
+leave open, by the jackknife: by chance in them one metric is taken for the best in all sets at once, of which the
+differences between their gains tell nothing.
 """
 
 from __future__ import annotations
@@ -216,7 +217,8 @@ def combine_sets(sets: Sequence[JudgedSet]) -> Combination:
         sets: each with scores of the same two or more metrics.
 
     Raises:
-        ValueError: fewer than three data sets or two metrics, two data sets of one name, or one whose people's means are all equal.
+        ValueError: fewer than three data sets or two metrics, two data sets of one name, or one whose people's means
+            are all equal.
     """
     metrics = _checked(sets)
     inputs = [_normal_scores(one, metrics) for one in sets]
@@ -262,7 +264,8 @@ def _checked(sets: Sequence[JudgedSet]) -> tuple[str, ...]:
     if len(names) < FEWEST_SETS:
         told = ", ".join(names) or "none"
         raise ValueError(
-            f"{len(names)} data sets ({told}) are too few: {FEWEST_SETS} or more are needed, for one is left out at a time"
+            f"{len(names)} data sets ({told}) are too few: {FEWEST_SETS} or more are needed, for one is left out at "
+            "a time"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -1,9 +1,9 @@
 """Predicted classes of replies compared with people's, as in DialogEntailment's Table 2 and t-tests.
 
-Dziri et al. (2019), NAACL, made three classes of four grades, 0 to 3 (fact sheet, section 5). Their code takes the mean of a
-reply's ratings: at least 2 is entailment, at least 1 neutral, else contradiction. The paper says that the grade most
-raters gave decides. Other scales are stretched to 0 to 3 first. Accuracy alone says little, so the share of the commonest
-class stands next to it.
+Dziri et al. (2019), NAACL, made three classes of four grades, 0 to 3 (fact sheet, section 5). Their code takes the
+mean of a reply's ratings: at least 2 is entailment, at least 1 neutral, else contradiction. The paper says that the
+grade most raters gave decides. Other scales are stretched to 0 to 3 first. Accuracy alone says little, so the share
+of the commonest class stands next to it.
 """
 
 from __future__ import annotations

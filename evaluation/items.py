@@ -1,8 +1,8 @@
 """Items that people or metrics judge: a context, a reply to it and maybe a reference.
 
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
-     "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…",
-     "gold": {"coherence": [4, 5]}}
+     "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …],
+     "emotion": "…", "topic": "…", "gold": {"coherence": [4, 5]}}
 
 What stands in the second line and the third may be missing; a second reply is for comparisons. One JSON object per line
 (`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale` are
@@ -266,7 +266,7 @@ def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
 
 
 def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
-    """Stream the judged items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    """Yield the judged items of a file; an invalid line as `Skipped`, with its number and all its errors."""
     for found in judged_lines(path):
         yield found.item if isinstance(found, JudgedLine) else found
 

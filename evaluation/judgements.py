@@ -198,7 +198,8 @@ def judge(
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
         against: a metric or column with which each of them is compared on the same replies (`evaluation.against`).
-        by_best_rater: also set the main column against each rater alone, and take the best, in every cell (`evaluation.best_rater`).
+        by_best_rater: also set the main column against each rater alone, and take the best, in every cell
+            (`evaluation.best_rater`).
         shared: texts encoded so far; by default a new one.
         progress: given a metric's name, returns what is called with (replies done, replies in all).
 

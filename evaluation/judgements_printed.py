@@ -37,7 +37,8 @@ _UNDEFINED = {
 
 
 def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with a line for every metric (its main column), data set and dialogue model, and what was left out.
+    """Return a table with a line for every metric (its main column), data set and dialogue model, and what was left
+    out.
 
     Args:
         result: by the metric's name, as `MetricJudged.to_json` wrote them.
@@ -101,8 +102,8 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
     yield (
-        "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the reliability "
-        "of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
+        "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the "
+        "reliability of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
     )
     yield from _published_notes(result)
     for name, found in result.items():
@@ -141,5 +142,8 @@ def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     ]
     if rows:
         places = "; ".join(dict.fromkeys(row.place for row in rows))
-        yield f"published: Pearson and Spearman of the whole set; {places}. With a name: of that metric, which ours is nearest to."
+        yield (
+            f"published: Pearson and Spearman of the whole set; {places}. With a name: of that metric, which ours "
+            "is nearest to."
+        )
         yield from (f"published: {text}" for text in caveats_of(rows))

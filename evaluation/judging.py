@@ -1,4 +1,4 @@
-"""A language model as judge of pairs of replies or whole chats, each asked in both orders, and what its judgements lean on besides: place and length."""
+"""A language model as judge of pairs of replies or whole chats, each in both orders; its position and length biases."""
 
 from __future__ import annotations
 

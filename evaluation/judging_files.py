@@ -69,7 +69,8 @@ def judged_file_read(path: Path) -> JudgedRead:
 class JudgedFile:
     """A file of judged pairs of one judge.
 
-    What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is asked again.
+    What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is
+    asked again.
 
     Args:
         prompt: what the judge is asked: of two replies, or of two chats.

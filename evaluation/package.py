@@ -1,7 +1,7 @@
 """A data package as a zip: opened with care, its tables read, its digests checked.
 
-`webapp/transfer/package` writes such zips. What comes from outside may be damaged or made to do harm: paths that lead out of
-the zip, names that stand there twice, and sizes beyond all measure are refused before anything is read.
+`webapp/transfer/package` writes such zips. What comes from outside may be damaged or made to do harm: paths that lead
+out of the zip, names that stand there twice, and sizes beyond all measure are refused before anything is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_BYTES = 50 * 10**9
 """Unpacked, of all files together."""
 DOUBTED_BYTES = 10**9
 MOST_TIMES_SMALLER = 250
-"""What unpacks to more than `DOUBTED_BYTES` may be so many times smaller as a zip; tables of a study are ten to thirty times."""
+"""Highest compression of what unpacks to more than `DOUBTED_BYTES`; tables of a study have ten to thirty."""
 MOST_TEXT_BYTES = 50 * 10**6
 """Of a file that is read whole, such as the codebook."""
 _LONGEST_CELL = 10_000_000

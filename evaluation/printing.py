@@ -61,7 +61,7 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 
 def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
-    """Return rows as lines of columns that stand below each other, the first `n_left` at their left ends, the others at their right."""
+    """Return rows as lines of aligned columns, the first `n_left` at the left, the others at the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
         "  ".join(

@@ -1,8 +1,8 @@
 """`read`: conversations and ratings from the files that Confab and others write.
 
-Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages` or
-`items` with `ratings`, as CSV, Parquet or JSON Lines, a folder or zip that holds one of these, and a data package with all
-of its tables.
+Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages`
+or `items` with `ratings`, as CSV, Parquet or JSON Lines, a folder or zip that holds one of these, and a data package
+with all of its tables.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def read(
             package, which knows its reversed questions and has all its tables in `tables`.
         ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
             is found by its name.
-        scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all others.
-            An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and largest answer
-            stand in, which bound no interval.
+        scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all
+            others. An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and
+            largest answer stand in, which bound no interval.
         reversed: questions of which a high answer is a bad one.
         device: where the study's metrics compute ("cpu", "cuda").
 

@@ -81,8 +81,8 @@ class Study:
         skipped: records that could not be read: their line and the reason; of self-play, conversations that failed.
         is_selfplay: whether bots talked with themselves; metrics then describe the bot's next utterance.
         device: where metrics compute that use torch ("cpu", "cuda").
-        scale: lowest and highest possible answer, or by question (under "" of all others); where there is none the smallest and
-            largest answer stand in, which bound no interval.
+        scale: lowest and highest possible answer, or by question (under "" of all others); where there is none the
+            smallest and largest answer stand in, which bound no interval.
         reversed: questions of which a high answer is a bad one.
         controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
         tables: of a data package all its tables, as they were exported, by name.
@@ -123,7 +123,7 @@ class Study:
 
     @cached_property
     def judged(self) -> Judgements:
-        """The single replies that people judged, for `judge`: of a data package its table, else the replies voted on."""
+        """The single judged replies, for `judge`: of a data package its table, else the replies voted on."""
         table = self.tables.get(TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))

@@ -1,12 +1,13 @@
 """A bot behind an OpenAI-compatible chat-completions endpoint: OpenAI's, vLLM's, Ollama's, llama.cpp's.
 
-Replies stream over asynchronous HTTP. A request that fails before its first piece is tried again a few
-times; once a piece has been shown, a failure is an error, since starting anew could contradict what the
-participant has read. Declared in `bots.yaml` (`chatbots/configured.py`) with the options of `chatbots/endpoints/settings.py`.
+Replies stream over asynchronous HTTP. A request that fails before its first piece is tried again a few times; once a
+piece has been shown, a failure is an error, since starting anew could contradict what the participant has read.
+Declared in `bots.yaml` (`chatbots/configured.py`) with the options of `chatbots/endpoints/settings.py`.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
-`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Thoughts and
-a template's marks are taken out (`chatbots/generation/template_marks.py`): nobody is shown them, nor is the model again.
+`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Thoughts and a
+template's marks are taken out (`chatbots/generation/template_marks.py`): nobody is shown them, nor is the model
+again.
 
 Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
@@ -121,7 +122,7 @@ class EndpointBot(ConfiguredBot):
             return self._costs.pop(context, None)
 
     def likely_want(self, context: Conversation) -> None:
-        """Ask for the likeliest first tokens of the reply to this context; an endpoint that refuses that is asked without."""
+        """Request the likeliest first tokens of the reply; an endpoint that refuses that is asked without."""
         with self._lock:
             self._likely_wanted.add(context)
 

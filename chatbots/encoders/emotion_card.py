@@ -25,7 +25,8 @@ Written by `manage.py train_emotion`; edit `chatbots/encoders/emotion_card.py`, 
 distribution over emotions and, weighted by the valences below, a sentiment in [−1, 1].
 
 **What it was trained on.** GoEmotions (Demszky et al. 2020, "GoEmotions: A Dataset of Fine-Grained Emotions",
-ACL): {manifest["n"]["train"]:,} English Reddit comments for training, {manifest["n"]["valid"]:,} for choosing, {manifest["n"]["test"]:,} for the figures below.
+ACL): {manifest["n"]["train"]:,} English Reddit comments for training, {manifest["n"]["valid"]:,} for choosing, \
+{manifest["n"]["test"]:,} for the figures below.
 Nothing else; the sentence encoder stayed as published.
 
 **How several labels become a distribution.** A comment's labels share its target equally, and the head is
@@ -35,7 +36,8 @@ emotion k among what raters would say. Neutral is about a third of the data, and
 **Licence.** Apache-2.0, as the data and the encoder are.
 
 **Training again.** `manage.py train_emotion --data goemotions.jsonl.gz [--measure FILE …]`, with
-`training.yaml`: {training}. The epoch with the best valid loss was kept ({manifest["best_epoch"]} of {manifest["training"]["epochs"]}).
+`training.yaml`: {training}. The epoch with the best valid loss was kept \
+({manifest["best_epoch"]} of {manifest["training"]["epochs"]}).
 The same versions on the same kind of machine give the same figures to the third digit.
 
 ## Figures

@@ -101,8 +101,8 @@ class CallFailed(BotError):
 class Chunk:
     """A piece of the stream: text, why the model ended, tokens of prompt and reply; each may be absent.
 
-    `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they were
-    asked for (`logprobs`) and given.
+    `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they
+    were asked for (`logprobs`) and given.
     """
 
     text: str = ""

@@ -1,8 +1,9 @@
 """Attention of a few new tokens over many known ones, where several heads share keys and values, on processors.
 
-transformers copies keys and values for each of the heads that share them as soon as there is a mask, and the kernel that
-then computes is made for many new tokens. When a conversation goes on, few tokens are new and all of its past is known:
-there PyTorch's grouped attention takes two thirds of the time, without copies. Whatever else comes goes to the usual one.
+transformers copies keys and values for each of the heads that share them as soon as there is a mask, and the kernel
+that then computes is made for many new tokens. When a conversation goes on, few tokens are new and all of its past is
+known: there PyTorch's grouped attention takes two thirds of the time, without copies. Whatever else comes goes to the
+usual one.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class GrowingLayer(DynamicLayer):
         self.values = self._value_buffer[..., :n, :]
 
     def reserve(self, keys: Tensor, values: Tensor, n_rows: int, n: int, spare: int) -> None:
-        """Make room for `n` columns, yet to be written, and spare ones, for rows like these keys and values, (H, L, D)."""
+        """Allocate `n` columns and spare ones for rows like these keys and values, (H, L, D)."""
         n_heads = keys.shape[0]
         self._key_buffer = keys.new_empty((n_rows, n_heads, n + spare, keys.shape[-1]))
         self._value_buffer = values.new_empty((n_rows, n_heads, n + spare, values.shape[-1]))

@@ -53,7 +53,8 @@ class CheckpointOptions(Values):
     min_tokens: int = Field(1, ge=1, description="its shortest; 1 keeps replies from being empty.")
     projection: Literal["float32", "int8"] = Field(
         "float32",
-        description='"int8" computes the projection onto the vocabulary in whole numbers: faster on a processor, and other '
+        description='"int8" computes the projection onto the vocabulary in whole numbers: faster on a processor, and '
+        "other "
         "replies now and then; not for Transformers, and not on a GPU.",
     )
     z_conv: Literal["drawn", "inferred", "redrawn"] | None = Field(

@@ -160,7 +160,8 @@ def _context_limit(bot: ModelSpeaker, config: Any) -> int:
     room = holds if config.is_encoder_decoder else holds - bot.options.max_new_tokens
     if room < 1 or bot.options.max_new_tokens >= holds:
         raise BotError(
-            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} holds {holds} tokens in all, context included"
+            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} holds {holds} tokens in all, "
+            "context included"
         )
     return min(wanted, room)
 
@@ -252,7 +253,7 @@ class SlotGeneration:
         return results
 
     def _shrunk(self, batch: _Batch, now: bool) -> _Batch | None:
-        """Remove the rows that are gone. A few may stay for some steps, because removing them means to copy the rest."""
+        """Remove the rows that are gone; a few may stay for some steps, because removing them copies the rest."""
         if batch.n_gone == len(batch.slots):
             return None
         if batch.n_gone and (now or batch.n_gone * 8 >= len(batch.slots)):

@@ -1,4 +1,4 @@
-"""A GGUF file as a folder that transformers can load: written once per machine, so that a text's log-probabilities can be had.
+"""A GGUF file as a folder that transformers can load, for log-probabilities of texts; written once per machine.
 
 llama.cpp's server gives the log-probabilities of tokens that it generates, never of a text that it is given
 (`echo` is accepted and ignored), so whatever scores given texts computes with transformers. Its own reader of
@@ -81,7 +81,10 @@ def gguf_transformers_reason(model: str) -> str | None:
         return str(error)
     found = header.architecture
     if found != ARCHITECTURE:
-        return f"{file.name} is of the architecture {found}; only {ARCHITECTURE} can be converted: name a transformers folder"
+        return (
+            f"{file.name} is of the architecture {found}; only {ARCHITECTURE} can be converted: name a transformers "
+            "folder"
+        )
     pre = header.pre_tokenizer or "default"
     if header.tokenizer != "gpt2" or pre not in PRE_TOKENIZERS:
         return (

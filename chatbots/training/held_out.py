@@ -61,7 +61,7 @@ def validation_loss(
 def held_out_measure(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """Measure a finished model on the test text and return all its figures; see `perplexity` and `embedding_metrics`."""
+    """Return all figures of a finished model on the test text; see `perplexity` and `embedding_metrics`."""
     model.eval()
     windows = config.held_out.max_windows
     batches = data.test.batches(_BATCH, 0, 0, targets=data.targets)

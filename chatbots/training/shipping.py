@@ -125,9 +125,10 @@ def card(
         "",
         f"A plain talker. It has read {training['n_dialogues']['train']:,} dialogues, where models that talk well "
         "have read millions: it knows nothing, loses the thread, repeats itself, says again what it has read "
-        "whether it fits or not, and says things that are not so. Anything outside its vocabulary it does not hear. English only. It is here so that the "
-        "comparison of the paper can be played through, not for anybody to rely on; it must not be used for "
-        "advice of any kind, and people who talk with it should know that it is a program.",
+        "whether it fits or not, and says things that are not so. Anything outside its vocabulary it does not hear. "
+        "English only. It is here so that the comparison of the paper can be played through, not for anybody to rely "
+        "on; it must not be used for advice of any kind, and people who talk with it should know that it is a "
+        "program.",
         *_latents(config, metrics),
         "",
     ]

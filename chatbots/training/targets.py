@@ -1,7 +1,7 @@
 """EI targets: the emotion distribution and the sentence embedding of every utterance, computed once.
 
-Both are kept on disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the texts. The
-shipped emotion head reads MiniLM's vectors, so beside these its emotions cost next to nothing. The embedding is reduced by a
+Both are kept on disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the texts. The shipped
+emotion head reads MiniLM's vectors, so beside these its emotions cost next to nothing. The embedding is reduced by a
 PCA that keeps a share of the variance (0.95 in the released code of Ghandeharioun et al. 2019), fitted on the
 training text alone.
 """

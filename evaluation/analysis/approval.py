@@ -138,9 +138,9 @@ def _weight_ends(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the ends of each weight's interval; None with one person.
 
-    log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their weights. Its ends
-    are recovered from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27), which lie on their scale
-    though everybody, or nobody, chose an option.
+    log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their
+    weights. Its ends are recovered from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27),
+    which lie on their scale though everybody, or nobody, chose an option.
 
     Args:
         table: (people, options); weights: (options,).

@@ -1,8 +1,9 @@
 """Replies rated against a scored reference: Shi et al. (2023).
 
 Who rates says first whether the reply is better than, as good as or worse than the reference, then scores it on
-sub-metrics; its overall score is their weighted mean over those that apply to it. The rule shown to raters is that a better
-reply scores above the reference, a worse one below it. How far they kept to it is told here, and nobody is left out for it.
+sub-metrics; its overall score is their weighted mean over those that apply to it. The rule shown to raters is that a
+better reply scores above the reference, a worse one below it. How far they kept to it is told here, and nobody is
+left out for it.
 """
 
 from __future__ import annotations

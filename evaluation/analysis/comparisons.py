@@ -163,8 +163,8 @@ class Comparisons:
         test: the test of two bots' difference.
         more: while a study collects, further raters per bot until a pair that is not yet significant would be, if its
             difference stayed as it is; None where no number would do.
-        unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts, items)
-            where there are fewer of these.
+        unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts,
+            items) where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.

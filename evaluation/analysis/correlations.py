@@ -175,7 +175,8 @@ def metric_matrix(
     """Correlate metrics with ratings over conversations, and within bots.
 
     Args:
-        ratings: a row per conversation: `bot`, the dimensions and, if known, `rater`: what one person rated belongs together.
+        ratings: a row per conversation: `bot`, the dimensions and, if known, `rater`: what one person rated belongs
+            together.
         metrics: the same rows, a column per metric.
         hybrid: rows to put first.
     """

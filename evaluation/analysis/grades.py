@@ -1,7 +1,7 @@
 """Ordered grades by majority, and the three labels made of them: Dziri et al. (2019).
 
-An item's grade is the one that most raters gave; of several, the lowest of them, and the item counts as a tie. Their paper
-labels an item by that grade, their code by the mean rating: both are here, and on how many items they agree.
+An item's grade is the one that most raters gave; of several, the lowest of them, and the item counts as a tie. Their
+paper labels an item by that grade, their code by the mean rating: both are here, and on how many items they agree.
 """
 
 from __future__ import annotations

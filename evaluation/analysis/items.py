@@ -173,7 +173,8 @@ def _ends(
     scale: tuple[float, float],
     bounds: tuple[float, float] | None,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating each.
+    """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating
+    each.
 
     Student's t holds less than it claims near an end of the scale and where few raters all agree: in 77 % of simulated
     items with three raters around 4.7 of 5.

@@ -1,8 +1,8 @@
 """Number of raters that a next study needs for a relevant difference, from the spread of this study's ratings.
 
-The spread is that of the test which tells bots apart (`evaluation.stats.gls`), pair by pair: between raters, and of each
-bot's ratings around their raters'. Bots differ in how much their ratings spread, so a plan holds for the pair that needs
-most, and reports the number for the pair that needs least.
+The spread is that of the test which tells bots apart (`evaluation.stats.gls`), pair by pair: between raters, and of
+each bot's ratings around their raters'. Bots differ in how much their ratings spread, so a plan holds for the pair
+that needs most, and reports the number for the pair that needs least.
 """
 
 from __future__ import annotations
@@ -172,10 +172,14 @@ class RaterPlan:
         foot = f"sd {figure(self.sd)}"
         if self.pairs:
             most, least = self.pairs[0], self.pairs[-1]
-            foot += f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} ({figure(most.sd)})"
+            foot += (
+                f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} "
+                f"({figure(most.sd)})"
+            )
         if self.worth is not None:
             foot += (
-                f"; a prediction is worth {self.worth.ratings:.0f} ratings of a further bot like {', '.join(self.worth.bots)}, "
+                f"; a prediction is worth {self.worth.ratings:.0f} ratings of a further bot like "
+                f"{', '.join(self.worth.bots)}, "
                 'and never stands alone behind "A is better than B"'
             )
         return text_table(title, headers, rows, foot)

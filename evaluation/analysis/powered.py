@@ -67,14 +67,14 @@ class PoweredMeans:
         if not self.gains:
             return f"Predictions by {self.by} gain nothing here: report the means of the ratings alone."
         gained = (
-            f"Predictions by {self.by} of unrated conversations make the variances of the means {self.saved:.0%} smaller, "
-            f"as {1 / (1 - self.saved) - 1:.0%} more ratings would."
+            f"Predictions by {self.by} of unrated conversations make the variances of the means {self.saved:.0%} "
+            f"smaller, as {1 / (1 - self.saved) - 1:.0%} more ratings would."
         )
         if not self.unlike:
             return gained
         return (
-            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ beyond chance: where people "
-            "chose what to rate, report the means of the ratings alone."
+            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ beyond chance: where "
+            "people chose what to rate, report the means of the ratings alone."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -176,8 +176,8 @@ def powered_by(
     for by, numbers in predicted.items():
         if not len(conversations) == len(bots) == len(numbers):
             raise ValueError(
-                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {by}; there must "
-                "be one each"
+                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {by}; there "
+                "must be one each"
             )
     at = {str(name): place for place, name in enumerate(conversations)}
     values = ratings.values()

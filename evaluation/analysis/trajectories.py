@@ -1,10 +1,11 @@
 """Trajectories of conversations: the best against the worst, or bots that differ in one trait.
 
 Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
-(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One person's
-conversations resemble each other, and may lie in both groups: errors are clustered by person (`evaluation.stats.differences`), which is Welch's
-test where everybody had one and the measure's scale has no end; p-values are corrected by Holm (1979) over the measures. Means of the best and the worst are those of conversations beyond the
-scores at which the groups end.
+(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One
+person's conversations resemble each other, and may lie in both groups: errors are clustered by person
+(`evaluation.stats.differences`), which is Welch's test where everybody had one and the measure's scale has no end;
+p-values are corrected by Holm (1979) over the measures. Means of the best and the worst are those of conversations
+beyond the scores at which the groups end.
 """
 
 from __future__ import annotations

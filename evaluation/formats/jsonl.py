@@ -4,9 +4,9 @@
      "turns": [{"speaker": "human"|"bot", "text": "…", "vote": -1|0|1}],
      "ratings": [{"rater": "…", "quality": 5, …}]}
 
-`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. Other keys (`turn_rating`, …) are passed over. Speakers need not alternate. A rating may lack a
-rater or a dimension (or have null for it), may stand next to another of the same rater, and may have a
-text under `comment`.
+`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. Other keys (`turn_rating`, …) are
+passed over. Speakers need not alternate. A rating may lack a rater or a dimension (or have null for it), may stand
+next to another of the same rater, and may have a text under `comment`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lines of a text file of unknown make, or a gzip of one, by number.
 
-Byte-order marks, UTF-16 and lines that end with a lone carriage return are read as UTF-8 with line feeds. A JSON array and
-objects printed over several lines come as one object a line. What cannot be read is reported, not raised.
+Byte-order marks, UTF-16 and lines that end with a lone carriage return are read as UTF-8 with line feeds. A JSON
+array and objects printed over several lines come as one object a line. What cannot be read is reported, not raised.
 """
 
 from __future__ import annotations

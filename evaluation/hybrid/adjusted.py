@@ -1,19 +1,22 @@
 """Bots' mean ratings less the effects of their raters, with the covariance of these means.
 
-Equation (1) of the preset `strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with Var(u) = tau²,
-Var(c) = omega² and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of raters, as in every comparison of two
-bots (`evaluation.stats.random_raters`); omega² is what the intraclass correlation of ratings of one conversation, less their raters'
-effects, makes of their sum. Raters' effects are best linear unbiased predictions with fixed bot effects (Henderson 1975):
+Equation (1) of the preset `strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with
+Var(u) = tau², Var(c) = omega² and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of
+raters, as in every comparison of two bots (`evaluation.stats.random_raters`); omega² is what the intraclass
+correlation of ratings of one conversation, less their raters' effects, makes of their sum. Raters' effects are best
+linear unbiased predictions with fixed bot effects (Henderson 1975):
 
     b = L⁺ (Xᵀy − T C Zᵀy),  u = C (Zᵀy − Tᵀ b),  C = diag(1 / (m_g + (omega² + sigma²) / tau²)),  L = Xᵀ X − T C Tᵀ
 
-with X the bots' columns, Z the raters', T = XᵀZ the numbers of ratings and m_g those of a rater. The adjusted mean of a bot is that of its
-conversations' means of y − u. It is linear in the ratings, m = A y, so that
+with X the bots' columns, Z the raters', T = XᵀZ the numbers of ratings and m_g those of a rater. The adjusted mean of
+a bot is that of its conversations' means of y − u. It is linear in the ratings, m = A y, so that
 
-    Cov(m) = tau² A Z Zᵀ Aᵀ + omega² A Z_c Z_cᵀ Aᵀ + sigma² A Aᵀ,  A = P − H Zᵀ + F Xᵀ,  H = P Z C + F T C,  F = P Z C Tᵀ L⁺
+    Cov(m) = tau² A Z Zᵀ Aᵀ + omega² A Z_c Z_cᵀ Aᵀ + sigma² A Aᵀ, A = P − H Zᵀ + F Xᵀ, H = P Z C + F T C, F = P Z C Tᵀ
+    L⁺
 
-with P the averaging. Nothing here is larger than bots times raters or bots times conversations. Raters without a name have no
-effect, and where none has one, Cov(m) is diagonal: s² / n_eff with n_eff = n / (1 + (k − 1) ICC) for k ratings of each conversation.
+with P the averaging. Nothing here is larger than bots times raters or bots times conversations. Raters without a name
+have no effect, and where none has one, Cov(m) is diagonal: s² / n_eff with n_eff = n / (1 + (k − 1) ICC) for k
+ratings of each conversation.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class AdjustedMeans:
         mean: (K,) of the bots.
         covariance: (K, K) of them.
         df: (K,) Satterthwaite's degrees of freedom of their variances.
-        variance: s² = omega² + sigma², of a rating within bots and raters; 0 where no rating of a bot differs from another.
+        variance: s² = omega² + sigma², of a rating within bots and raters; 0 where no rating of a bot differs from
+            another.
     """
 
     rows: np.ndarray

@@ -86,9 +86,10 @@ def assess(
         told_apart: pairs of bots whose ratings differ significantly.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
-        adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out: what is
-            compared over and within bots then. Single conversations are compared as they were rated.
-        held: what the same ratings say of the bots' means; None where nothing is rated or the fit takes no rater effects out.
+        adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out:
+            what is compared over and within bots then. Single conversations are compared as they were rated.
+        held: what the same ratings say of the bots' means; None where nothing is rated or the fit takes no rater
+            effects out.
         own: these are the ratings that the fit was fitted to.
         elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """

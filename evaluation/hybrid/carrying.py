@@ -1,7 +1,8 @@
 """Influence diagnostics of a fit by least squares: leverage, Cook's distance and condition, by statsmodels.
 
-Cook (1977), "Detection of influential observation in linear regression", Technometrics 19; of a whole bot Cook and Weisberg
-(1982), section 3.6. With p coefficients and s² the mean squared residual, leaving out the rows I moves the fit by
+Cook (1977), "Detection of influential observation in linear regression", Technometrics 19; of a whole bot Cook and
+Weisberg (1982), section 3.6. With p coefficients and s² the mean squared residual, leaving out the rows I moves the
+fit by
 
     D_I = Σ (ŷ − ŷ_(I))² / (p s²), summed over all rows
 """

@@ -1,14 +1,16 @@
 """A bot's ratings and its prediction together: empirical Bayes.
 
-The prediction, made without the bot's own ratings, is the prior of its true mean: a mixture over the grid of the process.
-Its ratings weigh the components again and are combined with each (`evaluation.hybrid.mixture`); the mean is that of the
-mixture they make, the interval lies between its quantiles (Efron and Morris 1975, "Data analysis using Stein's estimator
-and its generalizations", JASA 70). With one component, and raters of whom none rated other bots, precisions add up:
+The prediction, made without the bot's own ratings, is the prior of its true mean: a mixture over the grid of the
+process. Its ratings weigh the components again and are combined with each (`evaluation.hybrid.mixture`); the mean is
+that of the mixture they make, the interval lies between its quantiles (Efron and Morris 1975, "Data analysis using
+Stein's estimator and its generalizations", JASA 70). With one component, and raters of whom none rated other bots,
+precisions add up:
 
     mean = (p / t² + r / v) / (1 / t² + 1 / v),  variance = 1 / (1 / t² + 1 / v)
 
-The prior comes from the other bots of the study. Where bots are like the others, that saves ratings; a bot that is unlike
-them is drawn towards them, so such a mean never stands alone behind "A is better than B", and `conflict` warns of it.
+The prior comes from the other bots of the study. Where bots are like the others, that saves ratings; a bot that is
+unlike them is drawn towards them, so such a mean never stands alone behind "A is better than B", and `conflict` warns
+of it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ NOT_ADJUSTED = Reason(
 )
 NOT_COMBINED = Reason(
     "not_combined",
-    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far both err together",
+    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far "
+    "both err together",
 )
 
 
@@ -41,8 +44,8 @@ class Combined:
         ratings, together: the means.
         ratings_interval, together_interval: 95 %, of the bot's true mean.
         z: ratings less prediction, in standard errors of that difference.
-        worth: how many further ratings of the same kind would have narrowed the interval as much as the prediction does;
-            0 where prediction and ratings together are no surer than the ratings.
+        worth: how many further ratings of the same kind would have narrowed the interval as much as the prediction
+            does; 0 where prediction and ratings together are no surer than the ratings.
     """
 
     ratings: float

@@ -207,7 +207,7 @@ def apply_fit(
 
 
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:
-    """Return the ends of the scale of the targets' mean; None where one of them is not known, or read off the answers."""
+    """Return the ends of the scale of the targets' mean; None where one is unknown or was read off the answers."""
     dimensions = () if ratings is None else ratings.dimensions
     known = {one.key: one for one in dimensions if not one.inferred}
     if any(target not in known for target in targets):

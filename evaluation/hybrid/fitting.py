@@ -156,7 +156,8 @@ def means_given(
     """Reduce ratings that a kept fit is applied to, as `fit_process` reduces those that it is fitted to.
 
     Returns:
-        The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters' effects.
+        The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters'
+        effects.
     """
     if not len(rated.y):
         return None, None

@@ -1,8 +1,8 @@
 """Diagnostics of a correlation over bots: its upper limit, and its sensitivity to single bots.
 
-Ceiling: reliability of the human bot means, the intraclass correlation of form (1, k), with the interval of the F distribution. Influence: each
-bot left out of the correlation. Doubt: bots resampled elsewhere, here the conversations within each bot.
-Both intercepts (see `evaluation.hybrid.fit`), and the relation within groups of bots.
+Ceiling: reliability of the human bot means, the intraclass correlation of form (1, k), with the interval of the F
+distribution. Influence: each bot left out of the correlation. Doubt: bots resampled elsewhere, here the conversations
+within each bot. Both intercepts (see `evaluation.hybrid.fit`), and the relation within groups of bots.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Frame:
         intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.
         ceiling: see there.
         influence: by bot, r over the other bots minus r over all (predictions as they are).
-        over_conversations: 95 % interval of the Pearson's r over bots that as many other conversations of these bots give.
+        over_conversations: 95 % interval of the Pearson's r over bots that as many other conversations of these bots
+            give.
         within_group: Pearson's r after each group's mean is taken away; None without groups.
     """
 
@@ -138,10 +139,11 @@ def interval_over_conversations(
 ) -> tuple[float, float] | None:
     """Return the 95 % interval of the r over bots that as many other conversations of the same bots give.
 
-    This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their difference
-    has mean 0 and twice the variance of one. That variance comes from drawing each bot's two means again, which are close to
-    jointly normal (central limit theorem), so that any number of conversations costs the same. Percentiles of the drawn r
-    lie too low, for their means have the noise twice: they held r in 75 to 83 % of simulated studies.
+    This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their
+    difference has mean 0 and twice the variance of one. That variance comes from drawing each bot's two means again,
+    which are close to jointly normal (central limit theorem), so that any number of conversations costs the same.
+    Percentiles of the drawn r lie too low, for their means have the noise twice: they held r in 75 to 83 % of
+    simulated studies.
 
     Args:
         bots: of each, its conversations' predictions and ratings.
@@ -168,7 +170,8 @@ def interval_over_conversations(
     if not np.isfinite(here):
         return None
     middle = np.arctanh(np.clip(here, -_NEARLY_1, _NEARLY_1))
-    # Of so few bots the variance is known as badly as by K − 1 degrees of freedom: a normal's quantile holds in 91 to 94 %.
+    # Of so few bots the variance is known as badly as by K − 1 degrees of freedom: a normal's quantile holds in 91 to
+    # 94 %.
     t = stats.t.ppf(0.975, len(bots) - 1)
     half = t * np.sqrt(2) * np.arctanh(np.clip(r, -_NEARLY_1, _NEARLY_1)).std()
     return float(np.tanh(middle - half)), float(np.tanh(middle + half))

@@ -1,13 +1,13 @@
 """Mixtures of normal distributions: a process's prediction of a bot's true mean, averaged over a grid.
 
-A grid point g says N(m_g, v_g) with the weight w_g. A mean rating r whose noise has there the mean a_g, the variance e_g² and the covariance
-c_g with how far m_g is off makes of it the mixture with
+A grid point g says N(m_g, v_g) with the weight w_g. A mean rating r whose noise has there the mean a_g, the variance
+e_g² and the covariance c_g with how far m_g is off makes of it the mixture with
 
     weights ∝ w_g N(r; m_g + a_g, f_g),  f_g = v_g + e_g² + 2 c_g
     m_g' = m_g + (v_g + c_g) (r − m_g − a_g) / f_g,  v_g' = v_g − (v_g + c_g)² / f_g
 
-(Bernardo and Smith 1994, section 5.2), for a noise of its own 1 / v_g' = 1 / v_g + 1 / e². Its intervals lie between its quantiles, for it is no normal distribution: points
-that expect larger differences between bots have wider ones.
+(Bernardo and Smith 1994, section 5.2), for a noise of its own 1 / v_g' = 1 / v_g + 1 / e². Its intervals lie between
+its quantiles, for it is no normal distribution: points that expect larger differences between bots have wider ones.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Mixture:
         return Mixture(self.weights, self.means, self.variances + added[..., None])
 
     def widened_by(self, variances: np.ndarray, weights: np.ndarray) -> Mixture:
-        """Return the mixtures with independent normal noise added, whose variance is one of these (A,) with these (A,) weights."""
+        """Return the mixtures plus independent normal noise of one of these (A,) variances with these (A,) weights."""
         shape = (len(self.means), -1)
         return Mixture(
             (self.weights[:, :, None] * weights).reshape(shape),

@@ -73,7 +73,7 @@ def hybrid(
 
 
 def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
-    """Return every conversation of a study with what a fit predicts of it as `hybrid`; metrics it needs are computed."""
+    """Return a study's conversations with a fit's prediction as `hybrid`; metrics it needs are computed."""
     blocks = list(dict.fromkeys(block for name in fit.features if (block := block_of(name))))
     table = _table(study, metrics_with(fit.features), blocks)
     return table.assign(hybrid=predicted_singly(fit, table))[["conversation", "bot", "hybrid"]]

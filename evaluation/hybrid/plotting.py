@@ -86,7 +86,7 @@ def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[Point]:
 
 
 def human_mean(found: Mapping[str, Any]) -> float | None:
-    """Return the mean that a bot's prediction is compared with: less the habits of its raters where the fit knows them."""
+    """Return the mean that a bot's prediction is compared with, less its raters' effects where the fit has them."""
     adjusted: float | None = found.get("adjusted_mean", found["human_mean"])
     return adjusted
 
@@ -104,7 +104,7 @@ def _predicted_span(found: Mapping[str, Any], source: str) -> tuple[float, float
 
 
 def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the 90 % interval of that mean, of whose distribution, a normal one, the document has the 95 % interval."""
+    """Return the 90 % interval of that mean, from the 95 % interval of its normal distribution in the document."""
     # Fits of earlier versions have this interval next to the combined mean alone.
     ends = found.get("adjusted_ci95") or (found.get("combined") or {}).get("ratings_ci95")
     if not ends or found.get("adjusted_mean") is None:

@@ -182,7 +182,8 @@ class Process:
         Args:
             x: (p,) mean features of that bot.
             rating: (P,) its mean ratings.
-            noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units of s².
+            noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units
+                of s².
         """
         turned, ones, variance = self._at(x, shared)
         error = rating[:, None] - self._crossed(posterior.turned, turned)

@@ -86,7 +86,8 @@ class BotResult:
             one, of the mean prediction itself, were other conversations drawn, for a bot without ratings other bots
             too: it does not say how far people's mean is from it. `expected` does.
         reasons: why some of it is missing.
-        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that; adjusted_interval: 95 % of it.
+        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that; adjusted_interval: 95
+            % of it.
         expected: where its mean is expected, by the fold's own intercept, and expected_selfplay from self-play;
             where the fit knows. A fit without blocks knows it by the errors of the other bots, of rated bots.
         combined: its ratings and its prediction together, where the fit knows where its mean is expected.

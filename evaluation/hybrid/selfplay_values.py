@@ -123,8 +123,8 @@ def from_selfplay(means: Means, played: Design, human: BotMeans | None = None) -
             expected[bot] = found.widened_by(added.values, added.weights)
         else:
             why = (
-                f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play err; "
-                f"{FEWEST_CHECKED} are needed"
+                f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play "
+                f"err; {FEWEST_CHECKED} are needed"
             )
             refused[bot] = Reason(
                 "selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED

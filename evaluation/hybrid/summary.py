@@ -71,7 +71,8 @@ def _held_against(result: Mapping[str, Any]) -> list[str]:
     if result.get("held_against") != "given":
         return []
     return [
-        "Human values, intervals and pairs are of the ratings given now, not of those fitted to; weights and folds are of the fit."
+        "Human values, intervals and pairs are of the ratings given now, not of those fitted to; weights and folds "
+        "are of the fit."
     ]
 
 
@@ -149,7 +150,10 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
             beside += f"of {found['n_new']} further ratings {span(*found['interval95_new'])}"
         for reason in found.get("reasons", []):
             if reason["code"] == "selfplay_unchecked":
-                beside += f"  no interval: {reason['n_bots']} of {reason['needed']} other bots with ratings and self-play"
+                beside += (
+                    f"  no interval: {reason['n_bots']} of {reason['needed']} other bots "
+                    "with ratings and self-play"
+                )
         if found.get("combined"):
             beside += _combined(found["combined"])
         lines.append(f"  {bot:24} {cells}{beside}")
@@ -207,7 +211,8 @@ def _combined_note(bots: Mapping[str, Any]) -> list[str]:
     if not any(found.get("combined") for found in bots.values()):
         return []
     return [
-        '  a mean with its ratings (empirical Bayes) never stands alone behind "A is better than B": that needs the ratings of both'
+        '  a mean with its ratings (empirical Bayes) never stands alone behind "A is better than B": that needs the '
+        "ratings of both"
     ]
 
 

@@ -27,7 +27,7 @@ NO_GAIN = Reason(
     "no_gain_no_slope",
     "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope negative",
 )
-"""Each bot lies above the mean of the others as far as it lies below for them, so predictions near that mean have a slope near −(K − 1)."""
+"""Predictions near the mean of the other bots have a slope near −(K − 1): that mean falls as the bot's own rises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Values:
         q2_null95: what permuted ratings pass once in twenty.
         mae, mae_of_mean: mean absolute error, and that of the mean of the other bots.
         slope: of human on predicted means; above 1, differences are predicted too small.
-        slope_interval: 95 %, Student's t over bots; None where Q² is not above 0 or with few bots, for then it would hold less
-            than it claims (in 43 to 83 % of simulated studies; in 90 to 94 % with six bots).
+        slope_interval: 95 %, Student's t over bots; None where Q² is not above 0 or with few bots, for then it would
+            hold less than it claims (in 43 to 83 % of simulated studies; in 90 to 94 % with six bots).
         slope_reason: why there is none.
         inside, of: bots whose human mean lies in their `interval95_new`, of so many.
         interval_score: of these intervals, lower is better (Gneiting and Raftery 2007, equation 43).
@@ -200,9 +200,9 @@ def intervals_by_errors(
 ) -> dict[str, Interval95]:
     """Return an interval of each bot's human mean, by the prediction errors of the other bots.
 
-    The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1 bots;
-    each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots such intervals
-    hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_values.py`). None for fewer than five bots.
+    The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1
+    bots; each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots
+    such intervals hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_values.py`). None for fewer than five bots.
 
     Args:
         predicted: by the fold's own intercept, each without the bot's ratings.

@@ -21,9 +21,10 @@ Standing = Literal["undefined", "few_bots", "chance", "baseline", "ranking"]
 """What a correlation over bots is good for.
 
 - `undefined`: there is none; `few_bots`: too few points for one to mean anything.
-- `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using the
-  prediction.
-- `baseline`: above chance, but a trivial predictor does as well, or nothing is left of r given the lengths of conversations.
+- `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using
+  the prediction.
+- `baseline`: above chance, but a trivial predictor does as well, or nothing is left of r given the lengths of
+  conversations.
 - `ranking`: further bots of the same kind can be ranked by it, with the same task and sort of participants; not
   single conversations, other kinds of bots, or bots trained to please the metric.
 """

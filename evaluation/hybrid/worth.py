@@ -19,8 +19,9 @@ class Worth:
         stated: median over bots of what the prediction's own standard deviation says.
         by_error: what its errors say: the variance of a rating divided by the mean squared error less the noise of the
             human means; None where the errors are no larger than that noise.
-        interval: 95 % of `by_error`, by the χ² distribution of the sum of squared errors, which are taken to be normal; an end is
-            None where it is not bounded. Bots resampled held 72 to 85 % of simulated studies of 6 to 12 bots.
+        interval: 95 % of `by_error`, by the χ² distribution of the sum of squared errors, which are taken to be
+            normal; an end is None where it is not bounded. Bots resampled held 72 to 85 % of simulated studies of 6
+            to 12 bots.
     """
 
     stated: float

@@ -1,9 +1,10 @@
 """Log-probabilities of texts after other texts, by a causal language model: many at a time, each beginning read once.
 
-What stands before is a chat where the model has a template for chats, as such models were trained on; otherwise lines.
-A row is (what stands before, the text). Rows with the same beginning share its keys and values, so of ten replies to one
-context the model reads the context once; and the log-probabilities of replies on their own share the one token that
-stands before them. A text's first token is predicted by the beginning's last one, its last token is never read.
+What stands before is a chat where the model has a template for chats, as such models were trained on; otherwise
+lines. A row is (what stands before, the text). Rows with the same beginning share its keys and values, so of ten
+replies to one context the model reads the context once; and the log-probabilities of replies on their own share the
+one token that stands before them. A text's first token is predicted by the beginning's last one, its last token is
+never read.
 """
 
 from __future__ import annotations

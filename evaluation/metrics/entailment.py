@@ -1,10 +1,11 @@
 """DialogEntailment: entailment of the reply by its context, by a checkpoint trained here.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The networks
-are `evaluation/models/entailment*.py`, their training `evaluation/training/metrics/entailment.py`. The premise is what was
-said before, the reply the hypothesis; an utterance that is missing is absent, not empty, so a reply without it has no value.
-The likeliest class is a column, too: as in the paper, entailment means coherent, neutral off-topic or dull, contradiction
-broken. A single number is the probability of entailment, or that less the probability of contradiction.
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The
+networks are `evaluation/models/entailment*.py`, their training `evaluation/training/metrics/entailment.py`. The
+premise is what was said before, the reply the hypothesis; an utterance that is missing is absent, not empty, so a
+reply without it has no value. The likeliest class is a column, too: as in the paper, entailment means coherent,
+neutral off-topic or dull, contradiction broken. A single number is the probability of entailment, or that less the
+probability of contradiction.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class EntailmentMetricOptions(TrainedOptions):
     utterance: int = Field(
         0,
         le=0,
-        description="the premise: 0 for what was said before as a whole, -1 for the last utterance alone, -2 for the one before it",
+        description="the premise: 0 for what was said before as a whole, -1 for the last utterance alone, -2 for "
+        "the one before it",
     )
     window: int = Field(
         5, ge=0, description="how many utterances that whole is of, the newest; 0: all"
     )
     value: Literal["entailment", "difference"] = Field(
         "entailment",
-        description="the number that stands for a reply: the probability of entailment, or that less the probability of "
-        "contradiction",
+        description="the number that stands for a reply: the probability of entailment, or that less the probability "
+        "of contradiction",
     )
 
 

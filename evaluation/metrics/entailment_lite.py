@@ -1,6 +1,8 @@
-"""Entailment-lite: a regression on frozen MiniLM, trained on Topical-Chat, as it comes with Confab (`evaluation/shipped/entailment-lite`).
+"""Entailment-lite: a regression on frozen MiniLM, trained on Topical-Chat, as it comes with Confab
+(`evaluation/shipped/entailment-lite`).
 
-Never shown as DialogEntailment's classifiers, which are BERT and ESIM with ELMo. `docs/research/entailment.md` has its figures.
+Never shown as DialogEntailment's classifiers, which are BERT and ESIM with ELMo. `docs/research/entailment.md` has
+its figures.
 """
 
 from __future__ import annotations

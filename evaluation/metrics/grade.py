@@ -1,8 +1,10 @@
-"""GRADE: coherence of a reply with the last two utterances, from text and a graph of keywords, by a checkpoint trained here.
+"""GRADE: coherence of a reply with the last two utterances, from text and a graph of keywords, by a checkpoint
+trained here.
 
-Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems", EMNLP;
-the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values. A reply
-without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot` tells which.
+Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems",
+EMNLP; the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values. A
+reply without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot`
+tells which.
 
 `grade_pmi` averages it with the reply's mutual information (`with_pmi.py`).
 """
@@ -94,7 +96,7 @@ class _Grade(TrainedMetric):
     def logits(
         self, replies: Sequence[ReplyInContext], shared: Shared
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three (N,): scores before the sigmoid, keywords of each reply, keywords that the graph does not know."""
+        """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
         import torch
 
         from evaluation.models.grade_keywords import tokens_of

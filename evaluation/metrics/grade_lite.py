@@ -1,4 +1,5 @@
-"""GRADE-lite: GRADE's network on MiniLM, trained on Topical-Chat, as it comes with Confab (`evaluation/shipped/grade-lite`).
+"""GRADE-lite: GRADE's network on MiniLM, trained on Topical-Chat, as it comes with Confab
+(`evaluation/shipped/grade-lite`).
 
 Never shown as GRADE: another encoder, another text, a slice of the graph. `docs/research/grade.md` has its figures.
 """

@@ -1,12 +1,13 @@
 """A language model as judge: it scores a reply by each question, and takes the same benchmark as other metrics.
 
 Where the model returns the probability of each number of the scale, the score is the mean of the numbers, weighted by
-these probabilities (G-Eval, Liu et al. 2023). It distinguishes replies that would all get a 4. Elsewhere the score is the
-number in the answer. Endpoints are requested to return probabilities, and are called without them if they refuse; the
-result reports the number of scores of each kind.
+these probabilities (G-Eval, Liu et al. 2023). It distinguishes replies that would all get a 4. Elsewhere the score is
+the number in the answer. Endpoints are requested to return probabilities, and are called without them if they refuse;
+the result reports the number of scores of each kind.
 
-A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own `max_cost`;
-replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are part of its identity.
+A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own
+`max_cost`; replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are
+part of its identity.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ TOO_LONG = "both conversations together are longer than what the judge's model r
 NO_NUMBER = "the judge's answer holds no number of the scale"
 WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
 WEIGHTED = "the score is the mean of the numbers, weighted by the judge's log-probabilities"
-PAIRS_WRITTEN = "the judge's endpoint gave no log-probabilities of A and B: each order counts wholly for the one it wrote"
+PAIRS_WRITTEN = (
+    "the judge's endpoint gave no log-probabilities of A and B: "
+    "each order counts wholly for the one it wrote"
+)
 PAIRS_WEIGHTED = (
     "each order's preference is the probability of A beside B, by the judge's log-probabilities"
 )

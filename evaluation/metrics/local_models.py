@@ -1,7 +1,8 @@
 """Language models and classifiers that a researcher names, from folders on this machine.
 
-Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before; a language
-model also by a GGUF file or by the id of a bot that is made of one. Nothing is downloaded here. Metrics ask through the two protocols, so whatever else gives such numbers fits too.
+Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before; a
+language model also by a GGUF file or by the id of a bot that is made of one. Nothing is downloaded here. Metrics ask
+through the two protocols, so whatever else gives such numbers fits too.
 """
 
 from __future__ import annotations

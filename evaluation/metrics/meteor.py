@@ -1,8 +1,8 @@
 """METEOR 1.5 of a reply against a person's reply, by its own program in Java.
 
-Denkowski and Lavie (2014), "Meteor Universal", options `-l en -norm`, per sentence: the variant behind the tables of GRADE,
-RADE and the survey of Yeh et al. 2021. NLTK's METEOR is the definition of 2007 and gives other numbers. The package
-pycocoevalcap carries the program and its table of paraphrases; none of the package's own code is run.
+Denkowski and Lavie (2014), "Meteor Universal", options `-l en -norm`, per sentence: the variant behind the tables of
+GRADE, RADE and the survey of Yeh et al. 2021. NLTK's METEOR is the definition of 2007 and gives other numbers. The
+package pycocoevalcap carries the program and its table of paraphrases; none of the package's own code is run.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Rouge(_Overlap):
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
     """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0.
 
-    Of several references a run of words counts as often as the one that has it most often, and the length is that of the
-    one nearest to the response's, the shorter of two that are equally near.
+    Of several references a run of words counts as often as the one that has it most often, and the length is that of
+    the one nearest to the response's, the shorter of two that are equally near.
     """
     product, found = 1.0, []
     _, length = min((abs(len(one) - len(response)), len(one)) for one in references)

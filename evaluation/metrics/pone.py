@@ -4,9 +4,9 @@ Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Gene
 network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder than the
 papers' it is named `-lite`.
 
-`pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much likelier the
-reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has read
-(`with_pmi.py`).
+`pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much likelier
+the reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has
+read (`with_pmi.py`).
 """
 
 from __future__ import annotations

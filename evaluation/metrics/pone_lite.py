@@ -1,5 +1,5 @@
-"""PONE-lite: PONE's scorer with all of its parts on MiniLM, trained on text that may be passed on, as it comes with Confab
-(`evaluation/shipped/pone-lite-open-full`).
+"""PONE-lite: PONE's scorer with all of its parts on MiniLM, trained on text that may be passed on, as it comes with
+Confab (`evaluation/shipped/pone-lite-open-full`).
 
 Never shown as PONE: another encoder, another text. `docs/research/pone_rade.md` has its figures.
 """

@@ -1,9 +1,9 @@
 """RADE: a reply scored against a reference, on the scale of the people it learnt from.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. The networks are in
-`evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the scale;
-`evaluation.models.rade.reported` does that for showing. Without a person's reference it is undefined, unless the metric's
-entry says how one is made.
+`evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the
+scale; `evaluation.models.rade.reported` does that for showing. Without a person's reference it is undefined, unless
+the metric's entry says how one is made.
 """
 
 from __future__ import annotations
@@ -177,5 +177,5 @@ class Rade(TrainedMetric):
 
 @lru_cache(maxsize=16)
 def _digest(place: Path, seen: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return the digest of a corpus; its files, their times and sizes are arguments so that a changed one is read again."""
+    """Return a corpus's digest; times and sizes of its files are arguments, so that a changed one is read again."""
     return corpus_read(place).digest

@@ -1,8 +1,10 @@
 """Similarity of a reply to a person's reply by word vectors: average, extrema and greedy matching.
 
-Liu et al. (2016), "How NOT to evaluate your dialogue system", against a reference. Published tables have word2vec or GloVe,
-which `metrics.yaml` names by their file; without one the vectors are those of `word_coherence`, distilled from the sentence
-encoder. With `encoder` they are those of its tokens, each in its text, as Dziri et al. (2019) have ELMo's and BERT's. Words without a vector are skipped; with none left on a side the score is 0 by definition, and that is counted.
+Liu et al. (2016), "How NOT to evaluate your dialogue system", against a reference. Published tables have word2vec or
+GloVe, which `metrics.yaml` names by their file; without one the vectors are those of `word_coherence`, distilled from
+the sentence encoder. With `encoder` they are those of its tokens, each in its text, as Dziri et al. (2019) have
+ELMo's and BERT's. Words without a vector are skipped; with none left on a side the score is 0 by definition, and that
+is counted.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class ReplyMetric(MetricDefaults):
         raise NotImplementedError
 
     def together(self, replies: Sequence[ReplyInContext]) -> Mapping[str, float]:
-        """Score one reply with several references, by column, where that is neither the best nor the mean of their scores."""
+        """Score one reply by several references, by column, where that is neither the best nor the mean of scores."""
         return {}
 
     def over_all(self, scores: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -1,11 +1,12 @@
 """RUBER and BERT-RUBER: a reply's fit to its context, and its similarity to a person's reply.
 
-Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI; Ghazarian
-et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings", NeuralGen. Both are
-special cases of PONE's scorer (`evaluation/models/pone.py`), trained by `train_metric`: this unreferenced part needs no
-reference. The referenced part is the cosine of the vectors of reply and reference: of RUBER the greatest and smallest values of
-their word vectors, of BERT-RUBER the encoder's. The blend scales each part to 0 … 1 over the replies that are scored
-together and takes the lower one, so that it says nothing of a single reply, and nothing where there is no reference.
+Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI;
+Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings",
+NeuralGen. Both are special cases of PONE's scorer (`evaluation/models/pone.py`), trained by `train_metric`: this
+unreferenced part needs no reference. The referenced part is the cosine of the vectors of reply and reference: of
+RUBER the greatest and smallest values of their word vectors, of BERT-RUBER the encoder's. The blend scales each part
+to 0 … 1 over the replies that are scored together and takes the lower one, so that it says nothing of a single reply,
+and nothing where there is no reference.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class _Ruber(PoneScores):
                 unit="1",
                 range=(0, 1),
                 direction="higher",
-                description=f"{told} of the unreferenced and the referenced part, each scaled to 0 … 1 over the replies "
-                "that are scored together. Needs a reference.",
+                description=f"{told} of the unreferenced and the referenced part, each scaled to 0 … 1 over the "
+                "replies that are scored together. Needs a reference.",
             ),
             per_turn(
                 self._fit,
@@ -113,8 +114,8 @@ class _Ruber(PoneScores):
         if not self.is_of(found.manifest):
             wanted = ", ".join(f"{key}: {value}" for key, value in self.wanted.items())
             raise CheckpointError(
-                f"{found.folder} was trained with other options than {self.usual_title} ({wanted}); name it under kind: "
-                "pone"
+                f"{found.folder} was trained with other options than {self.usual_title} ({wanted}); name it under "
+                "kind: pone"
             )
         return found
 

@@ -1,12 +1,13 @@
 """Semantic distance of a reply from the turns before, larger where it is dull: SS of DialogEntailment.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL, section 5.2:
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
+section 5.2:
 
     D(r, H) = (1 − cos(v_r, v_H)) · (1 + log10((2 + n) / (2 + m)))
 
-n counts the words of the reply that are neither stop words nor marks, m those of them outside its dull phrases. The paper's
-vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence encoder, or of the
-one that `metrics.yaml` names.
+n counts the words of the reply that are neither stop words nor marks, m those of them outside its dull phrases. The
+paper's vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence
+encoder, or of the one that `metrics.yaml` names.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ NO_WORD = "the reply has no word"
 
 @register_metric
 class SemanticDistance(ReplyMetric, ConfiguredMetric):
-    """Distance of a reply from the last utterance, the last two, the last but one and the history; and how much it echoes."""
+    """Distances of a reply from the last utterance, the last two, the last but one and the history; and its echo."""
 
     has_network = True
     kind = "semantic_distance"
@@ -104,7 +105,8 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
                     unit="distance",
                     range=(0, None),
                     direction="lower",
-                    description=f"One less the cosine of the reply and {long}, larger the more of the reply is dull phrases.",
+                    description=f"One less the cosine of the reply and {long}, larger the more of the reply is dull "
+                    "phrases.",
                 )
             ),
             *per_turn(
@@ -113,8 +115,8 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
                 unit="share",
                 range=(0, 1),
                 direction="neither",
-                description="Largest share of the reply's words that one earlier utterance has: a copy is near in meaning "
-                "without being a good reply, so distances are to be read beside this.",
+                description="Largest share of the reply's words that one earlier utterance has: a copy is near in "
+                "meaning without being a good reply, so distances are to be read beside this.",
             ),
         )
 

@@ -1,8 +1,8 @@
 """Metrics that are trained here (`manage.py train_metric`): each checkpoint is a metric.
 
-A kind of them derives from `TrainedMetric` in a file of its own. Without a checkpoint it says how to come by one. Those
-that come with Confab lie in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data folder; a folder's
-name is the metric's, with underscores. Any other checkpoint is named in `metrics.yaml`.
+A kind of them derives from `TrainedMetric` in a file of its own. Without a checkpoint it says how to come by one.
+Those that come with Confab lie in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data
+folder; a folder's name is the metric's, with underscores. Any other checkpoint is named in `metrics.yaml`.
 """
 
 from __future__ import annotations

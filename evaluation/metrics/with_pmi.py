@@ -1,8 +1,8 @@
 """Mean of a trained metric and mutual information: shared base of `pone_pmi` and `grade_pmi`.
 
-Each is centred and scaled by its mean and standard deviation over held-out true and false pairs (of the network kept with its
-checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are averaged;
-nothing is fitted to people's scores.
+Each is centred and scaled by its mean and standard deviation over held-out true and false pairs (of the network kept
+with its checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both
+are averaged; nothing is fitted to people's scores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
 
 PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
-"""Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues; another model needs its own."""
+"""Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues, for this model alone."""
 
 
 class PmiOptions(TrainedOptions):
@@ -61,8 +61,9 @@ class WithPmi(TrainedMetric):
             unit="standard deviations",
             range=(None, None),
             direction="higher",
-            description=f"Mean of {self.network}'s score before its sigmoid and the reply's pointwise mutual information, each "
-            "in standard deviations over held-out true and false pairs. Undefined for a turn that opens the conversation.",
+            description=f"Mean of {self.network}'s score before its sigmoid and the reply's pointwise mutual "
+            "information, each in standard deviations over held-out true and false pairs. Undefined for a turn that "
+            "opens the conversation.",
         )
         model = self.options.model if self.options else SMOLLM2
         self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
@@ -73,7 +74,7 @@ class WithPmi(TrainedMetric):
     def network_scores(
         self, replies: Sequence[ReplyInContext], shared: Shared
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return (N,) the network's scores before the sigmoid, in standard deviations over held-out pairs; and other columns."""
+        """Return (N,) scores before the sigmoid, in standard deviations over held-out pairs; and other columns."""
 
     @property
     def params(self) -> dict[str, Any]:

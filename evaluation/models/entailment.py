@@ -1,11 +1,11 @@
 """Base of the classifiers of DialogEntailment, and the smallest of them.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL: what was
-said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull, contradiction
-broken. Numbers in brackets are sections of the fact sheet.
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL: what
+was said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull,
+contradiction broken. Numbers in brackets are sections of the fact sheet.
 
-The released classifiers order their classes differently, so classes are found by name: whatever the order of a network's own
-outputs (`labels`), what it returns is in the order of `LABELS`.
+The released classifiers order their classes differently, so classes are found by name: whatever the order of a
+network's own outputs (`labels`), what it returns is in the order of `LABELS`.
 """
 
 from __future__ import annotations

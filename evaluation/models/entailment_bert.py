@@ -17,7 +17,8 @@ INIT_STD = 0.02
 
 
 class EntailmentBert(Classifier):
-    """[CLS] premise [SEP] hypothesis [SEP], at most 128 pieces, the longer text cut first → pooled output → 3 logits (3).
+    """[CLS] premise [SEP] hypothesis [SEP], at most 128 pieces, the longer text cut first → pooled output → 3 logits
+    (3).
 
     Args:
         encoder: with pooling "cls": the first token's last state through the model's pooler, where it has one.

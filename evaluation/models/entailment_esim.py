@@ -1,8 +1,8 @@
 """DialogEntailment's ESIM: two texts read apart, aligned word by word, compared, read again and pooled.
 
-Chen et al. (2017), "Enhanced LSTM for Natural Language Inference", ACL (equation numbers are theirs), the sequential variant,
-in the sizes of Dziri et al. (2019) (fact sheet, section 3). Their words were ELMo's, which is not to be had any more: here
-they are the states of a frozen encoder or static word vectors, and a checkpoint says which.
+Chen et al. (2017), "Enhanced LSTM for Natural Language Inference", ACL (equation numbers are theirs), the sequential
+variant, in the sizes of Dziri et al. (2019) (fact sheet, section 3). Their words were ELMo's, which is not to be had
+any more: here they are the states of a frozen encoder or static word vectors, and a checkpoint says which.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GRADE's network: a pair of context and reply, and a graph of their keywords (Huang et al. 2020, EMNLP; fact sheet 5).
 
-Built as the paper has it (right-most column of the fact sheet's section 8): the attention is over neighbours j of i, masked
-after scaling; W_k and V_l act on each node; the mean is over real nodes; DropEdge works in training only, on undirected
-edges. Equation numbers are those of the paper's section 3.
+Built as the paper has it (right-most column of the fact sheet's section 8): the attention is over neighbours j of i,
+masked after scaling; W_k and V_l act on each node; the mean is over real nodes; DropEdge works in training only, on
+undirected edges. Equation numbers are those of the paper's section 3.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The commonsense graph of GRADE: hops between keywords, and neighbours (Huang et al. 2020; fact sheet section 4).
 
-A simple directed graph of ConceptNet's triples. Hops are shortest path length + 1, so that a word is 1 from itself and its
-neighbours are 2; where no path leads, or a word is unknown, they are 20. There is no cap on real paths. A hyphen of a keyword
-is an underscore of the graph: "ice-cream" is the phrase. All keywords of a batch are searched at once, breadth first, each a
-bit of the nodes' rows (Then et al. 2014, "The More the Merrier: Efficient Multi-Source Graph Traversal", VLDB), and what was
-found is kept by word.
+A simple directed graph of ConceptNet's triples. Hops are shortest path length + 1, so that a word is 1 from itself
+and its neighbours are 2; where no path leads, or a word is unknown, they are 20. There is no cap on real paths. A
+hyphen of a keyword is an underscore of the graph: "ice-cream" is the phrase. All keywords of a batch are searched at
+once, breadth first, each a bit of the nodes' rows (Then et al. 2014, "The More the Merrier: Efficient Multi-Source
+Graph Traversal", VLDB), and what was found is kept by word.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Graph:
         return None if node is None or self._place[node] < 0 else int(self._place[node])
 
     def _found(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each of different places with its hops to all of them, (C,); searched for are those that are not kept."""
+        """Yield each of different places with its hops to all of them, (C,), searching for those not cached."""
         n = max(1, len(self._core))
         new = [place for place in places if place not in self._hops]
         for place in set(places).intersection(self._hops):
@@ -226,7 +226,7 @@ class Neighbours:
     def _next(
         self, ring: np.ndarray, times: np.ndarray, left_out: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes that edges of a ring lead to, and how often; nodes of the ring may be among them, one never is."""
+        """Return the nodes that edges of a ring lead to, with counts; they may lie in the ring, except one."""
         edges = self.graph.edges
         out = edges.indptr[ring + 1] - edges.indptr[ring]
         first = edges.indptr[ring] - np.cumsum(out) + out
@@ -243,8 +243,8 @@ def _bits(words: np.ndarray) -> np.ndarray:
 
 
 def graph_read(*paths: Path) -> Graph:
-    """Read triples of one file or several, one per line: JSON `{"head", "relation", "tail"}`, or `relation TAB head TAB tail`;
-    plain or `.gz`.
+    """Read triples of one file or several, one per line: JSON `{"head", "relation", "tail"}`, or
+    `relation TAB head TAB tail`; plain or `.gz`.
 
     Raises:
         GraphError: a line that is neither.

@@ -1,9 +1,9 @@
 """Topic keywords of an utterance, as GRADE finds them (Huang et al. 2020; fact sheet section 3).
 
-A token's score is its tag's weight × how often its lemma stands in the utterance / number of tokens × the lemma's idf;
-lemmas above 0.15 are keywords, in order, repeats kept. Tokens, tags and lemmas are those of NLTK where its data are
-installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer sentence by sentence, the tagger whose lexicon comes
-with TextBlob, and WordNet's rules of detachment over that lexicon.
+A token's score is its tag's weight × how often its lemma stands in the utterance / number of tokens × the lemma's
+idf; lemmas above 0.15 are keywords, in order, repeats kept. Tokens, tags and lemmas are those of NLTK where its data
+are installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer sentence by sentence, the
+tagger whose lexicon comes with TextBlob, and WordNet's rules of detachment over that lexicon.
 """
 
 from __future__ import annotations
@@ -186,8 +186,10 @@ def _textblob() -> _TextBlob:
 
 # WordNet's rules of detachment (morphy): a form and what stands for its ending, first match that is a word.
 _RULES: dict[str, tuple[tuple[str, str], ...]] = {
-    "NN": (("ies", "y"), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("s", "")),
-    "VB": (("ies", "y"), ("es", "e"), ("es", ""), ("s", ""), ("ied", "y"), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "NN": (("ies", "y"), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"),
+           ("shes", "sh"), ("men", "man"), ("s", "")),
+    "VB": (("ies", "y"), ("es", "e"), ("es", ""), ("s", ""), ("ied", "y"), ("ed", "e"), ("ed", ""),
+           ("ing", "e"), ("ing", "")),
     "JJ": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 }  # fmt: skip
 _IRREGULAR = {
@@ -214,7 +216,7 @@ _DOUBLED = re.compile(r"([bdgklmnprt])\1$")
 
 @lru_cache(maxsize=100_000)
 def _lemma(word: str, tag: str) -> str:
-    """Return the lemma of a form: irregular ones by a list, others by the first rule that gives a word of the lexicon."""
+    """Return the lemma of a form: by the list of irregular ones, else by the first rule that gives a known word."""
     kind = tag[:2]
     if kind not in _RULES:
         return word

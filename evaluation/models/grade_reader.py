@@ -47,7 +47,7 @@ class Lexicon:
         return np.zeros(self.width, dtype=np.float32) if found is None else found
 
     def near(self, word: str) -> np.ndarray:
-        """Return the mean vectors of its neighbours, (K, d); remembered for the words of the graph, which are limited."""
+        """Return the mean vectors of its neighbours, (K, d); cached, since the graph's words are limited."""
         found = self._near.get(word)
         if found is None:
             found = self._neighbours.of(word)

@@ -2,8 +2,8 @@
 
 PONE: Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM
 TOIS. BERT-RUBER: Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with
-Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of
-Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives their equations.
+Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation
+of Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives their equations.
 
 All three are one network. They differ in what a sentence's vector is (a frozen encoder's, or a recurrent one that
 learns with the rest), in the loss, and in the examples it learns from (`evaluation/training/pone_*.py`):
@@ -90,7 +90,7 @@ class RecurrentSentences(nn.Module):
         self.gru = nn.GRU(word_width, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """Return (B, d) vectors of (B, T, W) padded words, of which `lengths` (B,), at least 1 each, are of the text."""
+        """Return (B, d) vectors of (B, T, W) padded words; `lengths` (B,), at least 1 each, are those of the texts."""
         packed = nn.utils.rnn.pack_padded_sequence(
             words, lengths.cpu(), batch_first=True, enforce_sorted=False
         )
@@ -127,7 +127,7 @@ def accuracy(positive: Tensor, negative: Tensor) -> float:
 
 
 def pooled_words(words: np.ndarray) -> np.ndarray:
-    """Return RUBER's pooled vector of a text: the maximum and the minimum of each dimension of (T, W) word vectors, (2W,)."""
+    """Return RUBER's pooled vector of a text, (2W,): maximum and minimum of each dimension of (T, W) word vectors."""
     return np.concatenate([words.max(axis=0), words.min(axis=0)])
 
 

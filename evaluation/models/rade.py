@@ -1,10 +1,11 @@
-"""RADE: scores of a reference and a response in one pass, and the reference generated from the context by the same encoder.
+"""RADE: scores of a reference and a response in one pass, and the reference generated from the context by the same
+encoder.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. Numbers in brackets are
 sections of the fact sheet; what the paper leaves open is marked there as chosen.
 
-`RadeNetwork` is the paper's, on any encoder-decoder (BART) or encoder of transformers. `RadeLite` is for frozen sentence
-vectors, on a CPU: it is never shown as RADE.
+`RadeNetwork` is the paper's, on any encoder-decoder (BART) or encoder of transformers. `RadeLite` is for frozen
+sentence vectors, on a CPU: it is never shown as RADE.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def pair_tokens(
 ) -> list[int]:
     """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
 
-    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; reference and response keep
-    all theirs, unless both alone are too long: then the longer one loses its end, or both.
+    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; reference and
+    response keep all theirs, unless both alone are too long: then the longer one loses its end, or both.
     """
     begin, between = _marks(tokenizer)
 

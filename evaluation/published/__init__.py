@@ -1,1 +1,1 @@
-"""Correlations with people that papers printed of metrics of single replies, as facts in two files, and what reads them."""
+"""Published correlations of metrics of single replies with people: two files of facts, and their reader."""

@@ -1,4 +1,5 @@
-"""The tables of Ghandeharioun et al. (2019), arXiv 1906.09308, first version: twelve bots, and what is published of each.
+"""The tables of Ghandeharioun et al. (2019), arXiv 1906.09308, first version: twelve bots, and what is published of
+each.
 
 A bot is known by its model, corpus and version. Tables 2 (ratings), 3 and 5 (figures of the models; Table 3 is the rows
 `baseline` and `EI` of Table 5) and 8 (ratings per bot); the figures print no numbers.

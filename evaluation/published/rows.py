@@ -104,7 +104,7 @@ class Published:
         return f"{self.source.title}, Table {self.table}" if self.table else self.source.title
 
     def to_json(self) -> dict[str, Any]:
-        """Return metric, variant, place, coefficients by method, `n`, whether ours is the same formula, and the note."""
+        """Return metric, variant, place, coefficients by method, `n`, sameness of our formula, and the note."""
         return {
             "metric": self.metric,
             "variant": self.variant,

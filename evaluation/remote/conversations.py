@@ -77,7 +77,8 @@ class Conversations(Calls):
         run: int | None = None,
         columns: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
-        """Keep a search line of a study or run by name, in the place of one of the same name; returns all that are kept.
+        """Keep a search line of a study or run by name, in the place of one of the same name; returns all that are
+        kept.
 
         Args:
             columns: numbers that the list shows.

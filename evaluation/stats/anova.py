@@ -5,10 +5,11 @@ squares are of type III with sum-to-zero contrasts: bots have different numbers 
 shall be judged with every bot counting alike. Means, numbers and variances of the cells are all the model
 needs, so it can be fitted to a published table too.
 
-Without raters, or where each gave one rating, the ratings count as independent in the tests, and as spread alike in all cells. Where
-a rater gave several, they are not: each term is tested on the cells' means by generalised least squares, whose errors are clustered
-by rater (`gls`, `wald`), while the sums of squares and partial eta² only describe. The interval of eta² has no such form, so there
-is none. Means of levels and their differences are of those means too wherever raters are given, as bots are compared everywhere.
+Without raters, or where each gave one rating, the ratings count as independent in the tests, and as spread alike in
+all cells. Where a rater gave several, they are not: each term is tested on the cells' means by generalised least
+squares, whose errors are clustered by rater (`gls`, `wald`), while the sums of squares and partial eta² only
+describe. The interval of eta² has no such form, so there is none. Means of levels and their differences are of those
+means too wherever raters are given, as bots are compared everywhere.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Term:
     Attributes:
         ss: sum of squares, type III.
         df: its degrees of freedom.
-        f, p: against the residual, or by errors clustered by rater where ratings are not independent; None where there is no test.
+        f, p: against the residual, or by errors clustered by rater where ratings are not independent; None where
+            there is no test.
         df2: degrees of freedom of what it is tested against.
         partial_eta2: ss / (ss + residual ss).
-        low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None where ratings are not independent.
+        low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None where ratings are not
+            independent.
         reason: why this term has no test, where the others may have one.
     """
 
@@ -73,7 +76,7 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Difference of two levels' means, a − b, with its interval, or the reason that there is none; p is not corrected."""
+    """Difference of two levels' means, a − b, with its interval or the reason for none; p is not corrected."""
 
     factor: str
     a: str

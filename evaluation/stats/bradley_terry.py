@@ -1,10 +1,10 @@
 """Bots' strengths from "which of two is better?", ties allowed.
 
-Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65:
-P(i better) : P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson
-and Beaver (1977), can be estimated with it, and so can controls: what the two differ in besides the bot, such
-as the length of their replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its one optimum. Where raters are given, errors are those of the sandwich
-with whole raters as units.
+Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65: P(i better) :
+P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson and Beaver (1977),
+can be estimated with it, and so can controls: what the two differ in besides the bot, such as the length of their
+replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its one
+optimum. Where raters are given, errors are those of the sandwich with whole raters as units.
 """
 
 from __future__ import annotations

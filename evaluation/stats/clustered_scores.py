@@ -1,15 +1,15 @@
 """Errors of a maximum-likelihood fit whose ratings are not independent: clustered by rater, right for few of them.
 
-The sandwich of the raters' scores S_g (Liang and Zeger 1986) is too small where raters are few, for each has pulled the fit towards
-itself. With M the inverse of the information and I_g what rater g adds to it, S_g is (I − I_g M) times what it would be at the
-truth, so that
+The sandwich of the raters' scores S_g (Liang and Zeger 1986) is too small where raters are few, for each has pulled
+the fit towards itself. With M the inverse of the information and I_g what rater g adds to it, S_g is (I − I_g M)
+times what it would be at the truth, so that
 
     Cov = M Σ_g B_g S_g S_gᵀ B_gᵀ M,  B_g = (I − I_g M)^(−1/2)
 
-has no bias where ratings are independent (Kauermann and Carroll 2001, Journal of the American Statistical Association 96; CR2 of
-Bell and McCaffrey for linear models). A contrast is held against Student's t with Satterthwaite's degrees of freedom of its
-variance, tr(Q)² / tr(Q²) with Q_gh = a_gᵀ (δ_gh I_g − I_g M I_h) a_h and a_g = B_gᵀ M times the contrast (Fay and Graubard 2001,
-Biometrics 57).
+has no bias where ratings are independent (Kauermann and Carroll 2001, Journal of the American Statistical Association
+96; CR2 of Bell and McCaffrey for linear models). A contrast is held against Student's t with Satterthwaite's degrees
+of freedom of its variance, tr(Q)² / tr(Q²) with Q_gh = a_gᵀ (δ_gh I_g − I_g M I_h) a_h and a_g = B_gᵀ M times the
+contrast (Fay and Graubard 2001, Biometrics 57).
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ class Tested:
         means: by bot with a rating, its mean for the average rater.
         n_raters: by bot, who rated it.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
-        rater_variance: that variance itself; own_variance: by bot, that of its ratings around their raters'. In points².
+        rater_variance: that variance itself; own_variance: by bot, that of its ratings around their raters'. In
+            points².
     """
 
     pairs: tuple[Comparison, ...]
@@ -285,8 +286,8 @@ def preferences_fixed(
 ) -> list[Comparison]:
     """Return the preferred one of every two compared bots, for one look at a finished study.
 
-    The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean on a
-    scale (`evaluation.stats.intervals`), clustered by raters, by things and by both.
+    The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean
+    on a scale (`evaluation.stats.intervals`), clustered by raters, by things and by both.
 
     Returns:
         Pairs sorted by name; p is corrected by Holm; the interval, not corrected.

@@ -1,8 +1,9 @@
 """Correlation with its doubt: coefficient, p-value, interval, and why there is none.
 
-Pearson, Spearman and Kendall's tau-b by SciPy; intervals on Fisher's scale by the jackknife over the right unit (participants, contexts,
-conversations), which needs neither normal nor independent pairs, or with the variances of Bonett and Wright (2000) and Fieller, Hartley and
-Pearson (1957), for pairs as few as bots; correlation within groups, which tells a real relation from a difference between two families of bots.
+Pearson, Spearman and Kendall's tau-b by SciPy; intervals on Fisher's scale by the jackknife over the right unit
+(participants, contexts, conversations), which needs neither normal nor independent pairs, or with the variances of
+Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957), for pairs as few as bots; correlation within groups,
+which tells a real relation from a difference between two families of bots.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _BLOCK = 2_000_000  # numbers handled at once
 MOST_PAIRS_OF_KENDALL = 2_500
 """With more, tau-b has an interval only of independent pairs, by their variance: its jackknife needs n² numbers."""
 FEWEST_CARRYING = 2.0
-"""Fewer items than these carry a side, by `carrying`: the jackknife's error of a coefficient that hangs on one item is by chance next to
-nothing. Of simulated columns without any relation that fewer than 1.1 items carried 6 to 8 % had p < .001, of those that 1.1 to 1.5 carried
-1 %, of 5,000 that 2 or more carried fewer than .1 %."""
+"""Fewer items than these carry a side, by `carrying`: the jackknife's error of a coefficient that hangs on one item
+is by chance next to nothing. Of simulated columns without any relation that fewer than 1.1 items carried 6 to 8 % had
+p < .001, of those that 1.1 to 1.5 carried 1 %, of 5,000 that 2 or more carried fewer than .1 %."""
 _WITHOUT = {"pearson": pearson_without, "spearman": spearman_without, "kendall": kendall_without}
 
 
@@ -122,8 +123,8 @@ def correlate(
 def carrying(values: np.ndarray, units: np.ndarray) -> float:
     """Return the effective number of units that carry the variance of a side: (Σ s)² / Σ s², s each one's squares.
 
-    It is the number of units that differ from the mean where all of them do so alike: 2 of a column that is 0 but for two equal
-    values, a third of the units of a normal one (Hill 1973, Ecology 54, of order 2).
+    It is the number of units that differ from the mean where all of them do so alike: 2 of a column that is 0 but for
+    two equal values, a third of the units of a normal one (Hill 1973, Ecology 54, of order 2).
 
     Args:
         values: (n,) not constant; units: (n,) by number.
@@ -196,10 +197,11 @@ def fisher_interval(
 ) -> tuple[float | None, float | None]:
     """Return the interval of a coefficient on Fisher's scale; None if n is too small for a variance.
 
-    The variance of artanh r is 1 / (n − 3) for Pearson (Fisher 1921), (1 + r² / 2) / (n − 3) for Spearman (Bonett and Wright 2000,
-    Psychometrika 65) and .437 / (n − 4) for Kendall (Fieller, Hartley and Pearson 1957, Biometrika 44). Ranks of few pairs take few
-    values, and all in order give 1, about which there would be no interval: its ends are those of the values half a step
-    further out, without ties 6 / (n³ − n) and 2 / (n² − n). Without that, 95 % intervals of eight bots of true r = .9 hold in 87 %.
+    The variance of artanh r is 1 / (n − 3) for Pearson (Fisher 1921), (1 + r² / 2) / (n − 3) for Spearman (Bonett and
+    Wright 2000, Psychometrika 65) and .437 / (n − 4) for Kendall (Fieller, Hartley and Pearson 1957, Biometrika 44).
+    Ranks of few pairs take few values, and all in order give 1, about which there would be no interval: its ends are
+    those of the values half a step further out, without ties 6 / (n³ − n) and 2 / (n² − n). Without that, 95 %
+    intervals of eight bots of true r = .9 hold in 87 %.
     """
     lost, step = 4 if method == "kendall" else 3, 0.0
     if n <= lost:

@@ -1,13 +1,14 @@
 """Correlation coefficients of n pairs without each of G units: participants, contexts, or each pair by itself.
 
-What the jackknife of `correlation` is made of. Without a unit every pair of a rank correlation has other ranks. Pearson's
-coefficient needs sums only, and Kendall's of signs only, from which a unit's share is taken away. Spearman's is Pearson's of the ranks: of up to a
-hundred units those without each of them. Of more, each sum of the ranks r and s about their means, such as that of r·s, is
+What the jackknife of `correlation` is made of. Without a unit every pair of a rank correlation has other ranks.
+Pearson's coefficient needs sums only, and Kendall's of signs only, from which a unit's share is taken away.
+Spearman's is Pearson's of the ranks: of up to a hundred units those without each of them. Of more, each sum of the
+ranks r and s about their means, such as that of r·s, is
 
     Σ r_i s_i − Σ_{j in unit} (r_j s_j + Σ_i s_i b_ij + Σ_i r_i c_ij),
 
-b_ij being 1 where x_j < x_i, ½ where they are tied and else 0, and c_ij the same of y: exact but for products of two changes of ranks. The inner
-sums run over sorted values, in n log n steps.
+b_ij being 1 where x_j < x_i, ½ where they are tied and else 0, and c_ij the same of y: exact but for products of two
+changes of ranks. The inner sums run over sorted values, in n log n steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 _FEW_UNITS, _FEW_NUMBERS = 100, 4_000_000
-"""With more units, or more pairs times units, products of two changes of ranks are left out; of few units they matter."""
+"""Of more units, or more pairs times units, products of two changes of ranks are left out; of few they matter."""
 
 
 def pearson_without(
@@ -41,7 +42,7 @@ def pearson_without(
 
 
 def _about_means(sums: np.ndarray) -> np.ndarray:
-    """Return the sums of x·y, x² and y² about the means, (3, K), of those of 1, x, y, x², y² and x·y, (6, K); 0 of nothing."""
+    """Return sums about the means of x·y, x² and y², (3, K), from sums of 1, x, y, x², y², x·y, (6, K); 0 of none."""
     n, x, y, xx, yy, xy = sums
     n = np.maximum(n, 1.0)
     return np.stack([xy - x * y / n, xx - x**2 / n, yy - y**2 / n])

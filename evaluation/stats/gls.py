@@ -9,14 +9,16 @@ That sets the weights alone. The errors hold whatever the ratings' true covarian
 differ in how much their ratings spread: they are cluster-robust of type CR2 (Bell & McCaffrey, 2002, Survey Methodology
 28; Pustejovsky & Tipton, 2018, Journal of Business & Economic Statistics 36),
 
-    Cov(m) = M (sum_g X_gᵀ W_g A_g e_g e_gᵀ A_gᵀ W_g X_g) Mᵀ,  A_g = D_g (D_g (V_g − X_g M X_gᵀ) D_g)^{+1/2} D_g,  D_g² = V_g,
+    Cov(m) = M (sum_g X_gᵀ W_g A_g e_g e_gᵀ A_gᵀ W_g X_g) Mᵀ, A_g = D_g (D_g (V_g − X_g M X_gᵀ) D_g)^{+1/2} D_g,
+    D_g² = V_g,
 
-which has no bias where the working model is right, however few raters a bot has. What the means vary because theta is estimated is
-added (`left_open`); few raters of two bots each tell little of it, and without that 90 % intervals hold in 88 %. A difference is held against Student's
-t with Satterthwaite's degrees of freedom, df = 2 E(v)² / Var(v) of its estimated variance v under normal ratings whose
-spread may differ from bot to bot. Where every rating has a rater of its own this is Welch's test, where everybody rates
-both bots once the paired t-test: exactly, as tests show. statsmodels' clustered covariance has neither (its factor is
-the same for all pairs, and too small for a bot with few raters); the sums below are held against it otherwise.
+which has no bias where the working model is right, however few raters a bot has. What the means vary because theta is
+estimated is added (`left_open`); few raters of two bots each tell little of it, and without that 90 % intervals hold
+in 88 %. A difference is held against Student's t with Satterthwaite's degrees of freedom, df = 2 E(v)² / Var(v) of
+its estimated variance v under normal ratings whose spread may differ from bot to bot. Where every rating has a rater
+of its own this is Welch's test, where everybody rates both bots once the paired t-test: exactly, as tests show.
+statsmodels' clustered covariance has neither (its factor is the same for all pairs, and too small for a bot with few
+raters); the sums below are held against it otherwise.
 
 A rater's ratings of one bot enter by their mean, so nothing here is larger than raters times bots.
 """

@@ -1,32 +1,36 @@
 """Means and shares with intervals that hold with few raters, whose ratings are not independent.
 
-The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is e_g = s_g − n_g m.
-Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho and raters not at all (CR2; Bell and
-McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g² rho and D = Σ d_g in place of the ratings' variances,
+The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is
+e_g = s_g − n_g m. Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho and
+raters not at all (CR2; Bell and McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g² rho and
+D = Σ d_g in place of the ratings' variances,
 
     v = Σ a_g² e_g² / n²,  a_g² = d_g / (d_g (1 − 2 n_g / n) + D n_g² / n²)
 
-rho is estimated by analysis of variance. v is held against Student's t with Satterthwaite's degrees of freedom, which count a few large
-raters for what they are worth: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under that rho (Imbens and Kolesár 2016, Review of
-Economics and Statistics 98). With equally many ratings each these are s² / k and k − 1.
+rho is estimated by analysis of variance. v is held against Student's t with Satterthwaite's degrees of freedom, which
+count a few large raters for what they are worth: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under that rho
+(Imbens and Kolesár 2016, Review of Economics and Statistics 98). With equally many ratings each these are s² / k and
+k − 1.
 
 Without a scale the interval is m ± t √v. With one from a to b, it is all mu with
 
     (m − mu)² ≤ t² v (mu − a) (b − mu) / ((m − a) (b − m)),
 
-the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke and Wooldridge 1996).
-It stays on the scale and is longer towards its middle, as ratings near an end are skewed. With one end a alone, as counts and lengths
-have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on the right; what people write is more skewed than that
-says, so it reaches at least as far as the interval that is corrected for the skewness of the units' sums (Hall 1992, Journal of the
-Royal Statistical Society B 54), with T = (m − mu) / √v and κ their standardised third moment over √k:
+the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke
+and Wooldridge 1996). It stays on the scale and is longer towards its middle, as ratings near an end are skewed. With
+one end a alone, as counts and lengths have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on the
+right; what people write is more skewed than that says, so it reaches at least as far as the interval that is
+corrected for the skewness of the units' sums (Hall 1992, Journal of the Royal Statistical Society B 54), with T =
+(m − mu) / √v and κ their standardised third moment over √k:
 
     |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t,
 
-with no more degrees of freedom than the excess of the units' sums leaves their variance (`jackknife`): one long text carries much of it.
+with no more degrees of freedom than the excess of the units' sums leaves their variance (`jackknife`): one long text
+carries much of it.
 
-Of zeros and ones it is Wilson's interval with
-the effective number of ratings m (1 − m) / v of survey statistics (Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where
-all raters agree nothing tells v, and it takes the most that the scale allows, (m − a) (b − m) / k.
+Of zeros and ones it is Wilson's interval with the effective number of ratings m (1 − m) / v of survey statistics
+(Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where all raters agree nothing tells v, and it takes
+the most that the scale allows, (m − a) (b − m) / k.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ ALL_ALIKE = Reason(
 SHARE = (0.0, 1.0)
 """The scale of zeros and ones."""
 _ROUNDING = 1e-6
-"""A distance below this share of the scale, or a deviation below this share of the values, is rounding of models that compute in single precision."""
+"""Share of the scale, or of the values, below which a distance or deviation is rounding in single precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ def interval_ends(
 
 
 def _ends_above(above: float, spread: Spread, t: float) -> tuple[float, float] | None:
-    """Return the ends of the interval of a mean that lies so far above the only end of its scale, measured from there."""
+    """Return the interval of a mean so far above its scale's only end, measured from there."""
     error = float(np.sqrt(spread.variance))
     if not (error > 0 and above > 0):
         return None
@@ -202,7 +206,8 @@ def _ends_above(above: float, spread: Spread, t: float) -> tuple[float, float] |
 def mean_p_value(
     mean: float, spread: Spread, at: float, scale: tuple[float, float] | None = None
 ) -> float | None:
-    """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level leaves it out.
+    """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level
+    leaves it out.
 
     None where nothing tells how far the mean can be off.
 

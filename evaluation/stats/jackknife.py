@@ -1,14 +1,16 @@
 """Intervals of agreement and correlation coefficients, from their values without each item or unit.
 
-A coefficient k of m ratings an item lies between −1 / (m − 1) and 1, and spreads less near both. On Fisher's scale of intraclass correlations,
-z = ½ log((1 + (m − 1) k) / (1 − k)) (Fisher 1925, Statistical Methods for Research Workers, section 39), it spreads alike everywhere, and the jackknife
-there holds without normal ratings (Arvesen and Schmitz 1970, Biometrics 26). With k_(i) without item i of n, and k̄ their mean,
+A coefficient k of m ratings an item lies between −1 / (m − 1) and 1, and spreads less near both. On Fisher's scale of
+intraclass correlations, z = ½ log((1 + (m − 1) k) / (1 − k)) (Fisher 1925, Statistical Methods for Research Workers,
+section 39), it spreads alike everywhere, and the jackknife there holds without normal ratings (Arvesen and Schmitz
+1970, Biometrics 26). With k_(i) without item i of n, and k̄ their mean,
 
     v = (n − 1) / n Σ (k_(i) − k̄)²,   z ± t √v dz/dk,
 
-t of Student's distribution. Its degrees of freedom are those of v, 2n / (g + 2), n − 1 at most, as its relative variance is about (g + 2) / n with g
-the excess of the k_(i) (Fisher's unbiased one): a few items in which raters differ widely count for what they are worth. The delta method stands in for z of
-each k_(i), for without one item all raters may agree.
+t of Student's distribution. Its degrees of freedom are those of v, 2n / (g + 2), n − 1 at most, as its relative
+variance is about (g + 2) / n with g the excess of the k_(i) (Fisher's unbiased one): a few items in which raters
+differ widely count for what they are worth. The delta method stands in for z of each k_(i), for without one item all
+raters may agree.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ def jackknife_p(value: float, without: np.ndarray) -> float | None:
 def _on_fishers_scale(
     value: float, without: np.ndarray, n_each: float, *, centred: bool
 ) -> tuple[float, float, float] | None:
-    """Return the coefficient, its error on Fisher's scale and the error's degrees of freedom, as `jackknife_interval`."""
+    """Return coefficient, error on Fisher's scale and degrees of freedom, as `jackknife_interval`."""
     n, lowest = len(without), -1 / (n_each - 1)
     if n < FEWEST_UNITS or not np.isfinite(without).all():
         return None
@@ -136,7 +138,7 @@ def _on_fishers_scale(
 
 
 def freedom_of(apart: np.ndarray) -> float:
-    """Return the degrees of freedom of the variance of (n,) deviations, n being four or more; few where their tails are heavy."""
+    """Return the degrees of freedom of the variance of (n,) deviations, n ≥ 4; few where their tails are heavy."""
     n = len(apart)
     excess = n * float((apart**4).sum()) / float((apart**2).sum()) ** 2 - 3
     excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)

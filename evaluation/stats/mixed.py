@@ -6,9 +6,10 @@ variances are fitted by restricted maximum likelihood. With one random effect it
 the raters' share of the variance alone and needs sums per rater only, so the optimum is found exactly, in
 one dimension, for any number of ratings. Degrees of freedom of the test as in Pinheiro and Bates (2000), section 2.4.2.
 
-The model's own errors take every bot's ratings to spread alike; where they do not, its 90 % intervals of the bot that spreads
-most hold in 75 to 85 % of simulated studies. So a mean has the errors of every difference of two bots, clustered by rater, with
-degrees of freedom of its own (`gls`), and on a scale with ends the score interval of every mean (`intervals`).
+The model's own errors take every bot's ratings to spread alike; where they do not, its 90 % intervals of the bot that
+spreads most hold in 75 to 85 % of simulated studies. So a mean has the errors of every difference of two bots,
+clustered by rater, with degrees of freedom of its own (`gls`), and on a scale with ends the score interval of every
+mean (`intervals`).
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ def wald_comparisons(
     df: float | np.ndarray,
     level: float,
 ) -> tuple[Comparison, ...]:
-    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf), of each pair its own where many.
+    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf), of each pair its
+    own where many.
 
     Of two whose difference has no error, as where nobody's answers vary, there is no p-value.
     """

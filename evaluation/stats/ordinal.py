@@ -57,8 +57,9 @@ class OrdinalModel:
         bots: sorted by name; empty where there is no fit.
         comparisons: every pair's difference of log odds, p-values also corrected by Holm.
         chi2, df: Wald's statistic of no difference between the bots, and how many differences it is of.
-        f, df2, p: the test by it, as Hotelling's T² where errors are clustered (`wald`); f and df2 are None where ratings count as
-            independent and the statistic is chi-squared, and all are None where raters are too few for a test.
+        f, df2, p: the test by it, as Hotelling's T² where errors are clustered (`wald`); f and df2 are None where
+            ratings count as independent and the statistic is chi-squared, and all are None where raters are too few
+            for a test.
         deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
             the odds are not proportional (meant for independent ratings).
         n, n_raters: used; n_raters is None where ratings count as independent, else errors are clustered by rater.
@@ -300,8 +301,8 @@ def _result(
     """Return the fit with its intervals.
 
     Args:
-        contrasts: (p, c) the bots against their average, all pairs of them, and uncorrelated directions, of which `errors` knows the
-            degrees of freedom.
+        contrasts: (p, c) the bots against their average, all pairs of them, and uncorrelated directions, of which
+            `errors` knows the degrees of freedom.
     """
     from scipy import stats
 

@@ -1,4 +1,5 @@
-"""A mean of ratings helped by predictions of further, unrated conversations: prediction-powered inference with a tuned weight.
+"""A mean of ratings helped by predictions of further, unrated conversations: prediction-powered inference with a
+tuned weight.
 
 With n rated conversations (rating y, prediction f) and N unrated ones (prediction f'),
 
@@ -6,11 +7,12 @@ With n rated conversations (rating y, prediction f) and N unrated ones (predicti
     lambda = cov(y, f) / ((1 + n / N) var(f, f')),
     variance = var(y − lambda f) / n + lambda² var(f') / N
 
-(Angelopoulos, Duchi & Zrnic, 2023, PPI++, arXiv 2311.01453, example 6.1). It has no bias however bad the predictions are,
-as long as rated and unrated conversations are drawn alike; bad ones only save nothing. Predictions need not be on the
-scale of the ratings, for lambda may be any number: a metric will do. Ratings of one rater are clustered.
+(Angelopoulos, Duchi & Zrnic, 2023, PPI++, arXiv 2311.01453, example 6.1). It has no bias however bad the predictions
+are, as long as rated and unrated conversations are drawn alike; bad ones only save nothing. Predictions need not be
+on the scale of the ratings, for lambda may be any number: a metric will do. Ratings of one rater are clustered.
 
-The library `ppi-python` gives the same means (a test holds it); it brings numba and a downloader, and clips lambda to 0 … 1.
+The library `ppi-python` gives the same means (a test holds it); it brings numba and a downloader, and clips lambda to
+0 … 1.
 """
 
 from __future__ import annotations
@@ -39,12 +41,13 @@ class Powered:
     """A mean with and without predictions.
 
     Attributes:
-        ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's t.
+        ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's
+            t.
         mean, low, high: with predictions; None with a reason.
         weight: lambda.
         saved: share by which predictions make the variance smaller; below 0 where they add to it.
-        shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far from 0
-            the two were not drawn alike.
+        shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far
+            from 0 the two were not drawn alike.
         n: ratings; n_predicted: those with a prediction; n_unrated: unrated conversations with a prediction.
     """
 
@@ -78,7 +81,8 @@ def powered_mean(
         values, predicted: (n,) of ratings; one without a prediction counts for the mean of the ratings alone.
         unrated: (N,) predictions of conversations without a rating; undefined ones are left out.
         raters: (n,) rater of each; None stands for a rater of this one only.
-        level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with predictions two.
+        level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with
+            predictions two.
 
     Raises:
         ValueError: lengths that differ.

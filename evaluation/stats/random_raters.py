@@ -93,9 +93,10 @@ def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
 def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
     """Return the (K, K) covariance that uncertainty about the raters' share of the variance adds to bots' means.
 
-    Means by other shares are weighed by the restricted likelihood, all shares being as good beforehand: what Kackar and Harville
-    (1984, Journal of the American Statistical Association 79) add to the variance, without their expansion, which fails where the
-    most likely share is 0. Where every rater rates every bot equally often, no mean depends on the share, and nothing is added.
+    Means by other shares are weighed by the restricted likelihood, all shares being as good beforehand: what Kackar
+    and Harville (1984, Journal of the American Statistical Association 79) add to the variance, without their
+    expansion, which fails where the most likely share is 0. Where every rater rates every bot equally often, no mean
+    depends on the share, and nothing is added.
 
     Args:
         means: (K,) by the share that is used.
@@ -109,11 +110,12 @@ def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
 def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, float]:
     """Return the raters' most likely share of the variance and its interval, which is exact under normal ratings.
 
-    Wald (1947, Annals of Mathematical Statistics 18; Seely and El-Bassiouni 1983 with fixed effects): with theta the true ratio of
-    the variances, what raters explain beyond the bots, weighed by theta, and what neither explains are independent, so that
-    their ratio F(theta) has the F distribution, however unequally people rate. All ratios are kept whose F(theta) lies between its
-    quantiles. Where raters differ by less than chance alone would make them, they count as differing by just as much: the test of
-    a ratio by that estimate, which cannot fall below 0. So the interval is never empty.
+    Wald (1947, Annals of Mathematical Statistics 18; Seely and El-Bassiouni 1983 with fixed effects): with theta the
+    true ratio of the variances, what raters explain beyond the bots, weighed by theta, and what neither explains are
+    independent, so that their ratio F(theta) has the F distribution, however unequally people rate. All ratios are
+    kept whose F(theta) lies between its quantiles. Where raters differ by less than chance alone would make them,
+    they count as differing by just as much: the test of a ratio by that estimate, which cannot fall below 0. So the
+    interval is never empty.
     """
     from scipy import optimize, stats
 

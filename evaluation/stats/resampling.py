@@ -1,10 +1,10 @@
 """Intervals between percentiles of resamples, as far apart as few units need.
 
-Resamples of n units spread as little as the standard deviation that divides by n, and their percentiles are those of a normal
-distribution, so that with few units they lie too close together. Percentiles further out make up for both: √(n / (n − 1))
-times Student's t with n − 1 degrees of freedom, as a probability of the normal distribution (Hesterberg, 2015, What Teachers
-Should Know About the Bootstrap, The American Statistician 69, section 5.3). They never leave the range of the statistic. Means
-need no resamples (`intervals`).
+Resamples of n units spread as little as the standard deviation that divides by n, and their percentiles are those of
+a normal distribution, so that with few units they lie too close together. Percentiles further out make up for both:
+√(n / (n − 1)) times Student's t with n − 1 degrees of freedom, as a probability of the normal distribution
+(Hesterberg, 2015, What Teachers Should Know About the Bootstrap, The American Statistician 69, section 5.3). They
+never leave the range of the statistic. Means need no resamples (`intervals`).
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ and the product of the two is evidence too, whoever was given which bot for what
 difference is left out where the product is at least 1 / alpha for every pair of means with that difference: the
 smallest such product has a closed form. That is why the interval also holds under adaptive assignment.
 
-Means and their differences are those of every other comparison: generalised least squares with raters as a random effect
-(`evaluation.stats.gls`); without raters who rate several times these are the plain means. Raters, not ratings, are counted;
-what one rater says of several bots enters by the cluster-robust covariance of the means. Three
-things keep it right with few raters on a bounded scale, as simulations in the tests show: the variance of each mean
-gets three imagined raters, each half the scale away from it (a bot that has had only top marks is not certain to get
-no other); n / (n − 1) for raters; and of two bots' numbers of raters the smaller one in the factor before the variance.
+Means and their differences are those of every other comparison: generalised least squares with raters as a random
+effect (`evaluation.stats.gls`); without raters who rate several times these are the plain means. Raters, not ratings,
+are counted; what one rater says of several bots enters by the cluster-robust covariance of the means. Three things
+keep it right with few raters on a bounded scale, as simulations in the tests show: the variance of each mean gets
+three imagined raters, each half the scale away from it (a bot that has had only top marks is not certain to get no
+other); n / (n − 1) for raters; and of two bots' numbers of raters the smaller one in the factor before the variance.
 Where one person rates several bots, the smallest product is no longer exact; the simulations hold it there, too.
 
 Where several people rate the same things (replies to one context), what is said of one thing resembles itself as what

@@ -48,7 +48,8 @@ class Course:
     """Mean and interval at each turn, all of length T; NaN where undefined.
 
     Attributes:
-        mean, low, high: over the conversations with a value at the turn; an interval needs two people who differ, or a scale with two ends.
+        mean, low, high: over the conversations with a value at the turn; an interval needs two people who differ, or
+            a scale with two ends.
         n: how many those are.
     """
 

@@ -1,14 +1,15 @@
 """Test several differences of bots at once where raters are few and rate several: Wald's test as Hotelling's T².
 
-With q differences d = C m of the bots' means and their covariance V = C Cov(m) Cᵀ, clustered by rater (`gls`), Q = dᵀ V⁻¹ d. V is
-estimated, so Q is not chi-squared: if V behaves like a Wishart matrix with eta degrees of freedom,
+With q differences d = C m of the bots' means and their covariance V = C Cov(m) Cᵀ, clustered by rater (`gls`), Q = dᵀ
+V⁻¹ d. V is estimated, so Q is not chi-squared: if V behaves like a Wishart matrix with eta degrees of freedom,
 
     F = (eta − q + 1) / (eta q) · Q
 
-has the F distribution with q and eta − q + 1 degrees of freedom (Pustejovsky and Tipton 2018, Journal of Business & Economic
-Statistics 36). Their eta needs the variance of every entry of V. Here it is the harmonic mean of Satterthwaite's degrees of freedom
-of the q uncorrelated differences along the eigenvectors of V, so that with q = 1 it is the t-test of `gls`, and where everybody
-rates every bot once, Hotelling's T² itself. With few raters who rate unequally often it rejects more seldom than it might.
+has the F distribution with q and eta − q + 1 degrees of freedom (Pustejovsky and Tipton 2018, Journal of Business &
+Economic Statistics 36). Their eta needs the variance of every entry of V. Here it is the harmonic mean of
+Satterthwaite's degrees of freedom of the q uncorrelated differences along the eigenvectors of V, so that with q = 1
+it is the t-test of `gls`, and where everybody rates every bot once, Hotelling's T² itself. With few raters who rate
+unequally often it rejects more seldom than it might.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class WaldTest:
 
     Attributes:
         f, p: None where there is no test.
-        df1, df2: its degrees of freedom; df2 is None where there is no test, or where the covariance is taken as known (chi-squared).
+        df1, df2: its degrees of freedom; df2 is None where there is no test, or where the covariance is taken as
+            known (chi-squared).
         reason: why there is no test.
     """
 

@@ -1,7 +1,8 @@
-"""The encoder of text that a learned metric stands on: any transformers encoder, frozen, with adapters, or learning whole.
+"""The encoder of text that a learned metric stands on: any transformers encoder, frozen, with adapters, or learning
+whole.
 
-Adapters are those of `peft` (LoRA, Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two thin
-matrices next to each linear layer, so that a checkpoint holds hundreds of kilobytes and not the encoder again.
+Adapters are those of `peft` (LoRA, Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two
+thin matrices next to each linear layer, so that a checkpoint holds hundreds of kilobytes and not the encoder again.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ class Bm25:
     """An index of texts.
 
     Args:
-        texts: (N) at least one; words are runs of letters and digits in lower case, an apostrophe within a word is part of it.
+        texts: (N) at least one; words are runs of letters and digits in lower case, an apostrophe within a word is
+            part of it.
     """
 
     def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
@@ -32,7 +33,7 @@ class Bm25:
             self._index.index(words, show_progress=False)
 
     def scores(self, query: str) -> np.ndarray:
-        """Return (N,) scores of all texts; a word counts as often as the query has it, one that no text has not at all."""
+        """Return (N,) scores of all texts; a word counts as often as the query has it, an unknown one not at all."""
         if self._index is None:
             return np.zeros(self._n)
         known = [word for word in _words(query) if word in self._index.vocab_dict]
@@ -49,8 +50,8 @@ class Bm25:
 def _bm25s() -> Any:
     """Return the module bm25s, imported as if JAX were not there.
 
-    It would compute something by JAX at its import, and JAX then takes three quarters of a GPU's memory for itself; what
-    it would use JAX for, the choice of the best, is not asked of it here.
+    It would compute something by JAX at its import, and JAX then takes three quarters of a GPU's memory for itself;
+    what it would use JAX for, the choice of the best, is not asked of it here.
     """
     with import_lock:
         if "bm25s" not in sys.modules:

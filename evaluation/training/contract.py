@@ -96,7 +96,8 @@ class LearnedMetric(ABC):
         name: of the metric; also of its kind in metrics.yaml.
         version: raised when equal configs would train other weights, or equal weights give other scores.
         options_type: its own keys of a config.
-        reads_dialogues: whether it learns from the corpora of a config; if not, its options say from what; None: either.
+        reads_dialogues: whether it learns from the corpora of a config; if not, its options say from what; None:
+            either.
     """
 
     name: ClassVar[str]

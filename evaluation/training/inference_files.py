@@ -1,8 +1,8 @@
 """Files of inference pairs: lines of JSON as SNLI's, tables as MultiNLI's; read by the names of their columns.
 
-Written are both forms that the code of Dziri et al. (2019) wrote: `pairID, genre, gold_label, sentence1, sentence2` as
-JSON, and MultiNLI's twelve columns, of which the ninth and tenth are the sentences and the last is the label. Read is also
-MultiNLI as published, whose columns stand in another order.
+Written are both forms that the code of Dziri et al. (2019) wrote: `pairID, genre, gold_label, sentence1, sentence2`
+as JSON, and MultiNLI's twelve columns, of which the ninth and tenth are the sentences and the last is the label. Read
+is also MultiNLI as published, whose columns stand in another order.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def pairs_read(path: Path) -> list[InferencePair]:
 def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
     """Draw contradictions of MultiNLI's training file, tokenised and in lower case, then joined as dialogues are.
 
-    PersonaChat is in lower case and its tokens are put together before anything learns from them; texts of another style
-    would give their label away by that.
+    PersonaChat is in lower case and its tokens are put together before anything learns from them; texts of another
+    style would give their label away by that.
 
     Args:
         n: how many; all where the file has fewer.

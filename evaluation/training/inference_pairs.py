@@ -1,6 +1,7 @@
 """Pairs of natural language inference made of dialogues, as InferConvAI was: coherence without anybody's labels.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL, section
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
+section
 4. The premise is two utterances of a dialogue, U[i] and U[i+1]. What they get as hypotheses (numbers: the fact sheet's
 section 2):
 
@@ -10,8 +11,8 @@ section 2):
 | neutral | sentences that say nothing ("I don't know"); utterances from elsewhere in the dialogue |
 | contradiction | words of reply, premise and dialogue in a heap; contradictions of MultiNLI |
 
-What is drawn at a dialogue depends on the seed and the dialogue's place alone. A hypothesis that the same premise has under
-another label already is never drawn, and texts are cleaned of white space only.
+What is drawn at a dialogue depends on the seed and the dialogue's place alone. A hypothesis that the same premise has
+under another label already is never drawn, and texts are cleaned of white space only.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def broken_drawn(
 
 
 def word_salad(reply: str, premise: str, rest: str, draw: random.Random) -> str:
-    """Return different words in no order: 3 to 5 of the reply, 3 to 5 of the premise, 3 to 6 of the rest of the dialogue.
+    """Return different words in no order: 3 to 5 of the reply, 3 to 5 of the premise, 3 to 6 of the rest of the
+    dialogue.
 
     From a text with n different words come at most n − 1 of them, so a short one may give fewer than 3. A word that two
     texts give stands once.

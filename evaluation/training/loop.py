@@ -39,8 +39,8 @@ class MetricTrained:
     Attributes:
         checkpoint: folder of the best checkpoint.
         epochs: number of epochs begun.
-        best: `validation_loss`, unless nothing was held out for it, `step`, and figures on the test part (`test_…`); NaN
-            where undefined.
+        best: `validation_loss`, unless nothing was held out for it, `step`, and figures on the test part (`test_…`);
+            NaN where undefined.
         examples_per_s: training examples per second, validation not counted.
         skipped: batches left out because their gradient was not finite.
     """

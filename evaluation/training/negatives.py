@@ -1,7 +1,8 @@
-"""False replies to learn from: like the true one in its words, in its vector, or in nothing (GRADE, fact sheet section 2).
+"""False replies to learn from: like the true one in its words, in its vector, or in nothing (GRADE, fact sheet
+section 2).
 
-All draw from the replies of one part of the data, so that nothing of the test part is learnt. A draw depends on the seed,
-the kind and the reply's place alone.
+All draw from the replies of one part of the data, so that nothing of the test part is learnt. A draw depends on the
+seed, the kind and the reply's place alone.
 """
 
 from __future__ import annotations

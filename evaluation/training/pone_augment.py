@@ -1,8 +1,8 @@
 """More responses that fit, for PONE (section 4): the true one changed a little, or a bot's reply.
 
 Easy data augmentation (Wei and Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or
-deletes some; one of the four is chosen for each copy. Synonyms are WordNet's (`synonyms.py`). Where none are at hand, replacement
-falls away and what is inserted is a word of the response itself.
+deletes some; one of the four is chosen for each copy. Synonyms are WordNet's (`synonyms.py`). Where none are at hand,
+replacement falls away and what is inserted is a word of the response itself.
 """
 
 from __future__ import annotations

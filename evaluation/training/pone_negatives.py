@@ -1,9 +1,10 @@
 """Negative responses for a true one: at random, similar to it, or sharing its words (PONE, section 3).
 
 A sampler gives each of N true responses the number of another response of the training data, which is never the same
-text, nor an augmented response to the same utterance. Similar ones are drawn from a pool: candidates uniformly with replacement, then one of them with
-p = softmax(cosine to the true response / T). T → ∞ draws uniformly, T → 0 takes the most similar one. The released
-code keeps the cosines of all pairs (N² numbers); here a pool's are computed when it is drawn.
+text, nor an augmented response to the same utterance. Similar ones are drawn from a pool: candidates uniformly with
+replacement, then one of them with p = softmax(cosine to the true response / T). T → ∞ draws uniformly, T → 0 takes
+the most similar one. The released code keeps the cosines of all pairs (N² numbers); here a pool's are computed when
+it is drawn.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def random_negatives(
 
     Args:
         texts: (N,) `text_numbers` of the responses.
-        owners: (N,) which true response each is, or was made of; None: all are true ones. Where nothing else has another
-            text, the owner does not count.
+        owners: (N,) which true response each is, or was made of; None: all are true ones. Where nothing else has
+            another text, the owner does not count.
 
     Raises:
         ValueError: all responses have the same text.

@@ -7,9 +7,9 @@ are of that kind. Here a pair counts once, its first row is the system's respons
 The split of rows is made as well, to be shown next to it and marked as leaking.
 
 Two forms are read, one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and turn-level
-judgements (`response`, `ratings`, `reference_score`), of which raters are averaged within each quality, then qualities; where
-`scale` says so, scores are stretched to 1 … 5. `overall`, where it was asked, stands for all qualities. References
-without a score are for the first stage of training.
+judgements (`response`, `ratings`, `reference_score`), of which raters are averaged within each quality, then
+qualities; where `scale` says so, scores are stretched to 1 … 5. `overall`, where it was asked, stands for all
+qualities. References without a score are for the first stage of training.
 """
 
 from __future__ import annotations

@@ -25,21 +25,26 @@ DOCS = {
 }
 """Where figures of agreement with people stand, by metric; the last for all others."""
 AGREEMENT = {
-    "grade-lite": "mean of Pearson and Spearman on GRADE's judged replies .265 ± .002, mean and standard deviation of trainings by "
-    "the seeds 71, 72 and 73 (.266, .263, .266; the first is the one that is shipped); more: ",
-    "pone-lite-open-full": "mean of Pearson and Spearman on GRADE's judged replies .250 ± .006, mean and standard deviation of "
-    "trainings by the seeds 11, 12 and 13 (.247, .246, .256; the first is the one that is shipped); more: ",
-    "entailment-lite": "Pearson of P(entailment), newest five utterances, with people's means on GRADE's judged replies .240 ± .014, mean and "
-    "standard deviation of trainings by the seeds 11, 12 and 13 (.226, .240, .254); the weights that are shipped, seed 11, .226 "
-    "[.16, .30]; accuracy on the test set .785 (.785, .784, .785), of the reply alone .751; more: ",
+    "grade-lite": "mean of Pearson and Spearman on GRADE's judged replies .265 ± .002, mean and standard deviation "
+    "of trainings by the seeds 71, 72 and 73 (.266, .263, .266; the first is the one that is shipped); more: ",
+    "pone-lite-open-full": "mean of Pearson and Spearman on GRADE's judged replies .250 ± .006, mean and standard "
+    "deviation of trainings by the seeds 11, 12 and 13 (.247, .246, .256; the first is the one that is shipped); "
+    "more: ",
+    "entailment-lite": "Pearson of P(entailment), newest five utterances, with people's means on GRADE's judged "
+    "replies .240 ± .014, mean and standard deviation of trainings by the seeds 11, 12 and 13 (.226, .240, .254); "
+    "the weights that are shipped, seed 11, .226 [.16, .30]; accuracy on the test set .785 (.785, .784, .785), of "
+    "the reply alone .751; more: ",
 }
 """More than one training, so measured outside of it; by the name of the config."""
 APART = ("graph.tsv.gz",)
 """Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
-OF_CONCEPTNET = "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` beside this one: CC BY-SA 4.0"
+OF_CONCEPTNET = (
+    "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` "
+    "beside this one: CC BY-SA 4.0"
+)
 OF_WORDNET = (
-    "- WordNet 3.1 (wordnet.princeton.edu), relations between its words, in the same graph: WordNet's licence, in that folder as "
-    f"`{LICENCE_BESIDE}`"
+    "- WordNet 3.1 (wordnet.princeton.edu), relations between its words, in the same graph: WordNet's licence, in "
+    f"that folder as `{LICENCE_BESIDE}`"
 )
 
 
@@ -48,8 +53,8 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
     Args:
         training: folder that `train` wrote.
-        folder: target, replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's licence where
-            some are WordNet's.
+        folder: target, replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's
+            licence where some are WordNet's.
         command: trains it again.
 
     Raises:

@@ -60,7 +60,8 @@ def rights_of(request: HttpRequest) -> list[Right]:
 
 
 class PerToken(threading.local, SimpleRateThrottle):
-    """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web processes.
+    """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web
+    processes.
 
     The library's throttle keeps the request at hand in itself: each thread has one of its own.
     """

@@ -133,7 +133,7 @@ class LeaderboardOut(Schema):
 
 
 class StudyLeaderboard(Schema):
-    """The leaderboard of `n_ratings` ratings at `made_at`; where the data have changed since, `job` makes the new one."""
+    """The leaderboard of `n_ratings` ratings at `made_at`; where data have changed since, `job` makes the new one."""
 
     questions: list[str]
     made_at: datetime | None

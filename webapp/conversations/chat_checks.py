@@ -1,7 +1,7 @@
 """Attention checks in a chat: the one that is due, and the write of an answer.
 
-Researchers ask them, not the chatbot: they are no turns, no bot reads them, and the page shows them apart from the talk.
-Of the two chats of an arena the first one keeps the answers.
+Researchers ask them, not the chatbot: they are no turns, no bot reads them, and the page shows them apart from the
+talk. Of the two chats of an arena the first one keeps the answers.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ async def page_leave(conversation_id: UUID | str, channel: str) -> None:
 
 
 async def _try(sending: Awaitable[None]) -> bool:
-    """Ask for what may be lost: a channel layer that is away fails nothing that is stored. Returns whether it was there."""
+    """Send what may be lost: a channel layer that is unavailable fails nothing stored. Returns True if it was there."""
     try:
         await sending
     except (ChannelFull, *redis_away()) as error:

@@ -112,7 +112,7 @@ def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]
 
 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:
-    """Return the frame of a piece of a reply; `offset` counts the characters before it, and 0 starts the reply again."""
+    """Return the frame of a reply's piece; `offset` counts the characters before it, and 0 starts the reply again."""
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 

@@ -1,9 +1,9 @@
 """One due reply, from the bot's first piece to the frame that says it is stored.
 
-Replies come onto the page in one of three ways. As they come: a bot's pieces are sent on, and what is known at once is
-stored and then typed. Paced (`studies/pacing.py`): the words run behind the bot's own, at a drawn pace, and the reply is
-stored when it has been shown, so that reloading the page shows nothing sooner. Held: where a filter may withhold it, the
-whole reply is looked at before any of it is shown.
+Replies come onto the page in one of three ways. As they come: a bot's pieces are sent on, and what is known at once
+is stored and then typed. Paced (`studies/pacing.py`): the words run behind the bot's own, at a drawn pace, and the
+reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where a filter may
+withhold it, the whole reply is looked at before any of it is shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits of request bodies, kept while they come in: Django would put them on the disk before any view asks who sent them."""
+"""Limits of request bodies, checked on arrival: Django would write them to disk before a view checks the sender."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Crew:
         return not self._places.locked()
 
     def stands_s(self) -> float:
-        """Return for how many seconds every thread has been busy with what it was; 0 while one is free. For any thread."""
+        """Return the seconds that all threads have kept the same work; 0 while one is free. For any thread."""
         return 0.0 if self._idle else time.monotonic() - self._moved_at
 
     async def borrow(self) -> ThreadPoolExecutor:

@@ -93,8 +93,8 @@ def database_complaint(error: Exception) -> str:
     name = connection.settings_dict["NAME"]
     if database_is_damaged(error):
         return (
-            f"the database {name} is damaged ({reason}); `{settings.CONFAB_PROGRAM} restore FILE.zip` puts a backup in its "
-            "place and keeps what is left of it"
+            f"the database {name} is damaged ({reason}); `{settings.CONFAB_PROGRAM} restore FILE.zip` puts a backup "
+            "in its place and keeps what is left of it"
         )
     if "readonly" in reason or "read-only" in reason:
         return f"the database {name} is read-only ({reason}); let this user write to it, and to its folder"

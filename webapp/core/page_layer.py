@@ -11,8 +11,8 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 class PageLayer(RedisPubSubChannelLayer):
     """`channels_redis.pubsub`, in which a page's own channel is a queue of its process that Redis does not know.
 
-    What is sent goes to groups, so nothing is lost by it. The library subscribes to each channel as it is made, for which
-    Redis would have to be there before a page can open.
+    What is sent goes to groups, so nothing is lost by it. The library subscribes to each channel as it is made, for
+    which Redis would have to be there before a page can open.
     """
 
     async def new_channel(self, prefix: str = "specific.") -> str:

@@ -168,7 +168,7 @@ def hangs_since(process: Process) -> dict[str, datetime]:
 
 
 def processes_known() -> list[Process]:
-    """Return every process that has not ended in order and has no successor, by what they do; the silent of a day too."""
+    """Return processes that neither ended in order nor have a successor, by task; those silent for a day too."""
     everyone = sorted(Process.objects.all(), key=lambda one: (one.roles, one.host, one.began_at))
     living = [one for one in everyone if not is_silent(one)]
     return [

@@ -1,4 +1,4 @@
-"""In which language a page speaks: that of its study, and where none is known yet, the one a participant's browser asks for."""
+"""Language of a page: that of its study, or of the participant's browser where no study is known yet."""
 
 from __future__ import annotations
 

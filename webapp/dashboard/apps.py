@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app, and removes reports with the people and rows they are of."""
+"""App configuration: registers this app's kinds of job, and removes reports with the people and rows they are of."""
 
 from collections.abc import Collection
 from typing import Any

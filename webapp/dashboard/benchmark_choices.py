@@ -87,8 +87,8 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         return
     place, changed, length = found["position_bias"], found["changed"], found["length_bias"]
     yield (
-        "Position bias of {judge}: {value} {ends}, how much likelier it prefers what stands first (−.5 to .5, 0 is none); in {share} {of} of "
-        "{n} pairs its choice changes with the order."
+        "Position bias of {judge}: {value} {ends}, how much likelier it prefers what stands first (−.5 to .5, 0 is "
+        "none); in {share} {of} of {n} pairs its choice changes with the order."
     ).format(
         judge=judge["title"],
         value=share(place["value"]),
@@ -101,8 +101,8 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         yield "Length bias: undefined, {why}.".format(why=said(length.get("reason")))
     else:
         yield (
-            "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias as far as people’s "
-            "does not go with it."
+            "Length bias: Spearman {value} {ends} of its preference with how much longer the first reply is; a bias "
+            "as far as people’s does not go with it."
         ).format(
             value=share(length["r"]), ends=span(*(length["ci95"] or (None, None)), shares=True)
         )

@@ -290,7 +290,8 @@ def grid_of(
         jobs: finished ones, one for each data set; those of pairs are passed over.
         target: the dimension to compare; empty: of each data set its usual one.
         language: of the data sets; empty: all.
-        sort: `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `MEAN`. The baseline stays last.
+        sort: `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `MEAN`. The baseline stays
+            last.
     """
     done = [
         job

@@ -216,8 +216,8 @@ def board_of(
         window=window,
         lanes=lanes,
         method=(
-            f"Mean of all ratings with {percent(found.level)} interval. Ranks are ranges: every place the tests allow. Bots joined by "
-            f"a bar cannot be told apart ({test_said(compared)})."
+            f"Mean of all ratings with {percent(found.level)} interval. Ranks are ranges: every place the tests "
+            f"allow. Bots joined by a bar cannot be told apart ({test_said(compared)})."
         ),
         scale="{name}, {low} to {high}".format(
             name=dimension.title, low=f"{dimension.low:g}", high=f"{dimension.high:g}"

@@ -1,7 +1,7 @@
 """The comparison's pictures as files: the leaderboard by one question or by votes, and two bots on all questions.
 
-They show what the page shows, in fixed places: a page's rows are as wide as its reader lets them be, and a picture for a
-paper has no page around it. What is to be known of it stands in its title and description.
+They show what the page shows, in fixed places: a page's rows are as wide as its reader lets them be, and a picture
+for a paper has no page around it. What is to be known of it stands in its title and description.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def against_picture(against: Against, study: str) -> Plot:
         )
     names = f"{against.first.title} against {against.second.title}"
     said = (
-        f"Means of both, and their difference with {against.level} interval. Bold: told apart by this question, corrected for "
-        "all pairs of bots."
+        f"Means of both, and their difference with {against.level} interval. Bold: told apart by this question, "
+        "corrected for all pairs of bots."
     )
     return _alone(
         parts,

@@ -244,7 +244,8 @@ class BenchmarkForm(forms.Form):
         label="What a judge chose",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
-        help_text="With a study whose people compare two replies or chats: the CSV that the command “judge_pairs --output” wrote of its pairs.",
+        help_text="With a study whose people compare two replies or chats: the CSV that the command “judge_pairs "
+        "--output” wrote of its pairs.",
     )
     metrics = forms.MultipleChoiceField(
         label="Metrics",

@@ -267,7 +267,8 @@ def _next(found: Found) -> Next:
     if can_fit and not (found.is_measured and found.is_fitted):
         return Next(
             "Compute metrics and fit the hybrid metric",
-            f"{_collected(found)[1]}{_taking(_analysed_s(found))}. Then this page says how well it predicts what people said of a bot.",
+            f"{_collected(found)[1]}{_taking(_analysed_s(found))}. Then this page says how well it predicts what "
+            "people said of a bot.",
             "Compute metrics and fit",
             "analyse",
             settings_href=reverse("dashboard:study_hybrid", args=key),
@@ -334,7 +335,7 @@ def _analysed_s(found: Found) -> float | None:
 
 
 def _measured_s(found: Found) -> float | None:
-    """Return the seconds of the usual metrics of the conversations that lack some, by a job of at least as many metrics."""
+    """Estimate the seconds of the usual metrics on conversations that lack some, by a job of no fewer."""
     measured = found.measured
     n = found.n_chats if measured.n_done < measured.n_usual else measured.n_since
     done = MetricRun.objects.filter(state=State.DONE, n_done__gt=0)[:_LOOKED_AT]

@@ -284,7 +284,7 @@ USUAL = (
     "words_user",
     "words_bot",
 )
-"""Columns that stand before the others where nobody has chosen some: one of each kind that the paper found to matter."""
+"""Default first columns: one of each kind that the paper found to matter."""
 
 
 def _place(name: str, first: Sequence[str]) -> tuple[int, str]:

@@ -70,8 +70,9 @@ def samples_of(
     """Draw conversations of two bots, in a constant number of queries; None where items are judged, not chats.
 
     Args:
-        key: of the question by whose ratings the middle half of each bot's conversations is taken. The mean of several,
-            and a question that counts the other way, have no such number in the index: then all rated ones are drawn of.
+        key: of the question by whose ratings the middle half of each bot's conversations is taken. The mean of
+            several, and a question that counts the other way, have no such number in the index: then all rated ones
+            are drawn of.
     """
     if judges_items(study):
         return None

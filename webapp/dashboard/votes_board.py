@@ -58,14 +58,16 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: Choice
         window = around(ends, 0, 100)
     n_votes = sum(one.n for _bot, one in found)
     return VotesBoard(
-        method=f"Share of votes up with {percent(LEVEL)} interval; the votes of one conversation count as belonging together.",
+        method=f"Share of votes up with {percent(LEVEL)} interval; the votes of one conversation count as belonging "
+        "together.",
         scale="Votes up, in %",
         rows=[_row(frame, bot, one, window) for bot, one in found],
         axis=axis_row(window),
         window=window,
         lead=plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.")
         % {"n": f"{n_votes:,}"},
-        note="People vote when they like, often on what annoys them, so there are no ranks here. The tests are of ratings.",
+        note="People vote when they like, often on what annoys them, so there are no ranks here. The tests are of "
+        "ratings.",
         table=_table(frame, found),
     )
 

@@ -63,7 +63,12 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
     heard = _gauge("confab_process_heard_seconds", "Since its last sign of life.", "process")
     cpu = _gauge("confab_process_cpu_cores", "Cores it kept busy since its last sign.", "process")
     memory = _gauge("confab_process_memory_bytes", "Resident memory.", "process")
-    hangs = _gauge("confab_process_hangs_seconds", "How long its event loop, or all threads for pages, had stood still at its last sign; 0: they move.", "process")  # fmt: skip
+    hangs = _gauge(
+        "confab_process_hangs_seconds",
+        "How long its event loop, or all threads for pages, had stood still at its last sign; "
+        "0: they move.",
+        "process",
+    )
     for one in living:
         info.add_metric([one.label, " ".join(one.roles), one.host, one.version], 1)
         heard.add_metric([one.label], (timezone.now() - one.heard_at).total_seconds())

@@ -118,8 +118,8 @@ def _redis_away() -> Iterator[Trouble]:
         "redis",
         _("Redis does not answer"),
         _(
-            "Chats go on and are stored, but replies come a few seconds later and all at once. No worker hears of jobs, and "
-            "workers may seem silent. Start Redis again: everything goes on by itself."
+            "Chats go on and are stored, but replies come a few seconds later and all at once. No worker hears of "
+            "jobs, and workers may seem silent. Start Redis again: everything goes on by itself."
         ),
     )
 
@@ -154,9 +154,9 @@ def _hanging(process: Process) -> Iterator[Trouble]:
         )
     else:
         words = _(
-            "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and are "
-            "asked to come back. Look at what takes so long, such as locks of the database, or end it (kill -9 {pid}) and have "
-            "it started again."
+            "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and "
+            "are asked to come back. Look at what takes so long, such as locks of the database, or end it (kill -9 "
+            "{pid}) and have it started again."
         )
     yield Trouble(
         SILENT,
@@ -184,8 +184,8 @@ def _disk_low(*, is_told: bool) -> Iterator[Trouble]:
         "data",
         _("The disk is nearly full"),
         _(
-            "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the cache "
-            "can be deleted."
+            "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the "
+            "cache can be deleted."
         ).format(free=f"{found.free / 1e9:.1f}"),
         {"free_bytes": found.free, "size_bytes": found.total},
     )
@@ -199,8 +199,10 @@ def _still() -> Iterator[Trouble]:
             "replies",
             _("Nobody makes replies"),
             ngettext(
-                "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot hosts run.",
-                "{n} people wait for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot hosts run.",
+                "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether "
+                "bot hosts run.",
+                "{n} people wait for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot "
+                "hosts run.",
                 replies.n,
             ).format(n=replies.n, seconds=round(replies.oldest_s or 0)),
             {"queue": "replies", "n": replies.n, "oldest_s": round(replies.oldest_s or 0)},
@@ -228,7 +230,7 @@ def _stands(queue: Queue) -> bool:
 
 
 def _failed(told: Collection[str]) -> Iterator[Trouble]:
-    """Yield jobs that failed lately, and those told before that nobody has started again; not their errors, which may quote."""
+    """Yield jobs that failed lately and those shown before, not restarted; without errors, which may quote people."""
     since = timezone.now() - FAILED_WITHIN
     for model in job_models():
         known = [subject.partition(":")[2] for subject in told]

@@ -1,8 +1,8 @@
 """Noticing what goes wrong, and telling it once, and once more when it is over.
 
-Web processes and bot hosts look, each after some of its signs of life: workers send alerts, and one that is gone cannot
-tell that it is. An incident is one row from beginning to end; whoever writes it makes the alerts, in the same transaction,
-so that any number of processes may look. Where no worker is heard of, the process that looks sends.
+Web processes and bot hosts look, each after some of its signs of life: workers send alerts, and one that is gone
+cannot tell that it is. An incident is one row from beginning to end; whoever writes it makes the alerts, in the same
+transaction, so that any number of processes may look. Where no worker is heard of, the process that looks sends.
 """
 
 from __future__ import annotations

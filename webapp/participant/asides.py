@@ -1,4 +1,4 @@
-"""The researchers' question in the middle of a chat, as its page shows it; in an arena it stands in the talk to both."""
+"""The researchers' question in the middle of a chat, as its page shows it; in an arena both conversations have it."""
 
 from __future__ import annotations
 

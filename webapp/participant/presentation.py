@@ -212,10 +212,10 @@ def rights_said(values: StudyValues) -> list[str]:
     if (ids := rights.ids_kept_days) is not None:
         erased = (
             ngettext(
-                "Your participant ID on the recruitment platform is erased %(n)s day after the study has ended, or after "
-                "your pay was decided if that is later.",
-                "Your participant ID on the recruitment platform is erased %(n)s days after the study has ended, or after "
-                "your pay was decided if that is later.",
+                "Your participant ID on the recruitment platform is erased %(n)s day after the study has ended, or "
+                "after your pay was decided if that is later.",
+                "Your participant ID on the recruitment platform is erased %(n)s days after the study has ended, or "
+                "after your pay was decided if that is later.",
                 ids,
             )
             if is_paid(values)

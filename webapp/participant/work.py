@@ -115,7 +115,8 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
 def _chat_lead(is_marked: bool, n_asked: int) -> str:
     if is_marked:
         return _(
-            "One short conversation with a computer program, whose replies you mark. There are no right or wrong answers."
+            "One short conversation with a computer program, whose replies you mark. There are no right or wrong "
+            "answers."
         )
     lead = ngettext(
         "One short conversation with a computer program, then %(n)s question about it. "

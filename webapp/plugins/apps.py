@@ -32,8 +32,8 @@ class PluginsConfig(AppConfig):
             self._metrics_configure()
         elif settings.CONFAB_METRICS != settings.DATA_DIR / "metrics.yaml":
             raise SystemExit(
-                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or unset "
-                "CONFAB_METRICS."
+                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or "
+                "unset CONFAB_METRICS."
             )
         self._trainings_watch()
 

@@ -1,7 +1,8 @@
 """A trigger by which the database itself refuses a rating with an answer that is not on its question's scale.
 
-A check constraint sees one row of one table, and the scale stands in another. SQLite rewrites a table to change it and then
-refuses to rename it while a trigger speaks of it, so the trigger goes before migrations and comes back after them.
+A check constraint sees one row of one table, and the scale stands in another. SQLite rewrites a table to change it
+and then refuses to rename it while a trigger speaks of it, so the trigger goes before migrations and comes back after
+them.
 """
 
 from __future__ import annotations

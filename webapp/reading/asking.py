@@ -133,7 +133,7 @@ def asked_of(
 
 
 def example_of(numbers: Numbers) -> str:
-    """Return a line that finds something where the conversations have any of what it names: only numbers that they have."""
+    """Return a query that finds something where conversations have what it names: only numbers that they have."""
     measured = numbers.measured()
     by = next((one for one in measured if one.kind == Series.Kind.RATING), None)
     return " ".join(

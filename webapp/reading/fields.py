@@ -121,7 +121,7 @@ class Numbers:
         return found
 
     def names(self) -> list[str]:
-        """Return the names of those that some conversation has; with its kind only where the name alone is another's."""
+        """Return the names of those that some conversation has, with the kind where another has the same name."""
         return [
             name
             for name, number in self._by_name.items()

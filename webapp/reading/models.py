@@ -17,7 +17,8 @@ from webapp.studies.models import Study
 
 
 class Series(models.Model):
-    """One kind of number that conversations have: a count, the mean of a rating, a column of a metric's version, a time.
+    """One kind of number that conversations have: a count, the mean of a rating, a column of a metric's version, a
+    time.
 
     The one time is `rated`: when a rating was last changed, in seconds since 1970.
     """
@@ -75,7 +76,7 @@ class Figure(models.Model):
 
 
 class ConversationWords(models.Model):
-    """The words of a conversation and of the comments on it, for PostgreSQL's search; SQLite has FTS5 tables instead."""
+    """Words of a conversation and of comments on it, for PostgreSQL's search; SQLite has FTS5 tables instead."""
 
     is_derived = True
 

@@ -280,7 +280,7 @@ def _played(runs: Iterable[SelfPlayRun]) -> dict[tuple[int, str], tuple[int, int
 
 
 def _own(runs: Iterable[SelfPlayRun]) -> Q:
-    """Return the condition on what is found in conversations, that these are a bot's with itself and came to their end."""
+    """Return the condition that conversations found are a bot's with itself and complete."""
     return Q(
         conversation__selfplay__run__in=list(runs),
         conversation__selfplay__partner_bot_id="",

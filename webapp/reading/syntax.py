@@ -1,4 +1,5 @@
-"""The line that asks for conversations, taken apart: `bot:eliza self_repetition_bot>0.6 sort:quality limit:20 "exact words"`.
+"""The line that asks for conversations, taken apart: `bot:eliza self_repetition_bot>0.6 sort:quality limit:20 "exact
+words"`.
 
 The form is that of the searches people know from GitHub, Gmail and Elasticsearch's Kibana: words, phrases in quotes,
 `field:value`, comparisons, ranges with two dots, a minus for "not". What a field is and which values it has is decided

@@ -41,8 +41,8 @@ class Totals:
 def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
     """Return the numbers in the index of those conversations of a study that meet a condition.
 
-    Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that are
-    not are sooner found than all the others.
+    Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that
+    are not are sooner found than all the others.
     """
     others = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
     return Figure.objects.filter(~Exists(others), study=study)

@@ -25,7 +25,8 @@ class BotVotes:
 
     Attributes:
         n_chats: conversations with a vote.
-        low, high: of the share of votes up, with conversations as clusters; None where fewer than two conversations have votes.
+        low, high: of the share of votes up, with conversations as clusters; None where fewer than two conversations
+            have votes.
     """
 
     bot_id: str
@@ -86,7 +87,8 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
 
 
 def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Counter[str]]:
-    """Return by bot how many `replies` it gave in these conversations of a study, and how many votes `up` and `down` they have.
+    """Return by bot how many `replies` it gave in these conversations of a study, and how many votes `up` and `down`
+    they have.
 
     Args:
         study: of all of the rows, in whose part of the index the counts are found.

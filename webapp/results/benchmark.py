@@ -114,7 +114,8 @@ def benchmark_ask(
     judged_title: str = "",
     created_by: User | None = None,
 ) -> Job:
-    """Return the job that sets metrics against a study's raters or a file's; the one there is, of the same data and versions.
+    """Return the job that sets metrics against a study's raters or a file's; the one there is, of the same data and
+    versions.
 
     One that failed or was stopped begins again.
 

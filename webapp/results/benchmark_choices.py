@@ -88,7 +88,7 @@ def choices_of_metric(
 
 
 def choices_of_judge(found: PairsJudged) -> dict[str, Any]:
-    """Return a judge's name, the digest of its model, prompt and window, its biases, and as `choices` the same of its choices."""
+    """Return a judge's name, digest of model, prompt and window, biases, and the same of its choices as `choices`."""
     from evaluation.choosing import judge_everywhere
     from evaluation.judging import PairsJudged as Chosen
     from evaluation.judging_files import judged_file_read

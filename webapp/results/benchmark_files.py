@@ -1,4 +1,4 @@
-"""Uploaded files, kept in the data folder under the digest of what they hold: judged replies, and what judges said of pairs."""
+"""Uploaded files in the data folder, named by their digests: judged replies, and judges' choices of pairs."""
 
 from __future__ import annotations
 

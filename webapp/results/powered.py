@@ -20,7 +20,7 @@ from webapp.studies.selectors import judges_items
 
 HYBRID = "hybrid"
 PREFERRED = (HYBRID, "sentiment_user", "words_user")
-"""What is taken unless another is asked for, the first that there is. Fixed, for the best of many looks better than it is."""
+"""Default metric: the first of these that exists. Fixed, because the best of many looks better than it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,9 @@ class MetricResult(TimeStamped):
 class ResultTally(models.Model):
     """By how much the number of a study's results of a metric's version changed: the sum of `n` is how many there are.
 
-    Only those of finished conversations count. Triggers keep it (`webapp.reading.index`). Rows are added rather than changed, so that
-    jobs at work on one study do not wait for each other; making the index anew leaves one row of each kind.
+    Only those of finished conversations count. Triggers keep it (`webapp.reading.index`). Rows are added rather than
+    changed, so that jobs at work on one study do not wait for each other; making the index anew leaves one row of
+    each kind.
     """
 
     is_derived = True

@@ -124,8 +124,8 @@ class Assignment(Values):
         default="none",
         title="People choose their chatbot",
         description=(
-            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered anew for each person. "
-            "Names: among the names below. Whoever has no preference is given one by the rule."
+            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered anew for each "
+            "person. Names: among the names below. Whoever has no preference is given one by the rule."
         ),
     )
     bot_names: NamesByBot = Field(

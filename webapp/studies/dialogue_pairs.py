@@ -65,7 +65,8 @@ def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
 def pairs_begun(
     study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: bool
 ) -> list[PairBegun]:
-    """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same each time.
+    """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same
+    each time.
 
     Args:
         unseen: conversations that the participant may be given.

@@ -89,7 +89,8 @@ class StudyDraw:
         return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
 
     def pairs(self, n: int = 1) -> list[tuple[str, str]]:
-        """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its partner.
+        """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its
+        partner.
 
         Raises:
             Refused: `no_bot` if fewer than two can answer, `all_rated` if this participant has compared all of them.

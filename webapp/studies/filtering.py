@@ -51,8 +51,8 @@ class Filtering(Values):
         default="",
         max_length=300,
         title="Classifier",
-        description="For the filter “Classifier”: a folder on the server with a text classifier of transformers, or the "
-        "hub id of one that was downloaded before.",
+        description="For the filter “Classifier”: a folder on the server with a text classifier of transformers, or "
+        "the hub id of one that was downloaded before.",
     )
     filter_label: str = Field(
         default="toxic",

@@ -29,7 +29,10 @@ class Item(TimeStamped):
     key = models.CharField(max_length=200, help_text=_("Its name in the study."))
     context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))
     responses = models.JSONField(help_text=_("[{model, text}]"))
-    reference = models.TextField(null=True, blank=True, help_text=_("A reply written by a person."))  # noqa: DJ001  none is not the same as an empty one
+    # Null differs from an empty reference.
+    reference = models.TextField(  # noqa: DJ001
+        null=True, blank=True, help_text=_("A reply written by a person.")
+    )
     reference_score = models.FloatField(
         null=True, blank=True, help_text=_("How the reference was rated before.")
     )

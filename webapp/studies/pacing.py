@@ -1,4 +1,4 @@
-"""One pace for all chatbots of a study: when a reply begins and how fast it goes on are drawn alike for each of them."""
+"""Pacing of a study: start and speed of replies are drawn from the same distributions for all chatbots."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Pacing(Values):
     paces_alike: bool = Field(
         default=False,
         title="Pace all chatbots alike",
-        description="Replies begin after the time below and go on at the speed below, whichever chatbot writes. One that "
-        "is slower by itself stays slower; its own times are kept and exported.",
+        description="Replies begin after the time below and go on at the speed below, whichever chatbot writes. One "
+        "that is slower by itself stays slower; its own times are kept and exported.",
     )
     first_words_s: Number = Field(
         default=2.0,

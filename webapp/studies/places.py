@@ -162,7 +162,7 @@ AND (SELECT person.study_id FROM studies_participant person
      WHERE person.id = task.participant_id AND person.is_synthetic = %s LIMIT 1) = %s
 GROUP BY slot.bot_id
 """
-"""As `TaskCount` and `slots_held` have it. Every draw asks it: built by Django anew each time, it takes fourteen times as long."""
+"""Counts as `TaskCount` and `slots_held`, in SQL: every draw runs it, and Django takes 14 times as long."""
 
 
 def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:

@@ -173,7 +173,8 @@ class RecruitmentValues(Values):
     pays_in_full: bool = Field(
         default=False,
         title="Full pay is promised when we fail",
-        description="People who could not finish through no fault of theirs are told that they are paid in full. A study without pay tells them nothing of it.",
+        description="People who could not finish through no fault of theirs are told that they are paid in full. A "
+        "study without pay tells them nothing of it.",
     )
 
     @model_validator(mode="before")

@@ -12,7 +12,9 @@ Days = Annotated[int, Field(ge=0, le=3650)]
 
 
 class Rights(Values):
-    """Withdrawing after the end, and the clock by which ids and texts are erased. People read both before they agree."""
+    """Withdrawing after the end, and the clock by which ids and texts are erased.
+    People read both before they agree.
+    """
 
     withdrawal_days: Days = Field(
         default=30,

@@ -196,8 +196,8 @@ class Judging(Values):
         ge=2,
         le=1000,
         title="Items two people share for a kappa",
-        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer it "
-        "is mostly chance.",
+        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer "
+        "it is mostly chance.",
     )
 
 

@@ -62,8 +62,8 @@ def import_conversations(
 
     Args:
         path: in one of the formats of `formats/`, or a data package, which makes its study again.
-        scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out and
-            reported. Without a scale, the smallest and largest values seen stand in, which bound no interval.
+        scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out
+            and reported. Without a scale, the smallest and largest values seen stand in, which bound no interval.
         language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
         progress: called with ("reading" or "storing", records so far).
 

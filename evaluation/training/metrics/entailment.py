@@ -1,8 +1,8 @@
 """Training of DialogEntailment's classifiers (Dziri et al. 2019, NAACL) on inference pairs made of dialogues.
 
-The pairs are made again of the corpora of a config (`evaluation/training/inference_pairs.py`), or read from files: the
-published InferConvAI, or what `make_inference_pairs` wrote. Three networks (`evaluation/models/entailment*.py`): "bert",
-"esim", and "lite", softmax regression on a frozen encoder's vectors, which are computed once.
+The pairs are made again of the corpora of a config (`evaluation/training/inference_pairs.py`), or read from files:
+the published InferConvAI, or what `make_inference_pairs` wrote. Three networks (`evaluation/models/entailment*.py`):
+"bert", "esim", and "lite", softmax regression on a frozen encoder's vectors, which are computed once.
 """
 
 from __future__ import annotations

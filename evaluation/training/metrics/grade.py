@@ -1,4 +1,4 @@
-"""GRADE (Huang et al. 2020): true replies above hard false ones, on text and a graph of keywords; fact sheet sections 2 to 6."""
+"""GRADE (Huang et al. 2020): true replies above hard false ones, on text and a keyword graph; fact sheet 2 to 6."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class GradeOptions(Values):
     """The keys of GRADE's own; the published setting where nothing is said.
 
     Attributes:
-        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`), or several
-            files, which make one graph; "wordnet": the relations that come with Confab.
+        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`), or
+            several files, which make one graph; "wordnet": the relations that come with Confab.
         vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
-        nodes: "learned": a table of the training's keywords, other words share one row; "fixed": the vectors themselves,
-            which every word of theirs has.
+        nodes: "learned": a table of the training's keywords, other words share one row; "fixed": the vectors
+            themselves, which every word of theirs has.
         text: "pair": the encoder reads context and reply together; "two": it reads them one by one and does not learn,
             and products and distances of the vectors go on.
         analyser: of keywords; "usual": NLTK where its data are installed, else TextBlob.
@@ -268,7 +268,7 @@ class Grade(LearnedMetric):
         return embedding_negatives(replies, np.stack([vectors[reply] for reply in replies]), seed)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure as usual, and mean and standard deviation of the scores before their sigmoid, of true and false pairs."""
+        """Measure as usual, and add mean and standard deviation of true and false pairs' scores before the sigmoid."""
         network.eval()
         known: list[Tensor] = []
         sums, n = {"loss": 0.0, "accuracy": 0.0}, 0

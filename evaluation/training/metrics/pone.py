@@ -1,5 +1,5 @@
-"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`, RUBER's scorer by `sentences: recurrent` and
-`loss: hinge` as well.
+"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`, RUBER's scorer by `sentences: recurrent`
+and `loss: hinge` as well.
 
 A pair is an utterance of a dialogue and the one after it. Sentence vectors come from a frozen encoder, once for each
 distinct text, and are kept in the cache folder. The full PONE is two configs (fact sheet, section 5): the first learns
@@ -56,8 +56,8 @@ class PoneOptions(Values):
 
     Attributes:
         window: utterances of a query; the vectors of several are averaged.
-        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, last states of a GRU that learns, over frozen
-            vectors of words, the utterances of a query one after the other.
+        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, last states of a GRU that learns, over
+            frozen vectors of words, the utterances of a query one after the other.
         sentence_width: of the recurrent ones.
         most_pairs: learn from so many pairs, the first of the dialogues as they are drawn; 0: all.
         most_held_out: the same of validation and of test.
@@ -392,7 +392,7 @@ class Pone(LearnedMetric):
         return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.own)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy and cross-entropy; `loss`, by which the best is chosen: the errors, ties by cross-entropy."""
+        """Measure accuracy, cross-entropy, and `loss`, which chooses the best: errors, ties by cross-entropy."""
         found = super().measure(network, examples, batch_size)
         assert isinstance(network, PoneNetwork)
         with torch.no_grad():

@@ -66,11 +66,11 @@ class RadeOptions(Values):
         stage: 1: references need no scores, L = MSE_a + GEN; 2: the whole loss (3).
         reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
         symmetric: PR in both directions.
-        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks, for
-            comparison with published figures only.
+        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which
+            leaks, for comparison with published figures only.
         folds, fold, fold_seed: contexts are dealt into folds; this one is kept back and measured on. −1: none is.
-        held_out: share of the other contexts for validation, taken as one in 2, 3, 4, …; 0: all are learnt from, nothing
-            is chosen, and the last weights are kept.
+        held_out: share of the other contexts for validation, taken as one in 2, 3, 4, …; 0: all are learnt from,
+            nothing is chosen, and the last weights are kept.
         chosen_by: what of validation decides the best weights: "correlation", the mean of Pearson and Spearman of
             s_a (3), or "error", its squared error, which is steadier on few pairs.
         axes, hidden, members: of the lite network.

@@ -110,7 +110,8 @@ class BuildStep:
         title: in the row of steps.
         heading: of its form, as a question to the researcher.
         template: of its form, below `dashboard/build/`.
-        within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the row.
+        within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the
+            row.
         live_template: of what follows from the values and is shown anew after every save; empty without.
     """
 

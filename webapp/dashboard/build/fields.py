@@ -219,8 +219,9 @@ def title_of_value(name: str) -> str:
 
 
 def section_title(section: str) -> str:
-    """Return the title of a section on pages: the first line of its docstring."""
-    return (SECTIONS[section].__doc__ or section).partition("\n")[0].rstrip(".")
+    """Return the title of a section on pages: the first paragraph of its docstring."""
+    paragraph = (SECTIONS[section].__doc__ or section).partition("\n\n")[0]
+    return " ".join(paragraph.split()).rstrip(".")
 
 
 class SettingsForm(forms.Form):

@@ -128,7 +128,8 @@ class QuestionCard(forms.Form):
     expected = forms.CharField(
         label="Attention check: answers that pass",
         required=False,
-        help_text="One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end.",
+        help_text="One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so "
+        "at the end.",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     name = forms.CharField(
@@ -167,7 +168,8 @@ class QuestionCard(forms.Form):
         self.list_name, _dash, self.token = prefix.partition("-")
         self.low, self.high = _span(str(self["span"].value() or ""))
         spans = sorted({*_SPANS, (self.low, self.high)})
-        self.fields["span"].choices = [(_span_text(*one), _span_words(*one)) for one in spans]  # type: ignore[attr-defined]
+        choices = [(_span_text(*one), _span_words(*one)) for one in spans]
+        self.fields["span"].choices = choices  # type: ignore[attr-defined]
         self.fields["low_words"].label = f"Words under {self.low}"
         self.fields["high_words"].label = f"Words under {self.high}"
         for point in self.points_between:

@@ -27,7 +27,8 @@ class ConversationFileForm(forms.Form):
 
     file = forms.FileField(
         label="File of conversations",
-        help_text="One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) and text.",
+        help_text="One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) "
+        "and text.",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
     )
     language = forms.CharField(

@@ -31,7 +31,9 @@ from webapp.studies.models import Study
 
 @register_kind
 class ReportFile(Kind[Job, ReportAsked]):
-    """Every part of the analysis, then the document; the result has how much it is of and what a later one is compared by."""
+    """Every part of the analysis, then the document; the result has how much it is of and what a later one is
+    compared by.
+    """
 
     name = KIND
     title = "Report"

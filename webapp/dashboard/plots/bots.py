@@ -27,7 +27,10 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
     method = f"Mean rating with {percent(LEVEL)} interval"
     if leading is not None:
-        method = f"Mean rating from {plain(leading.low)} to {plain(leading.high)} with {round(LEVEL * 100)} % interval, sorted by {leading.title.lower()}."
+        method = (
+            f"Mean rating from {plain(leading.low)} to {plain(leading.high)} with {round(LEVEL * 100)} % interval, "
+            f"sorted by {leading.title.lower()}."
+        )
     if given:
         method += " " + (
             f"{counts.ratings(given[0])} per bot."

@@ -270,7 +270,10 @@ def _sentence(summary: StudySummary) -> str:
     rated = [bot for bot in summary.bots if bot.intervals[key].mean is not None]
     if not rated:
         return f"No ratings of {title.lower()} yet."
-    return f"Mean {title.lower()} of {counts.bots(len(rated))}, from {figure(rated[0].intervals[key].mean)} for {rated[0].bot.title} to {figure(rated[-1].intervals[key].mean)} for {rated[-1].bot.title}."
+    return (
+        f"Mean {title.lower()} of {counts.bots(len(rated))}, from {figure(rated[0].intervals[key].mean)} for "
+        f"{rated[0].bot.title} to {figure(rated[-1].intervals[key].mean)} for {rated[-1].bot.title}."
+    )
 
 
 def _says(bot: BotSummary, dimension: Dimension) -> str:

@@ -110,7 +110,10 @@ def _draw(
     width: float,
     css: str = "",
 ) -> Markup:
-    name = f"Differences between the means of {counts.bots(len({bot.bot_id for bot in [*rows, *columns]}))}, row minus column."
+    name = (
+        f"Differences between the means of {counts.bots(len({bot.bot_id for bot in [*rows, *columns]}))}, row minus "
+        "column."
+    )
     return differences_drawing(rows, columns, drawn, width, name=name, css=css)
 
 

@@ -63,7 +63,8 @@ def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
     ends = mean_interval(means, level=0.95)
     return [
         Cell(name), _number(part[0][0]), _number(part[-1][0]), Cell(str(len(part)), raw=(len(part),)),
-        _number(centre), Cell(span(ends.low, ends.high), raw=(ends.low, ends.high)), _number(min(means)), _number(max(means)),
+        _number(centre), Cell(span(ends.low, ends.high), raw=(ends.low, ends.high)),
+        _number(min(means)), _number(max(means)),
     ]  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def spread_figure(
     return Figure(
         id="spread",
         title="How the answers spread",
-        method=f"Share of each answer to “{dimension.title.lower()}”, in %, centred on the middle of the scale. {counts.ratings(n)}.",
+        method=f"Share of each answer to “{dimension.title.lower()}”, in %, centred on the middle of the scale. "
+        f"{counts.ratings(n)}.",
         wide=_draw(spreads, dimension, steps, 554, css="plot-wide"),
         narrow=[Variant("", _draw(spreads, dimension, steps, 298, css=""))],
         table=Table(

@@ -44,7 +44,8 @@ def scatter_figure(
         x_title=x_title,
         y_title=y_title,
         equal="equal",
-        name=f"{counts.bots(len(drawn))}: {y_title.lower()} against {x_title.lower()}, with the line where both are equal.",
+        name=f"{counts.bots(len(drawn))}: {y_title.lower()} against {x_title.lower()}, with the line where both are "
+        "equal.",
     )
     return Figure(
         id=id,

@@ -21,7 +21,10 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
     wide, narrow = _drawings(ordered)
     more = None
     if len(ordered) > FIRST + 3:
-        told = f"Shown are the {FIRST} that move the prediction most: chosen for that, they look stronger than they are."
+        told = (
+            f"Shown are the {FIRST} that move the prediction most: chosen for that, they look stronger than they "
+            "are."
+        )
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:FIRST])

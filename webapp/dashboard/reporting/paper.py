@@ -105,8 +105,9 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
         n_conversations=frame.facts.n_conversations,
         summary=(
             (
-                "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with Self-Play for "
-                "Open-Domain Dialog Systems” (arXiv 1906.09308), with this study’s numbers beside the published ones."
+                "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with "
+                "Self-Play for Open-Domain Dialog Systems” (arXiv 1906.09308), with this study’s numbers beside the "
+                "published ones."
             ),
             known,
             "Bots are matched by architecture, corpus and EI, from the table of bots or the words of their ids.",
@@ -158,7 +159,10 @@ def _ratings(frame: StudyFrame, ours: _Ours, found: StudyComparisons) -> Section
     method = "Mean and 90 % interval; published by bot, ours over raters."
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
-        note = f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to {frame.headline.high:g}."
+        note = (
+            f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to "
+            f"{frame.headline.high:g}."
+        )
     section = Section("table-2", "Table 2. Ratings of conversations")
     section.lead.extend(_replicated(ours, found))
     section.tables.append(
@@ -256,7 +260,8 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             courses,
             "best-worst",
             "Best and worst conversations",
-            "The paper: people write more, are more positive and vote up more in the best conversations, and replies are closer to what they said.",
+            "The paper: people write more, are more positive and vote up more in the best conversations, and "
+            "replies are closer to what they said.",
         ),
         (
             4,
@@ -270,7 +275,8 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             matrices,
             "metrics-dimensions",
             "Ratings and metrics",
-            "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding metrics do.",
+            "The paper: sentiment of the participants goes with ratings more closely than perplexity and embedding "
+            "metrics do.",
         ),
         (
             6,
@@ -291,7 +297,8 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             matrices,
             "bots-dimensions",
             "Self-play and ratings over bots",
-            "The paper: the hybrid metric of self-play has r > .7 with all ratings, and r > .8 with empathy, over 12 bots.",
+            "The paper: the hybrid metric of self-play has r > .7 with all ratings, and r > .8 with empathy, over "
+            "12 bots.",
         ),
     ]
     chapters = []

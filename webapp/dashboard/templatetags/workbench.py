@@ -85,7 +85,8 @@ def spread_bars(spread: Spread) -> Markup:
     return Markup("").join(drawn)
 
 
-# A study has some hundred numbers, each of them in several lists: a template would take ten times as long to write these.
+# A study has some hundred numbers, each of them in several lists: a template would take ten times as long to write
+# these.
 
 
 @register.simple_tag

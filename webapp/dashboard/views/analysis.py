@@ -261,6 +261,7 @@ def _store(request: HttpRequest, study: Study) -> str:
     bot_columns_store(study=study, columns=columns)
     messages.success(
         request,
-        f"{file.name} is stored: {len(columns.metrics)} columns of numbers, {len(columns.factors)} of words, {len(columns.control)} controls.",
+        f"{file.name} is stored: {len(columns.metrics)} columns of numbers, {len(columns.factors)} of words, "
+        f"{len(columns.control)} controls.",
     )
     return ""

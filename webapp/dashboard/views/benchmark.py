@@ -166,10 +166,12 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         points,
         id="cell",
         title=f"{row.title} against people’s {one.target}",
-        method=f"{one.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies were independent.",
+        method=f"{one.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies "
+        "were independent.",
         x=row.title,
         y=one.target,
-        note="{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife over contexts.".format(
+        note="{n} replies to {contexts} contexts, {different} of them different. Intervals by the jackknife "
+        "over contexts.".format(
             n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]
         ),
     )

@@ -139,7 +139,8 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"{model.name} is in {settings.CONFAB_BOTS}. Its {model.download_mb} MB are downloaded when it is first loaded.",
+            f"{model.name} is in {settings.CONFAB_BOTS}. Its {model.download_mb} MB are downloaded when it is first "
+            "loaded.",
         )
     return redirect("dashboard:bots")
 

@@ -23,7 +23,7 @@ from webapp.transfer.uploads import upload_errors, upload_import, upload_write
 
 _SHOWN = 200
 WAITED_FOR_BYTES = 500_000
-"""A larger file is imported by a worker, whose page shows how far it is; packed, this much holds about a thousand chats."""
+"""Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -147,8 +147,8 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
 def _no_order() -> dict[str, str]:
     """Return the reason why no order is shown, and the route of the study's results."""
     why = (
-        "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you look "
-        "how many people take part."
+        "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you "
+        "look how many people take part."
     )
     return {"why": why, "route": "dashboard:study_bots"}
 

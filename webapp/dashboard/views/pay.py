@@ -385,8 +385,8 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
         messages.error(
             request,
             (
-                f"Nothing could be filled in: of {filled.n_open} rows nothing is decided yet, and {filled.n_unknown} belong to "
-                "nobody of this study."
+                f"Nothing could be filled in: of {filled.n_open} rows nothing is decided yet, and {filled.n_unknown} "
+                "belong to nobody of this study."
             ),
         )
         return _back(request, study)

@@ -99,7 +99,8 @@ def comparisons_section(
         return section
     section.lead.append(overall_verdict(compared, titles))
     section.lead.append(
-        f"People can tell {compared.n_told_apart} of {counts.pairs(compared.n_pairs)} of bots apart by {frame.headline.title.lower()} ({test_said(compared)})."
+        f"People can tell {compared.n_told_apart} of {counts.pairs(compared.n_pairs)} of bots apart by "
+        f"{frame.headline.title.lower()} ({test_said(compared)})."
     )
     section.how.extend(deciding_sentences(compared))
     section.points.extend(ranking_verdicts(compared, titles, digits))
@@ -117,8 +118,8 @@ def comparisons_section(
             digits=digits,
             title="How far apart are they?",
             method=(
-                f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the two can be put in order "
-                f"({test_said(compared)}, corrected for {counts.pairs(compared.n_pairs)})."
+                f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the "
+                f"two can be put in order ({test_said(compared)}, corrected for {counts.pairs(compared.n_pairs)})."
             ),
             level=1 - compared.alpha,
             note="Intervals of single differences are not widened for the number of pairs.",
@@ -180,8 +181,9 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         else "How many conversations each pair would have taken",
         Table(headers, rows),
         method=(
-            f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < {share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are "
-            "those of the fixed-sample test of just these two bots."
+            f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < "
+            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are those of "
+            "the fixed-sample test of just these two bots."
         ),
         note=(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
@@ -194,8 +196,8 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
 def _plans_one_look() -> str:
     """Say of plans beside a growing study which test they are for."""
     return (
-        "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks earlier "
-        "needs more raters."
+        "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks "
+        "earlier needs more raters."
     )
 
 
@@ -230,8 +232,8 @@ def planning_table(
     note = ""
     if plan.detectable is not None:
         note = (
-            f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of {figure(plan.detectable, digits)} points is shown with a "
-            f"chance of {percent(plan.power)}."
+            f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of "
+            f"{figure(plan.detectable, digits)} points is shown with a chance of {percent(plan.power)}."
         )
     if worth is not None:
         note = f"{note} {_prediction(frame, worth)}".strip()
@@ -244,8 +246,9 @@ def planning_table(
         else "How many conversations for a difference that matters?",
         Table(headers, rows),
         method=(
-            f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, {counts.pairs(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance "
-            f"between {_units_named(plan.units).lower()}. {_spreads(frame, plan, digits)}"
+            f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, "
+            f"{counts.pairs(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance between "
+            f"{_units_named(plan.units).lower()}. {_spreads(frame, plan, digits)}"
         ),
         note=note,
     )
@@ -275,8 +278,9 @@ def _need_cell(least: Need | None, most: Need | None, worth: PredictionWorth | N
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
     """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
     return (
-        f"With the prediction: for further bots like {listed([frame.title(bot) for bot in worth.bots])}, from whose ratings the hybrid metric predicts them; it is worth "
-        f"about {two_digits(round(worth.ratings))} ratings a bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
+        f"With the prediction: for further bots like {listed([frame.title(bot) for bot in worth.bots])}, from whose "
+        f"ratings the hybrid metric predicts them; it is worth about {two_digits(round(worth.ratings))} ratings a "
+        "bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
     )
 
 
@@ -288,7 +292,10 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
     if most is least:
         words = "The standard deviation of a rating is {sd}."
         return words.format(sd=figure(most.sd, digits))
-    words = "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} ({most})."
+    words = (
+        "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} "
+        "({most})."
+    )
     return words.format(
         a=frame.title(least.a),
         b=frame.title(least.b),

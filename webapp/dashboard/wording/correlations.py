@@ -63,7 +63,8 @@ def correlations_section(
         section.figures.append(dimensions_figure(dimensions, titles, has_controls=has_controls))
     if metrics is None:
         section.missing.append(
-            f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study {study_key}`."
+            f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study "
+            f"{study_key}`."
         )
     else:
         section.lead.append(_strongest(metrics, questions[0]))
@@ -77,8 +78,8 @@ def correlations_section(
     else:
         section.figures.append(_bots_figure(bots, titles, run, note, has_controls))
         section.caution = (
-            f"Correlations over {counts.bots(bots.n)} say little alone: their intervals are wide, and what distinguishes the bots in "
-            "one way distinguishes them in others."
+            f"Correlations over {counts.bots(bots.n)} say little alone: their intervals are wide, and what "
+            "distinguishes the bots in one way distinguishes them in others."
         )
     return section
 
@@ -112,7 +113,8 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
         return []
     i, j = max(known, key=lambda key: known[key].r or 0)
     return [
-        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} go together most closely, ρ = {share(known[i, j].r)}."
+        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} go together most closely, ρ = "
+        f"{share(known[i, j].r)}."
     ]
 
 
@@ -137,7 +139,10 @@ def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
     """Compose the sentence on the metrics that correlate most with the headline, the first column."""
     found = matrix.strongest(0)
     if not found:
-        return f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that there is none."
+        return (
+            f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that "
+            "there is none."
+        )
     named = [
         f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
     ]
@@ -159,7 +164,9 @@ def _metrics_figure(
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
         method=_sentences(
-            f"Spearman over {counts.conversations(matrix.n)}; intervals by the jackknife over people; bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. The table also has Pearson’s r within bots.",
+            f"Spearman over {counts.conversations(matrix.n)}; intervals by the jackknife over people; bold: p < .05 "
+            f"after Holm’s correction for {matrix.n_corrected} correlations. The table also has Pearson’s r within "
+            "bots.",
             controls_said(has_controls, left_out=True),
         ),
         symbol="ρ",
@@ -187,7 +194,10 @@ def _bots_figure(
             "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
             "correction for {m} correlations."
         )
-    families = f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty passes p < .05 by chance."
+    families = (
+        f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty "
+        "passes p < .05 by chance."
+    )
     return matrix_figure(
         _rows(matrix, titles),
         [titles[key] for key in matrix.columns],
@@ -209,8 +219,8 @@ def _bots_figure(
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the rows that are drawn first, and what that choice does."""
     words = (
-        "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for that, "
-        "they look stronger than they are."
+        "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for "
+        "that, they look stronger than they are."
     )
     return matrix.first_rows(), words.format(name=titles[matrix.columns[0]].lower())
 

@@ -68,8 +68,8 @@ def fits_table(fits: Sequence[HybridFit], link: FitLink, *, several: bool) -> Na
         Table(headers, rows),
         method=(
             "Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: the "
-            "gain over the mean of the other bots, 1 is perfect, 0 is none. Baseline: the best of the trivial predictors "
-            "of the same bots."
+            "gain over the mean of the other bots, 1 is perfect, 0 is none. Baseline: the best of the trivial "
+            "predictors of the same bots."
         ),
         note=(
             "The best of several fits looks better than it is: decide which one you report before you look, or test it "
@@ -260,13 +260,17 @@ def studies_table(studies: Sequence[Beside]) -> NamedTable | None:
         "studies",
         "The same bots in several studies",
         Table(headers, rows),
-        method=f"Mean of all ratings with {percent(studies[0].found.means.level)} interval; ranks as on each leaderboard.",
+        method=f"Mean of all ratings with {percent(studies[0].found.means.level)} interval; ranks as on each "
+        "leaderboard.",
         note=" ".join([_told_alike(studies), _other_people()]).strip(),
     )
 
 
 def _other_people() -> str:
-    return "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with means."
+    return (
+        "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means "
+        "with means."
+    )
 
 
 def _told_alike(studies: Sequence[Beside]) -> str:
@@ -283,8 +287,8 @@ def _told_alike(studies: Sequence[Beside]) -> str:
             else:
                 contrary += 1
         sentences.append(
-            f"{first.frame.study.name} and {other.frame.study.name} tell {counts.pairs(same + contrary)} of the same bots apart both: {same} in the same order, {contrary} in the "
-            "contrary one."
+            f"{first.frame.study.name} and {other.frame.study.name} tell {counts.pairs(same + contrary)} of the same "
+            f"bots apart both: {same} in the same order, {contrary} in the contrary one."
         )
     return " ".join(sentences)
 

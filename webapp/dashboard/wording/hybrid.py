@@ -345,11 +345,14 @@ def _scatter_note(result: Mapping[str, Any]) -> str:
 
 def _unrated_method(result: Mapping[str, Any]) -> str:
     """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
-    told = "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is expected."
+    told = (
+        "Predicted from self-play by the fit on all rated bots, with 90 % intervals of where the true mean is "
+        "expected."
+    )
     if not any(bot.get("selfplay") for bot in result["bots"].values()):
         told = (
-            "Predicted from self-play by the fit on all rated bots. 90 % intervals of the prediction itself, were other "
-            "conversations and bots drawn: people’s mean can lie far outside."
+            "Predicted from self-play by the fit on all rated bots. 90 % intervals of the prediction itself, were "
+            "other conversations and bots drawn: people’s mean can lie far outside."
         )
     refused = any(
         isinstance(reason, Mapping) and reason["code"] == "selfplay_unchecked"

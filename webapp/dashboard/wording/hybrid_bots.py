@@ -83,13 +83,13 @@ def _expected_method(result: Mapping[str, Any]) -> str:
     found = result["bots"].values()
     if any(one.get("interval95") or one.get("selfplay") for one in found):
         told = (
-            "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
-            "second of the mean of so many further ratings."
+            "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true "
+            "mean, the second of the mean of so many further ratings."
         )
     else:
         told = (
-            "Each bot without its own ratings, by the intercept of its fold. The interval is of the mean of as many ratings as the "
-            "bot has, by how far the predictions of the other bots are off."
+            "Each bot without its own ratings, by the intercept of its fold. The interval is of the mean of as many "
+            "ratings as the bot has, by how far the predictions of the other bots are off."
         )
     habits = raters_in_words(result)
     return f"{told} {habits}" if habits else told
@@ -141,8 +141,8 @@ def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Named
         "The order of the predictions",
         Table(headers, rows),
         method=(
-            "Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean nothing here "
-            "and are not shown."
+            "Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean "
+            "nothing here and are not shown."
         ),
     )
 
@@ -179,7 +179,8 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
     if found["conversations"]:
         first = found["conversations"][0]
         notes.append(
-            "The single conversation that moves the fit most is {conversation}, of {bot}: Cook’s distance {distance}.".format(
+            "The single conversation that moves the fit most is {conversation}, of {bot}: Cook’s distance "
+            "{distance}.".format(
                 conversation=first["conversation"],
                 bot=bots[first["bot"]].title if first["bot"] in bots else first["bot"],
                 distance=figure(first["cooks_distance"]),
@@ -190,9 +191,9 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
         "Which bots carry the fit",
         Table(headers, rows),
         method=(
-            "Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a bot’s ratings to "
-            "say; above its share of conversations, it is unlike the others. Cook’s distance: how far predictions move "
-            "without the bot, in squared standard errors for each coefficient."
+            "Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a "
+            "bot’s ratings to say; above its share of conversations, it is unlike the others. Cook’s distance: how "
+            "far predictions move without the bot, in squared standard errors for each coefficient."
         ),
         note=" ".join(notes),
     )
@@ -217,8 +218,8 @@ def selfplay_table(result: Mapping[str, Any]) -> NamedTable | None:
         "How self-play differs from conversations with people",
         Table(headers, rows),
         method=(
-            "Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from the centre "
-            "of all, with people. There is no participant in self-play: turns of both sides are averaged."
+            "Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from "
+            "the centre of all, with people. There is no participant in self-play: turns of both sides are averaged."
         ),
         note=_values_note(result.get("values_selfplay")),
     )
@@ -244,8 +245,8 @@ def _values_note(values: Mapping[str, Any] | None) -> str:
     else:
         told.append(
             (
-                "Intervals are widened by what the errors of the other rated bots on self-play show: a standard deviation of "
-                "{added} over all."
+                "Intervals are widened by what the errors of the other rated bots on self-play show: a standard "
+                "deviation of {added} over all."
             ).format(added=figure(values["added_variance"] ** 0.5))
         )
     return " ".join(told)

@@ -31,31 +31,34 @@ def _is_present(result: Mapping[str, Any], preset: str) -> bool:
 
 def _paper(result: Mapping[str, Any]) -> str:
     return (
-        "Ratings were predicted from {features} by ordinary least squares over {conversations} of {bots}, without one bot at "
-        "a time (Ghandeharioun et al., 2019); leverages, Cook’s distances (1977) and the condition number are those of the fit to "
-        "all of them."
+        "Ratings were predicted from {features} by ordinary least squares over {conversations} of {bots}, without "
+        "one bot at a time (Ghandeharioun et al., 2019); leverages, Cook’s distances (1977) and the condition number "
+        "are those of the fit to all of them."
     ).format(features=_features(result), **_numbers(result))
 
 
 def _strong(result: Mapping[str, Any]) -> str:
     return (
-        "Mean ratings of bots were predicted from their mean features ({features}; {conversations} of {bots}) by a Gaussian "
-        "process with known noise, fitted without the bot that is predicted (preset strong, version 3). Ratings y lose the effects of "
-        "their raters, random effects beside fixed effects of bots (Henderson, 1975) by restricted maximum likelihood, learned on the K bots of a "
-        "fold. m_j is then bot j’s mean, and s²N the covariance of how far these means, which are linear in the ratings, are off by raters, "
-        "conversations and single ratings; without names of raters it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + (k − 1) ICC) for n_j ratings, "
-        "k a conversation. s² is the variance of a rating within bots and raters. Features are in units of their pooled standard deviation within bots, X_b the centred bot means of "
-        "block b, and K_b = K X_b X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the "
-        "grid θ ∈ {{{thetas}}}, τ_b ∈ {{{taus}}} have the weight w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ τ_b), "
-        "μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p log-normal with median {median} and σ {sigma}; none is picked. A bot with features x has by each point "
-        "the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), to "
-        "which that of drawing its conversations again is added (Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are "
-        "the mixture’s means, intervals of the true mean lie between its quantiles, those of the mean of n further ratings have their "
-        "noise too. Ratings of the bot itself weigh the points anew and are combined with each (empirical Bayes), less what their raters share with the others."
-        "  The null permutes "
-        "m {permutations} times and weighs the grid anew each time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − m̄_−j)², with m̄_−j the mean of the other bots. "
-        "From self-play the turns of both sides are averaged; intervals are widened by what the errors of the other bots on self-play exceed "
-        "the stated variance by, where four others show it."
+        "Mean ratings of bots were predicted from their mean features ({features}; {conversations} of {bots}) by a "
+        "Gaussian process with known noise, fitted without the bot that is predicted (preset strong, version 3). "
+        "Ratings y lose the effects of their raters, random effects beside fixed effects of bots (Henderson, 1975) "
+        "by restricted maximum likelihood, learned on the K bots of a fold. m_j is then bot j’s mean, and s²N the "
+        "covariance of how far these means, which are linear in the ratings, are off by raters, conversations and "
+        "single ratings; without names of raters it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + (k − 1) ICC) "
+        "for n_j ratings, k a conversation. s² is the variance of a rating within bots and raters. Features are in "
+        "units of their pooled standard deviation within bots, X_b the centred bot means of block b, and K_b = K X_b "
+        "X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the grid θ ∈ {{{thetas}}}, "
+        "τ_b ∈ {{{taus}}} have the weight w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ "
+        "τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p log-normal with median {median} and σ {sigma}; none is picked. A bot with "
+        "features x has by each point the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b "
+        "τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), to which that of drawing its conversations again is added "
+        "(Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are the mixture’s means, intervals of the "
+        "true mean lie between its quantiles, those of the mean of n further ratings have their noise too. Ratings "
+        "of the bot itself weigh the points anew and are combined with each (empirical Bayes), less what their "
+        "raters share with the others.  The null permutes m {permutations} times and weighs the grid anew each "
+        "time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − m̄_−j)², with m̄_−j the mean of the other bots. From self-play the "
+        "turns of both sides are averaged; intervals are widened by what the errors of the other bots on self-play "
+        "exceed the stated variance by, where four others show it."
     ).format(
         features=_features(result),
         thetas=_grid(THETAS),

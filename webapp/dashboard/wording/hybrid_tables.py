@@ -266,8 +266,8 @@ def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
         "Ratings and prediction together",
         Table(headers, rows),
         method=(
-            "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. Worth: how "
-            "many further ratings would narrow the interval as much."
+            "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. "
+            "Worth: how many further ratings would narrow the interval as much."
         ),
         note=_note(
             [
@@ -288,8 +288,8 @@ def _note(contradicted: list[str]) -> str:
     if not contradicted:
         return told
     return f"{told} " + (
-        "Ratings and prediction contradict each other for {bots}, by more than {n} standard errors: neither interval can "
-        "be trusted there; collect more ratings."
+        "Ratings and prediction contradict each other for {bots}, by more than {n} standard errors: neither interval "
+        "can be trusted there; collect more ratings."
     ).format(bots=", ".join(contradicted), n=CONFLICT)
 
 

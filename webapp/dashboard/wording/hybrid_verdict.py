@@ -85,7 +85,8 @@ def _correlation(found: Found, intercept: str) -> str:
     """Say the r of a fit, by which intercept, and its intervals."""
     if not found["ci95"]:
         by_intercept = {
-            "common": "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r}.",
+            "common": "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r "
+            "is {r}.",
             "fold": (
                 "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
                 "paper, r is {r}."
@@ -172,7 +173,10 @@ def _sentence(found: Found, r: float) -> str:
                 "chance."
             )
         if r >= 0:
-            return f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be chance."
+            return (
+                f"Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be "
+                "chance."
+            )
         return f"Ratings dealt out to the bots at random pass {chance} once in twenty times."
     if code == "baseline":
         rival = str(RIVALS.get(found["name"], found["name"].replace("_", " ")))
@@ -201,9 +205,10 @@ def _sentence(found: Found, r: float) -> str:
         return _values(found)
     if code == "given_lengths":
         if not found["passed"]:
-            return "Nothing is left of it when the lengths of conversations are taken into account (r given turns and words {r}).".format(
-                r=share(found["r"])
-            )
+            return (
+                "Nothing is left of it when the lengths of conversations are taken into account (r given turns and "
+                "words {r})."
+            ).format(r=share(found["r"]))
         if not found["ci95"]:
             return "Given the lengths of conversations r is {r}.".format(r=share(found["r"]))
         return (
@@ -235,8 +240,8 @@ def _values(found: Found) -> str:
         )
     if not found["passed"]:
         return (
-            f"As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² {q2}): "
-            "so their order could be chance, too."
+            "As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² "
+            f"{q2}): so their order could be chance, too."
         )
     sentences = [
         "As values the predictions leave {left} of the squared error of the mean of the other bots (Q² {q2}).".format(
@@ -267,8 +272,8 @@ def _conclusion(standing: str, selfplay: str | None) -> str:
         selfplay: verdict from self-play; None if unknown.
     """
     by_the_same_fits = (
-        "The numbers do not support using this prediction, from self-play either, in place of people’s ratings: the r on "
-        "self-play comes from the same fits, which fail on the conversations they were made from."
+        "The numbers do not support using this prediction, from self-play either, in place of people’s ratings: the "
+        "r on self-play comes from the same fits, which fail on the conversations they were made from."
     )
     no_more = "The numbers support no more than the simple count does, from self-play either."
     sentences: dict[tuple[str, str | None], str] = {
@@ -321,20 +326,21 @@ def _caution(found: Found) -> str:
     if code == "other_study":
         words = (
             (
-                "Fitted to another study, {study}: only the order of the predictions counts, not their values, for what "
-                "ratings mean differs between studies. Bots have ranks here and no values."
+                "Fitted to another study, {study}: only the order of the predictions counts, not their values, for "
+                "what ratings mean differs between studies. Bots have ranks here and no values."
             )
             if found["study"]
             else (
-                "Nobody knows to which study this was fitted: only the order of the predictions counts, not their values, "
-                "for what ratings mean differs between studies. Bots have ranks here and no values."
+                "Nobody knows to which study this was fitted: only the order of the predictions counts, not their "
+                "values, for what ratings mean differs between studies. Bots have ranks here and no values."
             )
         )
         return words.format(study=found["study"])
     if code == "given_ratings":
         return (
-            "A kept fit, of {fitted}, is applied here. Human means, correlations and pairs are of the ratings given now, of "
-            "{given}, and not of those that it was fitted to. Weights, folds and shares of blocks are of the fit."
+            "A kept fit, of {fitted}, is applied here. Human means, correlations and pairs are of the ratings given "
+            "now, of {given}, and not of those that it was fitted to. Weights, folds and shares of blocks are of "
+            "the fit."
         ).format(
             fitted=counts.conversations(found["n_fitted"]),
             given=counts.conversations(found["n_given"]),
@@ -342,15 +348,18 @@ def _caution(found: Found) -> str:
     if code == "scale_unknown":
         if found["of_fit"] and found["of_ratings"]:
             return (
-                "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so nothing says "
-                "whether they are the same."
+                "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so nothing "
+                "says whether they are the same."
             )
         if found["of_fit"]:
             return (
-                "On which scale the fit’s ratings were given is not known, so nothing says whether it is the one of the "
-                "ratings here."
+                "On which scale the fit’s ratings were given is not known, so nothing says whether it is the one of "
+                "the ratings here."
             )
-        return "On which scale the ratings here were given is not known, so nothing says whether it is the one of the fit."
+        return (
+            "On which scale the ratings here were given is not known, so nothing says whether it is the one of the "
+            "fit."
+        )
     if code == "selfplay_shift":
         return (
             "In {block}, self-play lies {shift} standard deviations from conversations with people, and no rated bot "
@@ -374,7 +383,8 @@ def _caution(found: Found) -> str:
             features=listed(_quoted(found["features"]))
         )
     if code == "other_language":
-        return "Left out, since they do not hold for the language of the conversations ({languages}): {features}.".format(
+        words = "Left out, since they do not hold for the language of the conversations ({languages}): {features}."
+        return words.format(
             languages=", ".join(map(language_name, found["languages"])),
             features=listed(_quoted(found["features"])),
         )
@@ -405,10 +415,10 @@ def _caution(found: Found) -> str:
     if code == "beyond_scale":
         return plural(
             len(found["bots"]),
-            "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
-            "Read it as a place in the order, and not as a rating.",
-            "{bots} are predicted beyond the rating scale of {low} to {high}: a straight line does not end where ratings do. "
-            "Read them as places in the order, and not as ratings.",
+            "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end where "
+            "ratings do. Read it as a place in the order, and not as a rating.",
+            "{bots} are predicted beyond the rating scale of {low} to {high}: a straight line does not end where "
+            "ratings do. Read them as places in the order, and not as ratings.",
         ).format(bots=listed(found["bots"]), low=f"{found['low']:g}", high=f"{found['high']:g}")
     return ""
 

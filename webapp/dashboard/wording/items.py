@@ -85,8 +85,8 @@ def _bound_sentence(bound: HumanBound) -> str:
     if bound.average is None:
         return f"How well one rater’s answers predict another’s is not known: {said(bound.reason)}."
     return (
-        f"One rater’s answers predict another’s with r = {share(bound.average)} on average, and {share(bound.highest)} at best: what a metric of "
-        "single replies can be expected to reach."
+        f"One rater’s answers predict another’s with r = {share(bound.average)} on average, and "
+        f"{share(bound.highest)} at best: what a metric of single replies can be expected to reach."
     )
 
 
@@ -140,7 +140,8 @@ def _reference_sentences(found: BesideReference) -> list[str]:
     ]
     if found.revised_by is not None:
         told.append(
-            f"The known reply’s score was changed in {counts.ratings(found.n_revised)}, by {figure(found.revised_by)} on average."
+            f"The known reply’s score was changed in {counts.ratings(found.n_revised)}, by "
+            f"{figure(found.revised_by)} on average."
         )
     return told
 
@@ -236,8 +237,9 @@ def _sets_table(found: ItemSets, dimensions: Mapping[str, Dimension]) -> NamedTa
         Table(headers, rows),
         method=(
             "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
-            "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted by "
-            "distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by resampling."
+            "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted "
+            "by distance unless there are two answers. 95 % intervals over items by the jackknife, of a median by "
+            "resampling."
         ),
         note="A set is what one file or data set brought, or what was drawn from one study or run."
         if several

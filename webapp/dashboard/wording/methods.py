@@ -69,8 +69,8 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     section = Section("methods", "Data and methods")
     told = (
         "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
-        "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by "
-        "Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
+        "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, "
+        "corrected by Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
         "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
         "corrected by Holm. Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
         "or more."
@@ -132,12 +132,13 @@ def _data_sentence(frame: StudyFrame) -> str:
     if frame.headline.key == MEAN_KEY:
         said += (
             " "
-            + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
+            + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings "
+            "only)."
         )
     if controls:
         said += " " + (
-            "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and correlations "
-            "with metrics; they are in the correlations of questions with one another."
+            "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and "
+            "correlations with metrics; they are in the correlations of questions with one another."
         ).format(names=", ".join(controls))
     if frame.include_synthetic:
         said += " " + "Scripted participants are counted."
@@ -149,22 +150,26 @@ def _data_sentence(frame: StudyFrame) -> str:
 
 def _statistics_sentence(frame: StudyFrame) -> str:
     return (
-        f"Intervals of means are {round(LEVEL * 100)} % score intervals of a quasi-likelihood with the variance function (μ − a)(b − μ) on a scale from a to b "
-        "(Papke and Wooldridge, 1996), Wilson’s for shares. Their variance is clustered by rater (by conversation where raters are not named) with the "
-        "correction CR2 and held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots are compared by "
-        "generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by restricted maximum likelihood, and m = M XᵀWy, "
-        "M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of raters where these are not named). The errors of m do not rest on that model: they are "
-        "clustered by rater with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
-        "are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread of its own; without repeated raters that is "
-        "Welch’s test. Where several people rate the same things, the largest variance over raters, things and both counts (Cameron, Gelbach and "
-        f"Miller, 2011). p-values are corrected by Holm (1979) for all pairs at p < {share(ORDER_ALPHA)}. That fixed-sample test decides once a study is closed or has its planned size; while it collects, "
-        "confidence sequences of a normal mixture around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. The "
-        "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
-        "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
-        "uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout "
-        f"and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {MIN_RATINGS} ratings. Trajectories "
-        f"follow Ghandeharioun et al. (2019): the {N_EXTREME} best and worst conversations, ties drawn with seed {SEED}. "
-        "Undefined values are left out of every mean, never counted as 0."
+        f"Intervals of means are {round(LEVEL * 100)} % score intervals of a quasi-likelihood with the variance "
+        "function (μ − a)(b − μ) on a scale from a to b (Papke and Wooldridge, 1996), Wilson’s for shares. Their "
+        "variance is clustered by rater (by conversation where raters are not named) with the correction CR2 and "
+        "held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots "
+        "are compared by generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by "
+        "restricted maximum likelihood, and m = M XᵀWy, M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of "
+        "raters where these are not named). The errors of m do not rest on that model: they are clustered by rater "
+        "with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and "
+        "differences are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread "
+        "of its own; without repeated raters that is Welch’s test. Where several people rate the same things, the "
+        "largest variance over raters, things and both counts (Cameron, Gelbach and Miller, 2011). p-values are "
+        f"corrected by Holm (1979) for all pairs at p < {share(ORDER_ALPHA)}. That fixed-sample test decides once a "
+        "study is closed or has its planned size; while it collects, confidence sequences of a normal mixture around "
+        "the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. "
+        "The mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, "
+        "2000); the ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis "
+        "of variance uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of "
+        f"form 1 (Shrout and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {MIN_RATINGS} "
+        f"ratings. Trajectories follow Ghandeharioun et al. (2019): the {N_EXTREME} best and worst conversations, "
+        f"ties drawn with seed {SEED}. Undefined values are left out of every mean, never counted as 0."
     )
 
 

@@ -178,8 +178,8 @@ def _anova_note(models: RatingModels) -> str:
     if models.n_unnamed:
         whose = "There are several ratings of a rater, or of a chat where nobody is named"
     return (
-        f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by these. Sums of "
-        "squares and partial η² only describe the ratings."
+        f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by "
+        "these. Sums of squares and partial η² only describe the ratings."
     )
 
 
@@ -215,8 +215,9 @@ def _marginals(table: Anova, level: float) -> NamedTable:
 
 def _mixed_sentence(model: MixedModel, headline: Dimension) -> str:
     return (
-        f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of the "
-        "variance around the bots’ means lies between raters."
+        f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has "
+        f"F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of "
+        "the variance around the bots’ means lies between raters."
     )
 
 
@@ -246,7 +247,10 @@ def _mixed_table(
         "mixed",
         f"{headline.title} as the average rater would see it",
         Table(headers, rows),
-        method=f"Bots fixed, raters random, restricted maximum likelihood; {counts.ratings(model.n)} by {listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left {figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, {share(model.share_high)}].",
+        method=f"Bots fixed, raters random, restricted maximum likelihood; {counts.ratings(model.n)} by "
+        f"{listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left "
+        f"{figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, "
+        f"{share(model.share_high)}].",
         note="The variance between raters is estimated as 0, which does not show that raters are alike."
         if model.raters_are_alike
         else "",
@@ -316,7 +320,10 @@ def _wald_test(model: OrdinalModel) -> str:
     if model.df2 is None:
         chi2, p = figure(model.chi2, 1), probability(model.p)
         return f"Wald χ²({model.df}) = {chi2}, {p}"
-    return f"Wald’s test as Hotelling’s T², F({model.df}, {figure(model.df2, _digits(model.df2))}) = {figure(model.f)}, {probability(model.p)}"
+    return (
+        f"Wald’s test as Hotelling’s T², F({model.df}, {figure(model.df2, _digits(model.df2))}) = "
+        f"{figure(model.f)}, {probability(model.p)}"
+    )
 
 
 def _odds_note(model: OrdinalModel, models: RatingModels) -> str:

@@ -85,7 +85,8 @@ def protocols_section(
     """
     section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(
-        f"“{one_turn}” compares single replies of {counts.bots(len(found.bots))}; in “{interactive}” people chatted with them."
+        f"“{one_turn}” compares single replies of {counts.bots(len(found.bots))}; in “{interactive}” people chatted "
+        "with them."
     )
     asked = list(dict.fromkeys(row.question for row in found.rows))
     section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]
@@ -143,7 +144,10 @@ def _kappa_sentence(one: Kappa, titles: Titles) -> str:
     name = titles[one.question].lower()
     if one.found.value is None:
         return f"Agreement on {name} is undefined: {said(one.found.reason)}."
-    return f"Two people agree on {name} by Cohen’s κ = {share(one.found.value)} {span(one.found.low, one.found.high, shares=True)} in the median."
+    return (
+        f"Two people agree on {name} by Cohen’s κ = {share(one.found.value)} "
+        f"{span(one.found.low, one.found.high, shares=True)} in the median."
+    )
 
 
 def _agreement_sentence(found: ProtocolsCompared, key: str, title: str) -> str:
@@ -320,8 +324,8 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
         Table(headers, rows),
         method=(
             "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
-            "that of B. {level} intervals, not corrected for the number of pairs. Told apart: corrected by Holm for all "
-            "pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
+            "that of B. {level} intervals, not corrected for the number of pairs. Told apart: corrected by Holm for "
+            "all pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
         ).format(
             level=level,
             alpha=share(1 - found.level),

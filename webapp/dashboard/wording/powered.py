@@ -48,8 +48,9 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
     if means.gains:
         if means.unlike:
             section.caution = (
-                f"Rated and unrated conversations of {listed([frame.title(bot) for bot in means.unlike])} differ beyond chance in what predicts. Where people chose what to "
-                "rate, or left before they rated, report the means of the ratings alone."
+                f"Rated and unrated conversations of {listed([frame.title(bot) for bot in means.unlike])} differ "
+                "beyond chance in what predicts. Where people chose what to rate, or left before they rated, report "
+                "the means of the ratings alone."
             )
         section.tables.append(_table(frame, means))
     return section
@@ -70,8 +71,8 @@ def _gained(means: PoweredMeans) -> str:
     if not means.gains:
         return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
     return (
-        f"Predictions by {by} of conversations that nobody rated make the variances of the bots’ means {percent(means.saved)} smaller, as "
-        f"{percent(1 / (1 - means.saved) - 1)} more ratings would."
+        f"Predictions by {by} of conversations that nobody rated make the variances of the bots’ means "
+        f"{percent(means.saved)} smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
     )
 
 
@@ -119,13 +120,13 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         f"{frame.headline.title} with and without predictions of unrated conversations",
         Table(headers, rows),
         method=(
-            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, weighted anew for each bot. Both "
-            f"intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings that the same precision "
-            "would do without; below 0 where predictions cost precision."
+            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, weighted "
+            f"anew for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings "
+            "that the same precision would do without; below 0 where predictions cost precision."
         ),
         note=(
-            "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the best of "
-            "many looks better than it is."
+            "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "
+            "best of many looks better than it is."
         )
         + (f" {one_look()}" if is_collecting(frame.study) else ""),
     )

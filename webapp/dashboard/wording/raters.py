@@ -98,7 +98,8 @@ def agreement_table(
         "agreement",
         "Do raters agree?",
         Table(headers, rows),
-        method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations by the F distribution.",
+        method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
+        "by the F distribution.",
         note="0 is what chance gives, 1 is full agreement."
         if of_items
         else (
@@ -153,8 +154,8 @@ def agreement_sentences(
     single, many = found.one_rater, found.reliability_of_bots
     if single.value is not None and many.value is not None:
         told.append(
-            f"About the bots, one rater’s view of {name} has a reliability of {share(single.value)} {span(single.low, single.high, shares=True)}; the mean of all "
-            f"raters of a bot has {share(many.value)}."
+            f"About the bots, one rater’s view of {name} has a reliability of {share(single.value)} "
+            f"{span(single.low, single.high, shares=True)}; the mean of all raters of a bot has {share(many.value)}."
         )
     return told
 
@@ -209,8 +210,8 @@ def _own_table(found: OwnScales, headline: Dimension, bots: Bots) -> NamedTable:
         "On each rater’s own scale",
         Table(headers, rows),
         method=(
-            f"Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least {found.least} "
-            "ratings. Mean over the dimensions."
+            "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
+            f"{found.least} ratings. Mean over the dimensions."
         ),
         note=f"Left out, most for having rated less: {counts.raters(found.n_left_out)}.",
     )
@@ -243,8 +244,10 @@ def _rules_table(found: Screening) -> NamedTable:
         "filters",
         "What rater filters would flag",
         Table(headers, rows),
-        method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or {found.least_bots} bots on.",
-        note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can produce any result.",
+        method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or "
+        f"{found.least_bots} bots on.",
+        note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can "
+        "produce any result.",
     )
 
 

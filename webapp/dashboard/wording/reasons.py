@@ -34,7 +34,8 @@ FRAGMENTS: dict[str, str] = {
     "contains_0": "the interval contains 0: no number is sure to be enough",
     "few_bots": "ratings of {n_bots}; at least 2 are needed",
     "one_rater_only": "one rater only: nothing can be said about others",
-    "one_rating_each": "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters",
+    "one_rating_each": "every rater gave one rating: raters and chance cannot be told apart; compare the bots "
+    "without raters",
     "nothing_left": "{n_ratings} by {n_raters}: nothing left to judge {n_bots} by",
     "no_error": "the ratings do not vary around the bots’ and raters’ means",
     "one_answer": "every rating is {answer}: nothing tells the bots apart",
@@ -92,14 +93,17 @@ FRAGMENTS: dict[str, str] = {
     "no_selfplay_features": "no self-play conversation has all features defined",
     "not_adjusted": "no mean less the habits of raters: no bot has two of these ratings that differ",
     "not_combined": "not combined with the prediction: these are not known to be the ratings of the fit",
-    "selfplay_unchecked": "only {n_bots} have ratings and self-play to see by how far predictions from self-play err; {needed} others are needed",
+    "selfplay_unchecked": "only {n_bots} have ratings and self-play to see by how far predictions from self-play "
+    "err; {needed} others are needed",
     "embedding": "{n_directions} directions of an embedding, which mean nothing one by one",
     "constant_feature": "constant in every fold: dropped",
     "one_fold": "used in one fold only: no interval",
     "sum_of_features": "a feature is a sum of others: the condition number is infinite",
-    "few_bots_for_reliability": "{n_bots} with two rated conversations; {needed} are needed to see how far means agree with themselves",
+    "few_bots_for_reliability": "{n_bots} with two rated conversations; {needed} are needed to see how far means "
+    "agree with themselves",
     "few_bots_for_values": "{n_bots}; {needed} with different means are needed",
-    "no_gain_no_slope": "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope negative",
+    "no_gain_no_slope": "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope "
+    "negative",
     "lengths_explain": "the lengths of the conversations leave nothing of one side",
     "in_words": "{words}",
     "no_pair_judged": "no comparison of two bots",

@@ -44,8 +44,8 @@ def means_table(found: RunsCompared) -> NamedTable:
         "Bots, run by run",
         Table(headers, rows),
         method=(
-            f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each conversation is one draw. "
-            "Metrics as they are now."
+            f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each "
+            "conversation is one draw. Metrics as they are now."
         ),
         note=" ".join(_cautions(found)),
     )
@@ -96,14 +96,14 @@ def _cautions(found: RunsCompared) -> list[str]:
     """Compose the cautions on conclusions from the means."""
     told = [
         (
-            "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and metrics are "
-            "looked at, the more of them do."
+            "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and "
+            "metrics are looked at, the more of them do."
         )
     ]
     if found.repeated:
         told.append(
-            f"{listed(found.repeated)}: deterministic, and two runs have one seed, length and version, so they hold the same conversations "
-            "and are no evidence of their own."
+            f"{listed(found.repeated)}: deterministic, and two runs have one seed, length and version, so they hold "
+            "the same conversations and are no evidence of their own."
         )
     if any(run.plan.get("pairs") == "all" for run in found.runs):
         told.append("What two different bots said to each other is left out.")

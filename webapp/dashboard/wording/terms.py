@@ -12,11 +12,12 @@ def terms() -> list[tuple[str, str]]:
         (
             "Told apart",
             (
-                "Two bots are told apart where their mean ratings differ by more than chance: by generalised least squares "
-                "with raters as a random effect and errors clustered by rater (Welch’s test where everybody rates once, the "
-                f"paired one where everybody rates both), corrected by Holm for all pairs of the study, p < {share(ORDER_ALPHA)}. While a study collects, and until its planned "
-                "size is reached, an always-valid test takes its place: it may be looked at any time, and needs a clearer "
-                "difference for that (confidence sequences of a normal mixture; Robbins, 1970)."
+                "Two bots are told apart where their mean ratings differ by more than chance: by generalised least "
+                "squares with raters as a random effect and errors clustered by rater (Welch’s test where everybody "
+                "rates once, the paired one where everybody rates both), corrected by Holm for all pairs of the "
+                f"study, p < {share(ORDER_ALPHA)}. While a study collects, and until its planned size is reached, an "
+                "always-valid test takes its place: it may be looked at any time, and needs a clearer difference "
+                "for that (confidence sequences of a normal mixture; Robbins, 1970)."
             ),
         ),
         (

@@ -91,8 +91,10 @@ def _best_worst_figure(
         id=grouping.kind,
         title="What sets the best conversations apart?",
         method=(
-            f"The {counts.conversations(n)} rated highest and the {n} rated lowest by {headline.title.lower()} ({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and below); "
-            f"mean over those that reach the exchange, 90 % intervals. {controls_said(has_controls, left_out=True)}"
+            f"The {counts.conversations(n)} rated highest and the {n} rated lowest by {headline.title.lower()} "
+            f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and "
+            "below); mean over those that reach the exchange, 90 % intervals. "
+            f"{controls_said(has_controls, left_out=True)}"
         ).strip(),
         note_lead=verdict_sentence(found),
         note=_note_best_worst(grouping),
@@ -101,7 +103,10 @@ def _best_worst_figure(
 
 
 def _note_best_worst(grouping: Grouping) -> str:
-    note = "The rows of figures under each plot say how many conversations a point stands for; people who chat on differ from those who leave."
+    note = (
+        "The rows of figures under each plot say how many conversations a point stands for; people who chat on "
+        "differ from those who leave."
+    )
     if max(grouping.n_tied) < 2:
         return note
     best, worst = grouping.n_tied
@@ -114,7 +119,10 @@ def _by_trait_figure(found: TrajectoryResult, panels: list[Panel], has_controls:
     if grouping.n_drawn is None:
         method = "Rated conversations by the bot’s {trait}; mean and 90 % interval."
     else:
-        method = "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
+        method = (
+            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed "
+            "{seed}."
+        )
     method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
     return lines_figure(
         panels,
@@ -195,7 +203,10 @@ def _statement(panel: Panel, contrast: Contrast) -> str:
     if contrast.low is None or contrast.high is None:
         said = "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
     else:
-        said = "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} exchanges."
+        said = (
+            "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} "
+            "exchanges."
+        )
     return said.format(
         title=panel.title,
         a=figure(contrast.first, digits),
@@ -227,7 +238,10 @@ def verdict_sentence(found: TrajectoryResult) -> str:
     if not parts:
         return ""
     first, second = (group_title(found.grouping, place) for place in (0, 1))
-    return "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by Holm’s correction).".format(
+    return (
+        "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by "
+        "Holm’s correction)."
+    ).format(
         first=first[:1].upper() + first[1:],
         second=second,
         found="; ".join(parts),

@@ -91,7 +91,10 @@ def _open(found: Comparison, titles: tuple[str, str], digits: int) -> str:
     if found.low is None or found.high is None:
         return "Which of them is better is not known."
     a, b = titles
-    return f"Which of them is better is not known: the difference, {a} less {b}, may be from {figure(found.low, digits)} to {figure(found.high, digits)}."
+    return (
+        f"Which of them is better is not known: the difference, {a} less {b}, may be from "
+        f"{figure(found.low, digits)} to {figure(found.high, digits)}."
+    )
 
 
 def one_look() -> str:
@@ -123,7 +126,8 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
     else:
         which = "The study is closed or has its planned size, so the fixed-sample test decides who is better."
     what = {
-        "raters": "It compares means by generalised least squares with raters as a random effect; errors are clustered by rater.",
+        "raters": "It compares means by generalised least squares with raters as a random effect; errors are "
+        "clustered by rater.",
         "conversations": (
             "It compares means by generalised least squares with conversations as a random effect, for raters are not "
             "named; errors are clustered by conversation."

@@ -18,7 +18,9 @@ from webapp.studies.models import Outcome, Task
 
 @register_flag
 class NoCode:
-    """The person gave the platform none; the study has no code of the platform for what they did, or they lost a chat and left without one."""
+    """The person gave the platform none; the study has no code of the platform for what they did, or they lost a chat
+    and left without one.
+    """
 
     name = "no_code"
     title = gettext_lazy("No code")

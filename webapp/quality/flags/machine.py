@@ -1,7 +1,7 @@
 """Long messages that nobody typed as people type: perhaps a language model wrote them.
 
-The 168,000 people whom Dhakal et al. (2018) watched type wrote 52 words a minute on average, which is about 4 characters a
-second, and the fastest over 120, which is 10; and of 100 keys about 6 took something back.
+The 168,000 people whom Dhakal et al. (2018) watched type wrote 52 words a minute on average, which is about 4
+characters a second, and the fastest over 120, which is 10; and of 100 keys about 6 took something back.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Machine:
     title = gettext_lazy("Typed unlike people")
     rule = gettext_lazy(
         "At least two messages of 60 characters or more, and half of those they wrote, were pasted, came faster than "
-        "15 characters a second (people type 4, the fastest little more than 10: Dhakal et al., 2018), or have 200 characters without "
-        "one deletion. A language model may have written them; so may dictation, or a text prepared before."
+        "15 characters a second (people type 4, the fastest little more than 10: Dhakal et al., 2018), or have 200 "
+        "characters without one deletion. A language model may have written them; so may dictation, or a text "
+        "prepared before."
     )
     reasons: Mapping[str, Any] = {
         "not_counted": gettext_lazy(

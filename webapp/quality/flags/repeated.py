@@ -80,8 +80,8 @@ class Repeated:
                 shared=shared, n=n
             )
         return _(
-            "{again} of {n} messages repeat an earlier one of theirs, and {shared} were written by others in the study, "
-            "too."
+            "{again} of {n} messages repeat an earlier one of theirs, and {shared} were written by others in the "
+            "study, too."
         ).format(again=again, shared=shared, n=n)
 
 

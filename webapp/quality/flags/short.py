@@ -60,8 +60,8 @@ class Short:
         return ngettext(
             "{n} messages, half of them of {chars} character or fewer; {share} of people wrote longer ones, usually of "
             "{usual}.",
-            "{n} messages, half of them of {chars} characters or fewer; {share} of people wrote longer ones, usually of "
-            "{usual}.",
+            "{n} messages, half of them of {chars} characters or fewer; {share} of people wrote longer ones, usually "
+            "of {usual}.",
             round(figures["chars"]),
         ).format(
             n=figures["messages"],

@@ -1,9 +1,9 @@
 """The index over all conversations: one module for its making, whichever the database.
 
-Triggers keep it, so it follows every write, in bulk and by hand too, and texts that are deleted or emptied are gone from
-it at once. A trigger's name holds the digest of what it says: where another one stands in the database, or none, the
-index is made anew. SQLite refuses to rewrite tables that triggers speak of, so they go before migrations and come back
-after them.
+Triggers keep it, so it follows every write, in bulk and by hand too, and texts that are deleted or emptied are gone
+from it at once. A trigger's name holds the digest of what it says: where another one stands in the database, or none,
+the index is made anew. SQLite refuses to rewrite tables that triggers speak of, so they go before migrations and come
+back after them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def index_ensure(*, using: str, **_signal: Any) -> None:
 
 
 def index_make(*, using: str = "default") -> None:
-    """Make the tables of words, the triggers, and the index of all that is stored. Takes about a second for 1,000 chats."""
+    """Create the tables of words, the triggers, and the index of all rows, in about a second per 1,000 chats."""
     database = connections[using]
     vendor = _vendor(database)
     with transaction.atomic(using=using):

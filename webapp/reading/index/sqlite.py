@@ -132,7 +132,7 @@ DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND value
 
 
 def _tallied(row: str, sign: str) -> str:
-    """Return the statements that change the tally of results by one; SQLite has one writer, so a row is changed in place."""
+    """Return statements that change the tally of results by one, in place, since SQLite has one writer."""
     chat = f"""FROM conversations_conversation c
 WHERE c.id = {row}.conversation_id AND c.state = 'completed' AND c.study_id IS NOT NULL"""
     same = f"t.metric = {row}.metric_id AND t.language = {row}.language"

@@ -1,4 +1,4 @@
-"""Hybrid fits: a leave-bot-out fit against a study's ratings, or one kept before, applied. One shard, the whole of it."""
+"""Hybrid fits in one shard: a leave-bot-out fit against a study's ratings, or a stored one applied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """For which languages metrics hold, and in which a study's conversations are.
 
-A chat is in the language of its study, an imported conversation in that which its import named. Of others the language is told by
-their words; where those are too few it is not known, and no metric is left out.
+A chat is in the language of its study, an imported conversation in that which its import named. Of others the
+language is told by their words; where those are too few it is not known, and no metric is left out.
 """
 
 from __future__ import annotations

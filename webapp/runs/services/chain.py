@@ -31,7 +31,8 @@ def analysis_start(
     fits: bool = True,
     created_by: User | None = None,
 ) -> JobBase:
-    """Ask for a study's metrics and its hybrid fit, before them for self-play where bots are named. Returns the first job.
+    """Ask for a study's metrics and its hybrid fit, before them for self-play where bots are named. Returns the first
+    job.
 
     Args:
         bots: to play, `n_conversations` each, which the fit then predicts.

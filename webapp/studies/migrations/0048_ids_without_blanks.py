@@ -1,4 +1,4 @@
-"""Ids of participants lose the blanks around them, as those of new links do, where nobody else in the study has that id.
+"""Ids of participants lose the blanks around them, where no other participant of the study has that id.
 
 Ids of visits stay: tasks and decisions about pay are found by them as they stand.
 """

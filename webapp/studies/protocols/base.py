@@ -30,8 +30,8 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   not fit, the one scale that its sheet has, how many scales there can be, and how many questions its sheet adds.
 - `headline`, `instructions`: what a new study calls the task on its first page, and what it tells people to do, where
   the protocol's title and the usual words do not fit.
-- `leaves_out`, `not_asked`, `more_answers` and `answers_wrong`: whether items differ in what is asked of them, questions
-  that are not asked of an item, what is answered beside the rubric's questions, and rules between answers.
+- `leaves_out`, `not_asked`, `more_answers` and `answers_wrong`: whether items differ in what is asked of them,
+  questions that are not asked of an item, what is answered beside the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
   useful default, for example. Bots, texts for judging and sample items are added where it does not say them
   (`webapp/studies/examples.py`). `study_example NAME` prints it, and the contract tests import, open and export it.

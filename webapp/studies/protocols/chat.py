@@ -22,7 +22,10 @@ class Chat(StudyProtocol):
 
     name = "chat"
     title = "Chat, then rate"
-    description = "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
+    description = (
+        "Each person chats with a bot, then answers questions about the chat; "
+        "with several bots in a row, if wanted."
+    )
     gives: Gives = "bots"
     settings = ("chat", "pacing", "filtering", "typing")
     identity = Identity("chat", "1")

@@ -23,7 +23,10 @@ class MarkedChat(StudyProtocol):
 
     name = "marked_chat"
     title = "Chat, and mark the replies"
-    description = "Each person chats with a bot and ticks for its replies what is true of them, while they chat or afterwards."
+    description = (
+        "Each person chats with a bot and ticks for its replies what is true of them, "
+        "while they chat or afterwards."
+    )
     headline = "Chat with a chatbot, then mark its replies"
     gives: Gives = "bots"
     settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")

@@ -336,8 +336,8 @@ def _significance(*, relative: bool) -> str:
             "Effects are differences of log odds with intervals."
         )
     return (
-        "Differences of means with intervals; pairs of bots by generalised least squares with raters as a random effect and "
-        "errors clustered by rater (CR2), corrected by Holm; mixed and ordinal models with raters random."
+        "Differences of means with intervals; pairs of bots by generalised least squares with raters as a random "
+        "effect and errors clustered by rater (CR2), corrected by Holm; mixed and ordinal models with raters random."
     )
 
 

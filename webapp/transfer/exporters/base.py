@@ -96,13 +96,13 @@ class ExportOptions:
 class Exporter(Protocol):
     """One exported table.
 
-    Some things are left out by most tables: `right`, for one that asks for more than the right to read on
-    the dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from
-    several), for one that stands among the main tables of the export page; `is_small`, for one that does not
-    grow with the study; `packaged`, the name of its file in a data package, for one that belongs into it; `has_codes`, for one whose private
-    columns hold completion codes: with them it asks for the right to pay, too;
-    `of_runs`, for one whose `columns` and `rows` take a self-play run in place of a study; and `is_searched`, for one
-    of conversations alone, which `ExportOptions.search` narrows.
+    Some things are left out by most tables: `right`, for one that asks for more than the right to read on the
+    dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from several), for one
+    that stands among the main tables of the export page; `is_small`, for one that does not grow with the study;
+    `packaged`, the name of its file in a data package, for one that belongs into it; `has_codes`, for one whose
+    private columns hold completion codes: with them it asks for the right to pay, too; `of_runs`, for one whose
+    `columns` and `rows` take a self-play run in place of a study; and `is_searched`, for one of conversations alone,
+    which `ExportOptions.search` narrows.
     """
 
     name: str

@@ -57,7 +57,10 @@ _COLUMNS = (
 class Checks:
     name = packaged = "checks"
     title = "Checks"
-    description = "One row per attention check, gold item and quiz question that somebody answered, with whether it was passed."
+    description = (
+        "One row per attention check, gold item and quiz question that somebody answered, with whether it was "
+        "passed."
+    )
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

@@ -39,7 +39,10 @@ _COLUMNS = (
 class Judged:
     name = packaged = "judged"
     title = "Judged replies"
-    description = "One row per reply that people judged by itself: items, marked replies and votes, for `evaluate_metrics --data`."
+    description = (
+        "One row per reply that people judged by itself: items, marked replies and votes, for `evaluate_metrics "
+        "--data`."
+    )
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

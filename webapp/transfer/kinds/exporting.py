@@ -21,7 +21,9 @@ from webapp.transfer.writers import Format, Row, whole_file, write_file
 
 
 class ExportAsked(Values):
-    """A table of the job's study, or its data package, in a format, with what is asked for beyond the usual (`ExportOptions`)."""
+    """A table of the job's study, or its data package, in a format, with what is asked for beyond the usual
+    (`ExportOptions`).
+    """
 
     what: str
     format: Format | Literal["zip"]

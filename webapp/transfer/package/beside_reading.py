@@ -138,7 +138,7 @@ def _marks(study: Study, rows: Sequence[Row]) -> Stored:
 def _checks(
     study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]
 ) -> Iterator[Stored]:
-    """Store the checks; those among questions are there with the other answers, of those before tasks but for the time."""
+    """Store the checks; those among questions have their answers already, those before tasks all but the time."""
     newest = versions[max(versions)]
     by_kind = itertools.groupby(rows, lambda row: row["kind"])
     for kind, found in by_kind:

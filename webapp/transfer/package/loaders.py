@@ -146,7 +146,8 @@ def load_sps(tables: Iterable[WrittenTable]) -> str:
 _SPS = """* Encoding: UTF-8.
 * Loads the tables of this data package into SPSS, each as a data set and a .sav file.
 * First make this folder the working directory: CD 'path of the folder'.
-* The tables in spss/ are those in data/ with each cell on one line, which SPSS needs, and times (UTC) as SPSS writes them.
+* The tables in spss/ are those in data/ with each cell on one line, which SPSS needs, \
+and times (UTC) as SPSS writes them.
 * A leading apostrophe that keeps spreadsheets from running a text as a formula is taken away.
 * Empty cells of numbers, times and truth values are system-missing, those of texts user-missing.
 * SPSS holds at most 32767 bytes of a text: what is longer is cut there, not in data/.
@@ -154,7 +155,7 @@ SET DECIMAL=DOT.
 """
 _NO_YES = ((0, "No"), (1, "Yes"))
 _RUN = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a text begins with that a spreadsheet would run, as `evaluation.formats.spreadsheet` has it; SPSS reads no tab."""
+"""First characters that a spreadsheet would run, as in `evaluation.formats.spreadsheet`; SPSS reads no tab."""
 
 
 def _sps_table(written: WrittenTable) -> str:

@@ -1,4 +1,4 @@
-"""Metrics of a data package read back: what was measured of each conversation, each turn, and why a value is undefined."""
+"""Import of a data package's metrics: values of each conversation and turn, and reasons for undefined ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
             ) from None
         if not is_it:
             raise PackageError(
-                f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, with these settings"
+                f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, "
+                "with these settings"
             )
         row, _made = MetricVersion.objects.get_or_create(
             key=key, defaults={"name": name, "version": version, "params": params}

@@ -91,11 +91,11 @@ def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
         left_out.append("ids that recruitment platforms gave to people, and completion codes")
     said = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
     return (
-        "`codebook.csv` and `codebook.json` say of every column what it holds: its type, unit, the words of its values, "
-        "whether a high answer is a good one, why a cell may be empty, and which question of which version was asked. "
-        "`study/` has the study as a file, every version that was run; `texts/` what people agreed to; `heds.md` and "
-        "`heds.json` the human evaluation datasheet; `versions.json` what made the data; `SHA256SUMS` the digests of "
-        f"all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {said}"
+        "`codebook.csv` and `codebook.json` say of every column what it holds: its type, unit, the words of its "
+        "values, whether a high answer is a good one, why a cell may be empty, and which question of which version "
+        "was asked. `study/` has the study as a file, every version that was run; `texts/` what people agreed to; "
+        "`heds.md` and `heds.json` the human evaluation datasheet; `versions.json` what made the data; `SHA256SUMS` "
+        f"the digests of all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {said}"
     ).strip()
 
 

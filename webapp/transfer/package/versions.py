@@ -70,7 +70,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
 
 
 def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
-    """Return by a metric's key its settings and which columns of the tables are its own; of each metric one version is there."""
+    """Return settings and columns by the metric's key; of each metric one version is there."""
     of_turns = {
         version.key: [column.name for column in columns]
         for version, columns in measured(study, "turn")

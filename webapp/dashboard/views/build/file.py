@@ -36,7 +36,7 @@ _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 @require_safe
 @needs(Right.ADMINISTER)
 def download(request: HttpRequest, key: str) -> HttpResponseBase:
-    """Send the study's file, in which its completion codes stand, or with `?items` the file of its items, which a large one names."""
+    """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
     study = study_of(key)
     if "items" in request.GET:
         name, answer = (

@@ -28,7 +28,8 @@ class Command(ConfabCommand):
         scoring_arguments(
             parser,
             metrics="two or more, or single columns of them",
-            target="what people judged in every file; without it each file's only dimension, else `overall`, else its first",
+            target="what people judged in every file; without it each file's only dimension, else `overall`, else "
+            "its first",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -55,7 +56,10 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
     """Write a line for each data set, then what the combination gains."""
     for name, one in result["sets"].items():
         weights = ", ".join(f"{metric} {weight:+.2f}" for metric, weight in one["weights"].items())
-        yield f"{name} ({one['n']} replies): Pearson {_pair(one, 'pearson')}, Spearman {_pair(one, 'spearman')}; weights {weights}"
+        yield (
+            f"{name} ({one['n']} replies): Pearson {_pair(one, 'pearson')}, Spearman {_pair(one, 'spearman')}; "
+            f"weights {weights}"
+        )
         if one["imputed"]:
             missing = ", ".join(f"{n} of {metric}" for metric, n in one["imputed"].items())
             yield f"  undefined and taken as the middle: {missing}"
@@ -64,10 +68,14 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
         found = result[method]
         verdict = "better than" if found["claimed"] else "not shown to be better than"
         yield (
-            f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric of the "
-            f"other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} {span(*found['ci95'], shares=True)}"
+            f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric "
+            f"of the other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} "
+            f"{span(*found['ci95'], shares=True)}"
         )
-    yield "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over data sets and contexts."
+    yield (
+        "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over "
+        "data sets and contexts."
+    )
 
 
 def _pair(one: Mapping[str, Any], method: str) -> str:

@@ -1,8 +1,9 @@
-"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION] [--against COLUMN]`.
+"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION] [--against
+COLUMN]`.
 
-With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its interval.
-Where a study's people compare two replies, or two chats, each metric chooses the one with the better score, and its choices
-stand beside theirs.
+With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its
+interval. Where a study's people compare two replies, or two chats, each metric chooses the one with the better score,
+and its choices stand beside theirs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Command(ConfabCommand):
         source.add_argument(
             "--study",
             metavar="KEY",
-            help="the replies that this study's people judged: its items, marked replies or votes; or the pairs they compared",
+            help="the replies that this study's people judged: its items, marked replies or votes; or the pairs "
+            "they compared",
         )
         parser.add_argument(
             "--judged",
@@ -69,7 +71,8 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--max-over-raters",
             action="store_true",
-            help="also the best correlation over raters taken one by one, as PONE's paper prints, and Human (mean) and (max)",
+            help="also the best correlation over raters taken one by one, as PONE's paper prints, and Human (mean) "
+            "and (max)",
         )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
@@ -140,8 +143,8 @@ class Command(ConfabCommand):
             ]
             if other:
                 self.note(
-                    f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these metrics "
-                    f"do not hold: {', '.join(other)}"
+                    f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these "
+                    f"metrics do not hold: {', '.join(other)}"
                 )
 
     def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:

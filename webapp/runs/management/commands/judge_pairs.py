@@ -1,8 +1,8 @@
 """`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
 
-`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "kinds", "position_bias", "changed", "length_bias",
-"left_out", "people"}`;
-of a study `people` has by question how its choices agree with people's of the same pairs, and how theirs go with length.
+`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "kinds", "position_bias", "changed",
+"length_bias", "left_out", "people"}`; of a study `people` has by question how its choices agree with people's of the
+same pairs, and how theirs go with length.
 """
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ class Command(ConfabCommand):
             result = train(config, output / config.name, device=device, restart=options["restart"])
             if options["ship"]:
                 base = f" --base {options['base']}" if options["base"] else ""
-                again = f"{settings.CONFAB_PROGRAM} train_bot {options['config']}{base} --data FOLDER --ship {options['ship']}"
+                again = (
+                    f"{settings.CONFAB_PROGRAM} train_bot {options['config']}{base} --data FOLDER --ship "
+                    f"{options['ship']}"
+                )
                 ship(output / config.name, options["ship"] / config.name, config, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error
@@ -96,7 +99,8 @@ class Command(ConfabCommand):
     def present(self, result: dict[str, Any]) -> None:
         if "job" in result:
             self.stdout.write(
-                f"Job {result['job']} waits for a worker; /dashboard/jobs/training/{result['job']}/ shows how far it is."
+                f"Job {result['job']} waits for a worker; /dashboard/jobs/training/{result['job']}/ shows how far "
+                "it is."
             )
             return
         self.stdout.write(self._table)

@@ -1,8 +1,8 @@
 """`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--seed N] [--restart] [--ship FOLDER | --enqueue]`.
 
-Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes
-on. In the usual folder its checkpoint is a metric from the next start on. With `--seed` weights, order and data are by that seed and the training has a name of its own, such as
-grade-lite-seed-72: three seeds are three commands.
+Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training
+goes on. In the usual folder its checkpoint is a metric from the next start on. With `--seed` weights, order and data
+are by that seed and the training has a name of its own, such as grade-lite-seed-72: three seeds are three commands.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Command(ConfabCommand):
             "--seed",
             type=int,
             metavar="N",
-            help="of weights, order and data, in place of the config's; the training is called NAME-seed-N, and so is what "
-            "it starts from",
+            help="of weights, order and data, in place of the config's; the training is called NAME-seed-N, and so "
+            "is what it starts from",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -70,7 +70,10 @@ class Command(ConfabCommand):
             )
             if options["ship"]:
                 seeded = "" if options["seed"] is None else f" --seed {options['seed']}"
-                again = f"{settings.CONFAB_PROGRAM} train_metric {options['config']} --data FOLDER{seeded} --ship {options['ship']}"
+                again = (
+                    f"{settings.CONFAB_PROGRAM} train_metric {options['config']} --data FOLDER{seeded} --ship "
+                    f"{options['ship']}"
+                )
                 ship(output / config.name, options["ship"] / config.name, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error

@@ -24,9 +24,9 @@ from webapp.studies.retention import (
 from webapp.studies.selectors import study_by_key
 
 _NOT_TOUCHED = (
-    "What Confab made of them in its data folder is gone, too: exports, packages, reports, results, uploads. Not touched: "
-    "files that were downloaded or written by --output, lines of logs, PostgreSQL's own files until its next vacuum, and "
-    "backups, those of this installation being:"
+    "What Confab made of them in its data folder is gone, too: exports, packages, reports, results, uploads. Not "
+    "touched: files that were downloaded or written by --output, lines of logs, PostgreSQL's own files until its "
+    "next vacuum, and backups, those of this installation being:"
 )
 
 
