@@ -67,8 +67,8 @@ QUIZ = [
 def calls_forget() -> None:
     """Forget how often programs called the API, where this process counts for itself.
 
-    Redis is left alone: to empty it would take the counts, and the queues, of tests that run beside this one. There every token has a
-    number of its own, for PostgreSQL never gives one twice.
+    Redis is left alone: to empty it would take the counts, and the queues, of tests that run beside this one. There
+    every token has a number of its own, for PostgreSQL never gives one twice.
     """
     shared = caches["shared"]
     if isinstance(shared, LocMemCache):

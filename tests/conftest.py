@@ -92,7 +92,8 @@ def django_db_modify_db_settings(
 def rows_of_file(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Keep rows that fixtures of a file make, for all its tests; what a test does to them goes with the test.
 
-    For files all of whose tests want these rows, in this thread and without `transaction=True`: they are never committed.
+    For files all of whose tests want these rows, in this thread and without `transaction=True`: they are never
+    committed.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         yield

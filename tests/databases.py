@@ -121,8 +121,8 @@ def tables_emptied_by_deleting() -> None:
     """Have PostgreSQL's tables emptied row by row after a test that commits.
 
     TRUNCATE makes the files of hundreds of tables and indexes anew: three seconds for a handful of rows, some
-    hundredths of one by DELETE. Neither triggers nor foreign keys act meanwhile, as they do not by TRUNCATE; only a superuser
-    may switch them off, so that others truncate.
+    hundredths of one by DELETE. Neither triggers nor foreign keys act meanwhile, as they do not by TRUNCATE; only a
+    superuser may switch them off, so that others truncate.
     """
     from django.db.backends.postgresql.operations import DatabaseOperations
 

@@ -4,7 +4,8 @@ A comment above a block says how:
 
     <!-- tested: commands -->                run one after another by tests/journeys/test_documents.py
     <!-- tested: notebook -->                run there too, as cells of a notebook
-    <!-- tested: bots.yaml -->               read by what reads such a file: also metrics.yaml, study, training, settings, conversation
+    <!-- tested: bots.yaml -->               read by what reads such a file; also metrics.yaml, study,
+                                             training, settings, conversation
     <!-- tested: tests/…::test_name -->      read from here by that test, by `blocks_tested`
     <!-- tested: arguments, REASON -->       the commands take these arguments; why they are not run
     <!-- tested: not, REASON -->             why it cannot be run

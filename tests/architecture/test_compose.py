@@ -1,4 +1,4 @@
-"""What the compose file and the Dockerfile start, copy and ask for is there: nothing of it can be built in the tests."""
+"""All that the compose file and the Dockerfile start, copy and require exists: the tests cannot build images."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ SAME_VIEWS = {
     # Whatever is sent to the API's routes gets an answer that its description allows.
     "webapp/api/test_contract.py": ("webapp/api/test_api.py",),
 }
-"""Left out although they ask a database: what they look at is words and places, and these files ask the same views on both."""
+"""Left out although they ask a database: what they look at is words and places, and these files ask the same views on
+both.
+"""
 
 ELSEWHERE = {
     # Every example is opened, played by a worker and exported there; here its pages are searched for names of bots.

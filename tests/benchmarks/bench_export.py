@@ -5,12 +5,12 @@
 Makes the ratings in a database of its own (SQLite in a temporary folder, or a new one on the server that
 `DATABASE_URL` names), then writes each format in a process of its own and prints one line for each.
 
-Command and API do the same: they read the same rows, and a file with the same bytes is written to the disk and synced. In
-the command that is its own work; beside the API the client's part stands for it. Both are warm: a row was written and a
-call was made before, so neither the start of the command nor the loading of a server's pages counts. There is no
-network between. They take turns, and medians of the rounds are compared, by the clock and by the CPU of the process. To
-be reached: the API takes at most 1.1 times the CPU that the command takes, and memory grows by 100 MB at most; otherwise
-the exit code is 1. The clock is printed only, for a neighbour on the machine must not decide.
+Command and API do the same: they read the same rows, and a file with the same bytes is written to the disk and
+synced. In the command that is its own work; beside the API the client's part stands for it. Both are warm: a row was
+written and a call was made before, so neither the start of the command nor the loading of a server's pages counts.
+There is no network between. They take turns, and medians of the rounds are compared, by the clock and by the CPU of
+the process. To be reached: the API takes at most 1.1 times the CPU that the command takes, and memory grows by 100 MB
+at most; otherwise the exit code is 1. The clock is printed only, for a neighbour on the machine must not decide.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Prints the ratio of two times taken in the same run: least squares without each 
 conversations (and how far the coefficients are from statsmodels'). Then the seconds that intervals of twelve bots' mean
 ratings, a nested ridge (`strong@2`) and a process of bot means (`strong`) take.
 
-Last, by the product's own service and job, from the database: a fit by `strong` of 2,000 conversations of 12 bots whose
-metrics are stored, rated by ten named people each, must take 5 seconds of this process at most (that of 30 bots is printed, too);
-and a second fit by `strong@2` must encode no text. Otherwise the exit code is 1. SQLite, or a new database on the server that `DATABASE_URL` names.
+Last, by the product's own service and job, from the database: a fit by `strong` of 2,000 conversations of 12 bots
+whose metrics are stored, rated by ten named people each, must take 5 seconds of this process at most (that of 30 bots
+is printed, too); and a second fit by `strong@2` must encode no text. Otherwise the exit code is 1. SQLite, or a new
+database on the server that `DATABASE_URL` names.
 
     python -m tests.benchmarks.bench_hybrid
 """

@@ -8,7 +8,8 @@ random, so nothing is said of agreement there):
 
 Agreement, of the models that come with Confab on conversations of the everyday corpus, which they were trained on:
 
-(c) how often the likeliest next token is the same, the perplexities, and how many replies are the same, greedy and by beam.
+(c) how often the likeliest next token is the same, the perplexities, and how many replies are the same, greedy and by
+    beam.
 """
 
 from __future__ import annotations

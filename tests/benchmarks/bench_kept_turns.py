@@ -1,14 +1,15 @@
-"""What transformers bots keep between turns, and long prompts beside replies: `python -m tests.benchmarks.bench_kept_turns`.
+"""KV caches kept between turns, and long prompts beside replies: `python -m tests.benchmarks.bench_kept_turns`.
 
 The model is random: a Llama of 12 layers, width 512, vocabulary 8,000, one thread. Messages have 30 words, replies 30
-tokens. All times are CPU seconds of the process, each the median of some conversations; with nothing kept, of one. Where
-a ratio is beyond what is to be reached, the exit code is 1. Printed:
+tokens. All times are CPU seconds of the process, each the median of some conversations; with nothing kept, of one.
+Where a ratio is beyond what is to be reached, the exit code is 1. Printed:
 
 (a) the first token after 20 turns against the first at the first turn, with what was kept and with nothing kept, in the
     same run, for bots that see the whole conversation and for those that see the latest 10 turns, whose next window is
     read while the person writes (not counted). To be reached, with what was kept: at most 1.5 times.
-(b) while a reply is running and a prompt of 900 tokens arrives: the longest gap between two tokens of that reply against
-    the median gap, read in parts and read at once; and how much longer the prompt's own first token takes that way.
+(b) while a reply is running and a prompt of 900 tokens arrives: the longest gap between two tokens of that reply
+    against the median gap, read in parts and read at once; and how much longer the prompt's own first token takes
+    that way.
 """
 
 from __future__ import annotations
@@ -187,7 +188,8 @@ def main() -> int:
     print(
         f"(b) gap between tokens {1000 * found['gap median']:.0f} ms; longest while 900 tokens arrive: "
         f"{1000 * found['gap in parts']:.0f} ms in parts, {1000 * found['gap at once']:.0f} ms at once; that prompt's "
-        f"first token after {found['prompt first in parts']:.2f} s in parts, {found['prompt first at once']:.2f} s at once"
+        f"first token after {found['prompt first in parts']:.2f} s in parts, {found['prompt first at once']:.2f} s "
+        "at once"
     )
     return int(is_slow)
 

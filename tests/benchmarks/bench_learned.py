@@ -1,10 +1,11 @@
 """Scoring single replies by the learned metrics' small forms: in batches against one by one, and 10,000 pairs.
 
-One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come in;
-network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and neighbours it
-has found: each pair then searches the graph for itself. In batches means one call for all, from nothing kept. Rates are
-the best of the rounds: per second of one core's time, which changes little with what else a machine does, and by the
-clock with PyTorch's threads on all cores, which is what somebody waits for and needs a machine that does nothing else.
+One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come
+in; network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and
+neighbours it has found: each pair then searches the graph for itself. In batches means one call for all, from nothing
+kept. Rates are the best of the rounds: per second of one core's time, which changes little with what else a machine
+does, and by the clock with PyTorch's threads on all cores, which is what somebody waits for and needs a machine that
+does nothing else.
 
 How often a text comes again decides most of the gain, so it is told for 1, 4 and 9 replies to each context (judged sets
 have 2 to 9). The last line for GRADE: 10,000 different pairs, their minutes, and the memory at the half, at the end and
@@ -114,7 +115,9 @@ def compared(
 def beside_each_other(
     metrics: Sequence[ReplyMetric], n: int, n_single: int, rounds: int, device: str
 ) -> None:
-    """Print the rates of all these metrics of the same replies, as `evaluate_metrics` computes them: texts encoded once."""
+    """Print the rates of all these metrics of the same replies, as `evaluate_metrics` computes them: texts encoded
+    once.
+    """
     names = ", ".join(metric.name for metric in metrics)
     for per_context in PER_CONTEXT:
         some = replies(n, per_context=per_context)
@@ -135,7 +138,8 @@ def beside_each_other(
         batched, single = best_rates(rounds, ways, time.perf_counter)
         print(
             f"{names}, {per_context} replies to a context: per second by the clock on "
-            f"{where_told(device, torch.get_num_threads())} {batched:.0f} by all of them in batches, {single:.1f} one by one ({batched / single:.1f} times)",
+            f"{where_told(device, torch.get_num_threads())} {batched:.0f} by all of them in batches, {single:.1f} "
+            f"one by one ({batched / single:.1f} times)",
             flush=True,
         )
 
@@ -205,7 +209,14 @@ def main() -> int:
         assert all(isinstance(metric, ReplyMetric) for metric in learned)
         for metric in learned:
             for n_threads in sorted({1, n_cores} if device == "cpu" else {n_cores}):
-                compared(metric, options.pairs, options.single, options.rounds, n_threads, device)  # type: ignore[arg-type]
+                compared(
+                    metric,  # type: ignore[arg-type]
+                    options.pairs,
+                    options.single,
+                    options.rounds,
+                    n_threads,
+                    device,
+                )
         beside_each_other(learned, options.pairs, options.single, options.rounds, device)  # type: ignore[arg-type]
     if options.many:
         many(grade, options.many, device)

@@ -1,4 +1,4 @@
-"""The live room of a study with many people: queries and milliseconds of one look, as its page asks every three seconds.
+"""Live room of a study with many participants: queries and milliseconds of one request, made every three seconds.
 
     [DATABASE_URL=postgres://… an empty database] python -m tests.benchmarks.bench_live_room [--tasks N] [--queries]
 
@@ -218,8 +218,8 @@ def main() -> int:
         usual_ms, usual = look(large, n_times=15, anew=False)
         print(
             f"{connection.vendor}, {options.tasks} tasks: a look {usual_ms:.0f} ms ({len(usual)} queries); one that "
-            f"counts all tasks {anew_ms:.0f} ms ({len(many)} queries, {len(few)} in a study of 100), {anew_ms / usual_ms:.1f} "
-            f"times as long; in the study of 100 {small_ms:.0f} ms"
+            f"counts all tasks {anew_ms:.0f} ms ({len(many)} queries, {len(few)} in a study of 100), "
+            f"{anew_ms / usual_ms:.1f} times as long; in the study of 100 {small_ms:.0f} ms"
         )
         if options.queries:
             for one in sorted(many, key=lambda one: -float(one["time"]))[:12]:

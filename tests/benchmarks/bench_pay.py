@@ -24,8 +24,8 @@ N_STUDIES = 50
 def make_visits(key: str, n_visits: int) -> Any:
     """Make in bulk a paid study of Prolific with a visit for each of its people.
 
-    Of 20 visits 15 are rated, one each was failed by a bot, left, screened out, withdrawn and flagged. Each second one is
-    approved and sent, each fifth one of the others could not be sent; Prolific has told of all of them.
+    Of 20 visits 15 are rated, one each was failed by a bot, left, screened out, withdrawn and flagged. Each second
+    one is approved and sent, each fifth one of the others could not be sent; Prolific has told of all of them.
     """
     from django.utils import timezone
 
@@ -177,7 +177,8 @@ def main() -> int:
         failed = many > few or first_queries > few + 20 or cpu > LIMIT_S
         asked, seconds = waits()
         print(
-            f"what waits for pay in {N_STUDIES + 2} studies: {asked} queries, {seconds * 1000:.0f} ms; of one study {n_queries}"
+            f"what waits for pay in {N_STUDIES + 2} studies: {asked} queries, {seconds * 1000:.0f} ms; of one study "
+            f"{n_queries}"
         )
         return int(failed or asked > n_queries)
 

@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.bench_results [--ratings N] [--limit MS]
 
-Makes the study, with metrics of every conversation and a fit of the hybrid metric, in a database of its own (SQLite in a
-temporary folder, or a new one on the server that `DATABASE_URL` names), does the job of every part as a worker would, and
-opens the pages as staff. Told are the processor's seconds for the job, its milliseconds for the page (the middle of five times), and how
-many times quicker the page is. Processor time, because a neighbour on the machine must not decide; that of PostgreSQL
-is added where it runs here.
+Makes the study, with metrics of every conversation and a fit of the hybrid metric, in a database of its own (SQLite
+in a temporary folder, or a new one on the server that `DATABASE_URL` names), does the job of every part as a worker
+would, and opens the pages as staff. Told are the processor's seconds for the job, its milliseconds for the page (the
+middle of five times), and how many times quicker the page is. Processor time, because a neighbour on the machine must
+not decide; that of PostgreSQL is added where it runs here.
 
 Then a worker makes the report of all parts from nothing, as somebody who asks for it first has it, and it is looked at
 twice; asked for again it must be there.
@@ -162,7 +162,8 @@ def reported(client: Any, study: Any) -> str:
         assert b'id="comparisons"' in answer.content
     return (
         f"report: made in {made_s:.1f} s, a file of {report_path(job).stat().st_size / 1000:.0f} kB; its page of"
-        f" {len(answer.content) / 1000:.0f} kB takes {looks[0]:.0f} ms the first time in a process, then {looks[1]:.0f} ms"
+        f" {len(answer.content) / 1000:.0f} kB takes {looks[0]:.0f} ms the first time in a process, then "
+        f"{looks[1]:.0f} ms"
     )
 
 

@@ -1,17 +1,17 @@
-"""The pages of a study with 100,000 conversations and 1,000,000 ratings; searches of its workbench against the plain way.
+"""Pages of a study with 100,000 conversations and 1,000,000 ratings; searches of its workbench against plain queries.
 
     DATABASE_URL=postgres://… python -m tests.benchmarks.bench_workbench [--conversations N] [--only WORD]
 
-Makes the study in a SQLite database of its own, unless `DATABASE_URL` names another: an empty one, or that of an earlier
-run, whose study is measured again. Opens as staff every page of the study with its results there, then the list of
-conversations with one line after another. The results, the fit and the report are those of a study of 1000 with the same
-bots and questions, made by the product's own jobs; what these jobs take, `bench_results` tells. The plain way reads the
-texts with LIKE and takes the mean of the ratings for every conversation.
+Makes the study in a SQLite database of its own, unless `DATABASE_URL` names another: an empty one, or that of an
+earlier run, whose study is measured again. Opens as staff every page of the study with its results there, then the
+list of conversations with one line after another. The results, the fit and the report are those of a study of 1000
+with the same bots and questions, made by the product's own jobs; what these jobs take, `bench_results` tells. The
+plain way reads the texts with LIKE and takes the mean of the ratings for every conversation.
 
-On PostgreSQL every page must be there within the limit, and none may ask more of a large study than of one of 1000. What
-decides is processor time, of this process and of the database's, where that runs on this machine: a neighbour must not
-decide. The database then plans without parallel workers, so that one process has all of its work, and a page that is
-quick enough here is quicker where cores are free. On SQLite only the number of queries is checked, no time.
+On PostgreSQL every page must be there within the limit, and none may ask more of a large study than of one of 1000.
+What decides is processor time, of this process and of the database's, where that runs on this machine: a neighbour
+must not decide. The database then plans without parallel workers, so that one process has all of its work, and a page
+that is quick enough here is quicker where cores are free. On SQLite only the number of queries is checked, no time.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ PAGES = (
     "side_by_side {first} {deep}",
     "side_by_side {first} {deep} ?q=the",
 )
-"""Addresses, each a route with what stands in it. `{deep}` is a conversation near the end of the list, `{late}` a place there
-that its next page begins after, `{other}` a study that stands beside."""
+"""Addresses, each a route with what stands in it. `{deep}` is a conversation near the end of the list, `{late}` a
+place there that its next page begins after, `{other}` a study that stands beside."""
 BOTS = ("eliza", "parrot", "generic", "retrieval", "hred-demo", "vhcr-demo")
 """Half of the conversations are with the first, a quarter with the second."""
 METRICS = {
@@ -109,7 +109,9 @@ RARE = ("tomatoes", "balcony", "wind", "garlic", "basil", "cane", "sauce", "kitc
 
 
 def make(key: str, n: int, told: bool = False) -> Any:
-    """Make in bulk a study with `n` conversations of ten turns, each rated by ten people and every fourth tagged and noted."""
+    """Make in bulk a study with `n` conversations of ten turns, each rated by ten people and every fourth tagged and
+    noted.
+    """
     from django.db import transaction
     from django.utils import timezone
 

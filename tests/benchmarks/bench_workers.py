@@ -192,14 +192,14 @@ def bench_workers(n: int, repeat: int) -> None:
         for n_workers, team in teams.items():
             print(
                 f"workers: {n_workers}: {team.seconds:.1f} s by the clock; a conversation takes "
-                f"{1000 * team.processor_s / n:.1f} ms of a processor, and {1000 * team.database_s / n:.2f} ms of waiting "
-                f"for the database in {team.queries / n:.2f} queries",
+                f"{1000 * team.processor_s / n:.1f} ms of a processor, and {1000 * team.database_s / n:.2f} ms of "
+                f"waiting for the database in {team.queries / n:.2f} queries",
                 flush=True,
             )
         print(
-            f"workers: two are done {teams[1].seconds / teams[2].seconds:.2f} times as fast by the clock (aim: at least "
-            f"1.8 on two free cores), {2 * teams[1].processor_s / teams[2].processor_s:.2f} by processor time; two busy "
-            f"loops without a database: {2 * loops[1].seconds / loops[2].seconds:.2f} by the clock, "
+            f"workers: two are done {teams[1].seconds / teams[2].seconds:.2f} times as fast by the clock (aim: at "
+            f"least 1.8 on two free cores), {2 * teams[1].processor_s / teams[2].processor_s:.2f} by processor time; "
+            f"two busy loops without a database: {2 * loops[1].seconds / loops[2].seconds:.2f} by the clock, "
             f"{4 * loops[1].processor_s / loops[2].processor_s:.2f} by processor time",
             flush=True,
         )

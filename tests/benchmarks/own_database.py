@@ -1,4 +1,4 @@
-"""A database that lives as long as a benchmark: SQLite in its folder, or a new one on the server that `DATABASE_URL` names."""
+"""A database for one benchmark: SQLite in its folder, or a new one on the server that `DATABASE_URL` names."""
 
 from __future__ import annotations
 

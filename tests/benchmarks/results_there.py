@@ -1,4 +1,4 @@
-"""Metrics, fits, stored results and reports of the studies that benchmarks make, so that their pages are opened complete."""
+"""Metrics, fits, stored results and reports of the benchmarks' studies, so that their pages are complete."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def results_make(study: Any, parts: Collection[str] = PARTS) -> None:
 
 
 def results_copy(source: Any, target: Any) -> None:
-    """Store the fit, the results and the report of a small study as those of a large one, whose jobs would take minutes.
+    """Store the fit, the results and the report of a small study as those of a large one, whose jobs would take
+    minutes.
 
     What a page of them takes depends on bots, questions and columns, of which both studies have the same.
     """

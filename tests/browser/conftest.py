@@ -10,7 +10,9 @@ import pytest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), "")
-"""The one without windows where it is there: a new page costs it a quarter of the CPU, for it makes no tabs and menus."""
+"""The one without windows where it is there: a new page costs it a quarter of the CPU, for it makes no tabs and
+menus.
+"""
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -25,7 +27,7 @@ ARGUMENTS = [
 
 
 def accessible(page: Any) -> None:
-    """Check the page by axe-core's rules: names, roles, order of headings, contrast and what else a program can tell."""
+    """Check the page by axe-core's rules: names, roles, order of headings, contrast and more."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page)

@@ -70,7 +70,7 @@ SIGNED_IN: dict[str, Any] = {}
 
 
 def sign_in(page: Page, server: ConfabServer) -> None:
-    """Open the dashboard as `res`: at first by the page that asks for the password, then by the cookies of that time."""
+    """Open the dashboard as `res`: first by the password page, then by the cookies of that time."""
     page.context.add_cookies(SIGNED_IN.get(server.url, []))
     page.goto(f"{server.url}/dashboard/")
     if page.locator("#id_username").count():

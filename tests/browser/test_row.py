@@ -92,7 +92,7 @@ def ended(page: Page, code: str, heading: str) -> None:
 
 
 def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
-    """Open the study's Pay as a researcher; return each visit's outcome, code and next step, as the table shows them."""
+    """Open the study's Pay as a researcher; return each visit's outcome, code and next step from the table."""
     server.shell(
         "from django.contrib.auth import get_user_model;U = get_user_model().objects;"
         "U.filter(username='res').exists() or U.create_superuser('res', password='a-long-password')"

@@ -113,12 +113,16 @@ def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
         ("- {id: a, kind: endpoint, params: [1]}", r"params is \[1\]; it must be a mapping"),
         ("- {id: a, kind: endpoint}", "params.model is missing"),
         ("- {id: a, kind: neural_chat}", "params.path is missing; it must be like package.module"),
-        ("- {id: a, kind: endpoint, params: {model: m, temprature: 1}}", "params.temprature is no key here; did you mean temperature"),
-        ("- {id: a, kind: endpoint, params: {model: m, temperature: hot}}", "temperature is 'hot'; it must be a number"),
-        ("- {id: a, kind: endpoint, params: {model: m, temperature: true}}", "temperature is True; it must be a number"),
+        ("- {id: a, kind: endpoint, params: {model: m, temprature: 1}}", "params.temprature is no key here; did you "
+            "mean temperature"),
+        ("- {id: a, kind: endpoint, params: {model: m, temperature: hot}}", "temperature is 'hot'; it must be a "
+            "number"),
+        ("- {id: a, kind: endpoint, params: {model: m, temperature: true}}", "temperature is True; it must be a "
+            "number"),
         ("- {id: a, kind: endpoint, params: {model: m, window: 2.5}}", "window is 2.5; it must be a whole number"),
         ("- {id: a, kind: endpoint, params: {model: 7}}", "model is 7; it must be a text"),
-        ("- {id: a, kind: endpoint, params: {model: m, retries: -1}}", "retries is -1; it must be a whole number of at least 0"),
+        ("- {id: a, kind: endpoint, params: {model: m, retries: -1}}", "retries is -1; it must be a whole number of "
+            "at least 0"),
         ("- {id: a, kind: endpoint, params: {model: m, send_seed: 1}}", "send_seed is 1; it must be true or false"),
         ("- {id: a, kind: neural_chat, params: {path: nonsense}}", "path is 'nonsense'"),
         ("- {id: a, kind: neural_chat, params: {path: 'a:B', arguments: [1]}}", "it must be a mapping"),

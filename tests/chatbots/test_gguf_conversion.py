@@ -1,4 +1,4 @@
-"""A GGUF file as a transformers folder: the same token ids, and the next-token probabilities of a model written by hand."""
+"""A GGUF file as a transformers folder: same token ids, and next-token probabilities of a model written by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The entries of docs/guide/serving.md: against llama.cpp's own server, and against the protocols of vLLM, TGI and Ollama."""
+"""Entries of docs/guide/serving.md against llama.cpp's server and the protocols of vLLM, TGI and Ollama."""
 
 from __future__ import annotations
 

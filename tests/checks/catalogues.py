@@ -1,7 +1,9 @@
 """The catalogues of what participants read, as .po files for translators and .mo files for Django.
 
-    python -m tests.checks.catalogues      # make messages: sources -> .po (new strings empty) -> .mo; lists what is missing
-    python -m tests.checks.catalogues de   # the same, and prints the entries without a translation as a .po file
+    # make messages: sources -> .po (new strings empty) -> .mo; lists what is missing
+    python -m tests.checks.catalogues
+    # the same, and prints the entries without a translation as a .po file
+    python -m tests.checks.catalogues de
 
 Strings are taken from the sources by Babel; those in templates after Django has made Python of them. The texts that
 new studies begin with are asked of the studies. The pages of researchers are English and stand in no catalogue, so

@@ -31,7 +31,8 @@ ODD = {
     "signs": ["?!?! ... ((( {0} {name} %s \\ \x00 <b>&amp;"],
     "3,000 characters": ["Then we walked on, and it rained, and nobody minded. " * 57],
     "one long word": ["a" * 3000],
-    "twelve turns": ["Hi", "Hello.", "I have a dog", "Nice.", "He is old", "I see.", "Yes", "Go on.", "ok", "So?", "no", "Oh.", "bye"],
+    "twelve turns": ["Hi", "Hello.", "I have a dog", "Nice.", "He is old", "I see.", "Yes", "Go "
+    "on.", "ok", "So?", "no", "Oh.", "bye"],
     "same again": ["why?", "Because.", "why?", "Because.", "why?"],
 }  # fmt: skip
 

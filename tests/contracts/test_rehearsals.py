@@ -1,8 +1,8 @@
 """The example of every protocol, from its file to its results: opened, played by a scripted participant, exported.
 
 All of it in this process: the pages by ASGI, the chats by their sockets, and the bots' replies as a host stores them.
-Each chat's first reply fails, for a reason that names the bot. What comes through these doors, and whatever the pages lead
-to, is kept and searched: nobody who takes part is told which bot or item it is.
+Each chat's first reply fails, for a reason that names the bot. What comes through these doors, and whatever the pages
+lead to, is kept and searched: nobody who takes part is told which bot or item it is.
 """
 
 from __future__ import annotations

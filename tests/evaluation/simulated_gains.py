@@ -1,7 +1,8 @@
-"""Simulated judged replies: how often the intervals of gains hold, of one metric over another and of a combined one over the best.
+"""Simulated judged replies: how often the intervals of gains hold, of one metric over another and of a combined one
+over the best.
 
-For the suite in small, for `tests.validation.held` in full. Replies share contexts, dialogue models may answer the same ones, metrics see
-people's judgement through noise of which they share a part.
+For the suite in small, for `tests.validation.held` in full. Replies share contexts, dialogue models may answer the
+same ones, metrics see people's judgement through noise of which they share a part.
 """
 
 from __future__ import annotations

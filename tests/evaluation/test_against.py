@@ -101,7 +101,9 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
 
 @pytest.mark.parametrize("design", ["15 contexts", "15 contexts, four models"])
 def test_intervals_of_gains_hold(design):
-    """100 studies each, three Monte-Carlo errors; percentiles of contexts resampled in each cell held in 87 to 91 % of 95."""
+    """100 studies each, three Monte-Carlo errors; percentiles of contexts resampled in each cell held in 87 to 91 %
+    of 95.
+    """
     for what, one in simulated_gains.paired(simulated_gains.JUDGED[design], 100).items():
         assert one.inside / one.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 100), what
 

@@ -1,4 +1,4 @@
-"""The best of several raters, and the bounds by raters among themselves, against SciPy on hand-made scores; and as a table."""
+"""The best of several raters, and bounds by raters among themselves, against SciPy on hand-made scores."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,10 @@ def test_who_judged_fewer_than_half_of_the_replies_is_not_the_best_rater():
     rng = np.random.default_rng(4)
     values = rng.normal(size=12)
     usual = [[("a", float(rng.integers(1, 6))), ("b", float(rng.integers(1, 6)))] for _ in values]
-    rare = [[*one, ("c", value)] if k < 5 else one for k, (one, value) in enumerate(zip(usual, values, strict=True))]  # fmt: skip
+    rare = [
+        [*one, ("c", value)] if k < 5 else one
+        for k, (one, value) in enumerate(zip(usual, values, strict=True))
+    ]
     found = max_over_raters(values, rare)
     assert found["replies"] == {"a": 12, "b": 12, "c": 5}
     assert (found["n_raters"], found["n_named"]) == (2, 3)
@@ -59,7 +62,12 @@ def test_each_cell_has_its_best_rater_and_people_stand_below_the_metrics():
     assert found["models"]["x"]["replies"] == {"a": 10, "b": 10}
     told = best_raters_printed({"m": {"max_over_raters": found}})
     rows = [line.split()[:3] for line in told if line.startswith(("m ", "Human "))]
-    cells = [["all", "all"], ["all", "x"], ["all", "y"], *([d, m] for d in "st" for m in ("all", "x", "y"))]  # fmt: skip
+    cells = [
+        ["all", "all"],
+        ["all", "x"],
+        ["all", "y"],
+        *([d, m] for d in "st" for m in ("all", "x", "y")),
+    ]
     assert rows == [[name, *cell] for name in ("m", "Human") for cell in cells]
     [line] = [line for line in told if line.split()[:3] == ["m", "t", "y"]]
     assert line.split()[3:6] == ["2", "of", "2"]

@@ -84,7 +84,8 @@ def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     half = stats.t.ppf(0.975, 3) * np.std(own, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
     # Contexts come beside it: less than doubles it here, and never narrows it.
     assert half < gain.high - gain.value < 2 * half
-    # Sets that gain alike leave the contexts: of one set four times, by the jackknife with weights of two metrics as they are.
+    # Sets that gain alike leave the contexts: of one set four times, by the jackknife with weights of two metrics as
+    # they are.
     alike = [JudgedSet(name, sets[0].human, sets[0].contexts, sets[0].scores) for name in "abcd"]
     same = combine_sets(alike)
     gain, (one, *_rest) = same.gains["pearson"], same.sets

@@ -16,7 +16,9 @@ TALK = [
     Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
 ]
 OWN_MODEL = {"reply_pmi", "bert_score"}
-"""Metrics that read no shared vectors, as trained ones do not; `tests/contracts/test_devices.py` looks at where they compute."""
+"""Metrics that read no shared vectors, as trained ones do not; `tests/contracts/test_devices.py` looks at where they
+compute.
+"""
 
 
 def test_every_metric_and_the_embeddings_share_one_encoder_there(

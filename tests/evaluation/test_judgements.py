@@ -36,7 +36,14 @@ class Length(ReplyMetric):
 
     name = "length_of_reply"
     title = "Length"
-    columns = per_turn("length_of_reply", "Length", unit="1", range=(0, None), direction="higher", description="Length.")  # fmt: skip
+    columns = per_turn(
+        "length_of_reply",
+        "Length",
+        unit="1",
+        range=(0, None),
+        direction="higher",
+        description="Length.",
+    )
     window = 1
 
     def __init__(self):
@@ -170,8 +177,16 @@ def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them
 
 def test_grade_counts_replies_without_any_keyword(file):
     words = ("How is it?", "When is it?", "the dog eats food", "I love music")
-    rows = [line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"]) for k, text in enumerate(words)]  # fmt: skip
-    found = {name: one.to_json() for name, one in judge(judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]).items()}  # fmt: skip
+    rows = [
+        line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"])
+        for k, text in enumerate(words)
+    ]
+    found = {
+        name: one.to_json()
+        for name, one in judge(
+            judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]
+        ).items()
+    }
     told = found["grade_lite"]
     assert told["n"] == 4, "they are scored by their text"
     assert told["skipped"] == {BLANK: 1}

@@ -1,4 +1,4 @@
-"""Published figures as facts: they add up to what the papers say of them, and stand beside the right figures of ours."""
+"""Published figures: they add up to what the papers say of them, and stand next to the right figures of ours."""
 
 from __future__ import annotations
 
@@ -50,7 +50,12 @@ def test_figures_add_up_to_the_papers_headlines() -> None:
         assert len(values) == 4
         assert fmean(values) == pytest.approx(headline, abs=6e-4)
     of_pone = {
-        metric: [v for row in published_rows() if row.table == "7" and row.metric == metric for v in row.values.values()]
+        metric: [
+            v
+            for row in published_rows()
+            if row.table == "7" and row.metric == metric
+            for v in row.values.values()
+        ]
         for metric in ("PONE", "BERT-RUBER")
     }  # fmt: skip
     gain = fmean(of_pone["PONE"]) - fmean(of_pone["BERT-RUBER"])
@@ -75,7 +80,11 @@ def test_every_row_names_a_set_and_columns_that_there_are() -> None:
 
 
 def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> None:
-    of_table = [row for row in published_rows() if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")]  # fmt: skip
+    of_table = [
+        row
+        for row in published_rows()
+        if (row.source.title, row.table) == ("Huang et al. (2020), GRADE", "3")
+    ]
     means = {
         title: fmean(v for row in of_table if row.title == title for v in row.values.values())
         for title in {row.title for row in of_table}
@@ -87,7 +96,9 @@ def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> 
     fluency = published_of("pone/dailydialog", "fluency")
     assert {row.table for row in fluency} == {"3"}
     assert "3" not in {row.table for row in published_of("pone/dailydialog", "overall")}
-    [seq2seq] = [row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"]  # fmt: skip
+    [seq2seq] = [
+        row for row in published_rows() if row.title == "PONE, Seq2Seq" and row.system == "copynet"
+    ]
     assert seq2seq.values == {"pearson": 0.4707, "spearman": 0.4630}
     assert {(one.set, one.metric): one.value for one in published_accuracies()} == {
         ("entailment/reddit", "ESIM + ELMo"): 0.526,
@@ -100,7 +111,13 @@ def test_the_ablations_and_other_tables_are_there_and_say_what_they_are_of() -> 
 def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it() -> None:
     beside_rows = {name for row in published_rows() for name in row.ours}
     alone = {path.stem for path in CONFIGS if not (columns_of(path.stem) & beside_rows)}
-    accuracy = {"entailment-bert", "entailment-esim", "entailment-esim-lite", "entailment-lite", "entailment-lite-reply-only"}  # fmt: skip
+    accuracy = {
+        "entailment-bert",
+        "entailment-esim",
+        "entailment-esim-lite",
+        "entailment-lite",
+        "entailment-lite-reply-only",
+    }
     before = {"pone-seq2seq-po", "pone-lite-seq2seq-po"}  # stages that others go on from
     # Tried beside a row's own, as docs tell: another graph, another decay, text that may not be passed on.
     ours = {"grade-lite-conceptnet", "grade-lite-no-graph-random", "rade-lite-decay"}
@@ -125,7 +142,10 @@ def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     assert beside(convai, "words_bot") is None
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
-    assert any("best of three raters" in told for told in caveats_of(published_of("pone/cornell", "overall")))  # fmt: skip
+    assert any(
+        "best of three raters" in told
+        for told in caveats_of(published_of("pone/cornell", "overall"))
+    )
     assert any("share no context" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
 
 
@@ -207,13 +227,22 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_is_only_told(
     x = [by_hand(row["response"], row["reference"]) for row in rows]  # type: ignore[operator]
     y = [row["ratings"][0]["coherence"] for row in rows]  # type: ignore[index]
     values = {"pearson": stats.pearsonr(x, y)[0], "spearman": stats.spearmanr(x, y)[0]}
-    [row] = [one for one in published_rows() if one.set == "grade/convai2" and one.metric == "BLEU-4" and one.source.title.startswith("Yeh")]  # fmt: skip
+    [row] = [
+        one
+        for one in published_rows()
+        if one.set == "grade/convai2"
+        and one.metric == "BLEU-4"
+        and one.source.title.startswith("Yeh")
+    ]
     printed = replace(row, n=30, values={how: round(float(r), 3) for how, r in values.items()})
     found = exactness(one, printed)
     assert found is not None
     assert not found.is_off
     assert found.told == "yes"
-    off = exactness(one, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}))  # fmt: skip
+    off = exactness(
+        one,
+        replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}),
+    )
     assert off is not None
     assert off.is_off
     part = exactness(one, replace(printed, n=31))
@@ -229,7 +258,18 @@ def test_the_release_is_validated_under_the_name_of_its_published_rows(tmp_path:
         for k in range(6):
             pair = [("words " * (k + 1), 1 + k % 5), (f"another reply {k}", 3)]
             for (said, score), (other, of_other) in (pair, pair[::-1]):
-                out.write(json.dumps({"context": [f"hello {k}"], "output": said, "reference": other, "s_output": score, "s_reference": of_other}) + "\n")  # fmt: skip
+                out.write(
+                    json.dumps(
+                        {
+                            "context": [f"hello {k}"],
+                            "output": said,
+                            "reference": other,
+                            "s_output": score,
+                            "s_reference": of_other,
+                        }
+                    )
+                    + "\n"
+                )
     pairs_of_release(source, target, "rade_emotion", None)
     result = {name: one.to_json() for name, one in judge(target, ["rade", "rouge_l"]).items()}
     assert result["rouge_l"]["source"] == "rade/emotion"

@@ -1,4 +1,4 @@
-"""The figures that documentation gives of trainings: means over GRADE's six cells, over seeds, and gains on the same replies."""
+"""Figures of trainings in the documentation: means over GRADE's six cells and seeds, gains on the same replies."""
 
 import gzip
 import json

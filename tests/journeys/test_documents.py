@@ -71,7 +71,8 @@ def test_the_commands_and_notebooks_shown_do_what_they_say(
 ) -> None:
     get_user_model().objects.create_superuser("ann", password="a-long-password")
     monkeypatch.setattr(sys, "stdin", io.StringIO("Hello there\n"))
-    # Django is set up already. Another time would close the handlers of the log, of which absl's closes its stream: pytest's.
+    # Django is set up already. Another time would close the handlers of the log, of which absl's closes its stream:
+    # pytest's.
     monkeypatch.setattr(django, "setup", lambda: None)
     blocks = [*blocks_tested("commands"), *blocks_tested("notebook")]
     assert {page(block) for block in blocks} == set(ORDER), "each page has its place in the order"

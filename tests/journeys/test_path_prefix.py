@@ -1,4 +1,4 @@
-"""Confab below a path: a participant's way and a researcher's, behind a proxy that passes the path on or takes it off."""
+"""Confab below a path: pages of participants and researchers behind a proxy that keeps or strips the path."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ DRAWS = 10
 def powered_by_counts(path: Path, ratings: Ratings, draws: int = DRAWS) -> dict[str, list[float]]:
     """Return what share of the bots' variances predictions save, by predictor, at each draw of a half that is unrated.
 
-    What predicts are counts of a conversation that cost nothing: how much people wrote, how often, and how much they asked.
+    What predicts are counts of a conversation that cost nothing: how much people wrote, how often, and how much they
+    asked.
     """
     names, bots = [], []
     counted: dict[str, list[float]] = {"words (log)": [], "turns (log)": [], "questions": []}
@@ -168,8 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
         for by, found_by in powered_by_counts(options.data / f"{name}.jsonl.gz", ratings).items():
             print(
-                f"  half of it unrated, {len(found_by)} draws: by {by} the bots' variances are {np.mean(found_by):.1%} smaller "
-                f"({min(found_by):.1%} to {max(found_by):.1%})"
+                f"  half of it unrated, {len(found_by)} draws: by {by} the bots' variances are "
+                f"{np.mean(found_by):.1%} smaller ({min(found_by):.1%} to {max(found_by):.1%})"
             )
     return 0
 

@@ -2,9 +2,11 @@
 
     python -m tests.validation.coverage --size quick|full
 
-Differences by generalised least squares, means of bots with few and many raters, r over bots, votes, agreement of raters, strengths of bots,
-preferences, weights of options, choices beside people's, the slope of the hybrid metric and what stands beside its r, prediction-powered means, and the always-valid test, by the share of studies in which any look leaves the truth out, with raters dealt out evenly and by
-what came out so far. The designs are those of the suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
+Differences by generalised least squares, means of bots with few and many raters, r over bots, votes, agreement of
+raters, strengths of bots, preferences, weights of options, choices beside people's, the slope of the hybrid metric
+and what stands beside its r, prediction-powered means, and the always-valid test, by the share of studies in which
+any look leaves the truth out, with raters dealt out evenly and by what came out so far. The designs are those of the
+suite's tests. Those of `strong` are in `tests.validation.simulated`. Prints only.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def told(what: str, held: int, n: int, width: float, level: float = LEVEL) -> st
     error = np.sqrt(level * (1 - level) / n)
     less = held / n < level - 2 * error
     return (
-        f"{what}, {level:.0%}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width {width:.2f}"
-        + (", LESS THAN IT CLAIMS" if less else "")
+        f"{what}, {level:.0%}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width "
+        f"{width:.2f}" + (", LESS THAN IT CLAIMS" if less else "")
     )
 
 
@@ -99,7 +101,9 @@ def means(n: int) -> list[str]:
 
 
 def correlations(n: int) -> list[str]:
-    """Return how often the interval of r over bots held, of all three coefficients that fits of the hybrid metric and pages print."""
+    """Return how often the interval of r over bots held, of all three coefficients that fits of the hybrid metric and
+    pages print.
+    """
     lines = []
     for n_bots in BOTS:
         for true in (0.0, 0.5, 0.9):
@@ -130,7 +134,9 @@ def correlations(n: int) -> list[str]:
 
 
 def over_people(n: int) -> list[str]:
-    """Return how often the jackknife over people held r and ρ over conversations, of which each person has several, and r within bots."""
+    """Return how often the jackknife over people held r and ρ over conversations, of which each person has several,
+    and r within bots.
+    """
     lines = []
     root = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
     for n_people, n_each in ((8, 5), (15, 3), (30, 4), (100, 2)):
@@ -164,7 +170,9 @@ def over_people(n: int) -> list[str]:
 
 
 def votes(n: int) -> list[str]:
-    """Return how often the interval of a share of votes held, by conversations that differ in how many votes they have."""
+    """Return how often the interval of a share of votes held, by conversations that differ in how many votes they
+    have.
+    """
     lines = []
     for most in (5, 20):
         for n_chats in (3, 5, 10, 30):
@@ -192,8 +200,8 @@ def votes(n: int) -> list[str]:
 def agreements(n: int) -> list[str]:
     """Return how often intervals of agreement over items held, of those that there are.
 
-    Raters know the answer or guess with the same frequencies (nominal); or see a value with noise, on a slider, or as points of 1
-    to 5 in the middle or near the end of the scale.
+    Raters know the answer or guess with the same frequencies (nominal); or see a value with noise, on a slider, or as
+    points of 1 to 5 in the middle or near the end of the scale.
     """
     lines = []
     for design, (drawn, kinds) in _DESIGNS.items():
@@ -337,8 +345,8 @@ def _chosen(rng: np.random.Generator, n_people: int, liked: np.ndarray) -> np.nd
 def slopes(n: int) -> list[str]:
     """Return how often the interval of the slope of human on predicted means held 1, where there is one.
 
-    Bots are drawn from the model of `strong` as in `tests.validation.simulated`, and each is predicted by the process of the others;
-    then a prediction is the bot's expected mean, so that the slope is 1.
+    Bots are drawn from the model of `strong` as in `tests.validation.simulated`, and each is predicted by the process
+    of the others; then a prediction is the bot's expected mean, so that the slope is 1.
     """
     lines = []
     for n_bots in (8, 12, 20):
@@ -448,7 +456,9 @@ def _beside_a_fit(
 
 
 def choices(n: int) -> list[str]:
-    """Return how often intervals of a chooser's agreement with people held, by raters, pairs of replies and answers to each."""
+    """Return how often intervals of a chooser's agreement with people held, by raters, pairs of replies and answers
+    to each.
+    """
     many = [_beside(np.random.default_rng((15, k)), 200, 100, 20) for k in range(60)]
     names = ("agreed", "kappa", "people")
     true = {name: float(np.mean([getattr(one, name).mean for one in many])) for name in names}
@@ -496,7 +506,9 @@ def _beside(rng: np.random.Generator, n_raters: int, n_pairs: int, n_each: int) 
 
 
 def preferences(n: int) -> list[str]:
-    """Return in how many studies of six equal bots the test of one look preferred none, and how often its intervals held."""
+    """Return in how many studies of six equal bots the test of one look preferred none, and how often its intervals
+    held.
+    """
     lines = []
     for n_raters, n_each in ((5, 15), (10, 15), (30, 5)):
         rng = np.random.default_rng(17)

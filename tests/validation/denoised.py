@@ -1,4 +1,4 @@
-"""Do features with less noise help `strong` where bots have few conversations? Four designs of docs/research/hybrid_designs.md.
+"""Four designs of docs/research/hybrid_designs.md: do features with less noise help `strong` with few conversations?
 
     python -m tests.validation.denoised [--data FOLDER]
 

@@ -1,10 +1,11 @@
-"""Do the classes of `entailment_lite` tell good replies from bad ones, as those of DialogEntailment's Table 2 and its t-tests?
+"""Classes of `entailment_lite` on good and bad replies, as in DialogEntailment's Table 2 and t-tests.
 
     python -m tests.validation.entailment --size quick|full [--data FOLDER] [--checkpoint FOLDER] [--rule majority]
 
-For each judged set that lies in the folder: accuracy of the likeliest class against people's, the share of their commonest
-class, the mean human score of each predicted class with Welch's tests, and Pearson's r of the numbers of classes and of the
-semantic distance with people. `quick` reads GRADE's set alone. Prints only; nothing here can fail but a missing folder.
+For each judged set that lies in the folder: accuracy of the likeliest class against people's, the share of their
+commonest class, the mean human score of each predicted class with Welch's tests, and Pearson's r of the numbers of
+classes and of the semantic distance with people. `quick` reads GRADE's set alone. Prints only; nothing here can fail
+but a missing folder.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def told_classes(found: ClassReport, n_ties: int) -> str:
         for (a, b), one in found.tests.items()
     )
     return (
-        f"accuracy {share(found.accuracy, 3)}, commonest class {share(found.majority, 3)}; found of {by_class}; ties {n_ties}\n"
-        f"    mean score: {means}\n    95 %: {tests}"
+        f"accuracy {share(found.accuracy, 3)}, commonest class {share(found.majority, 3)}; found of {by_class}; ties "
+        f"{n_ties}\n    mean score: {means}\n    95 %: {tests}"
     )
 
 

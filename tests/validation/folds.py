@@ -1,13 +1,13 @@
 """Two things that need several trainings or sets: RADE-lite's network on folds, and metrics combined across data sets.
 
-    python -m tests.validation.folds --size quick|full [--data FOLDER]
-    python -m tests.validation.folds --size full --config rade-lite-no-pr --against rade-lite --sets chitchat,persona --seeds 11
+    python -m tests.validation.folds --size quick|full [--data FOLDER] python -m tests.validation.folds --size full
+    --config rade-lite-no-pr --against rade-lite --sets chitchat,persona --seeds 11
 
-`quick`: a third of RADE's chitchat set, three folds, one seed, so its figure is of little data; and a combination of three
-metrics that need no language model, on 40 replies of each of GRADE's cells. `full`: all three sets, five folds, three
-seeds, by the committed config; and mutual information among the metrics. With `--against` another config is measured on the same
-folds, the first one's gain over it is told with its interval over contexts, and nothing is combined. Prints only; what is not
-here is skipped with its reason.
+`quick`: a third of RADE's chitchat set, three folds, one seed, so its figure is of little data; and a combination of
+three metrics that need no language model, on 40 replies of each of GRADE's cells. `full`: all three sets, five folds,
+three seeds, by the committed config; and mutual information among the metrics. With `--against` another config is
+measured on the same folds, the first one's gain over it is told with its interval over contexts, and nothing is
+combined. Prints only; what is not here is skipped with its reason.
 """
 
 from __future__ import annotations
@@ -71,14 +71,15 @@ def rade_told(name: str, found: FoldsMeasured) -> str:
     """Return how scores of folds agree with people."""
     interval = f" {span(*found.ci95, shares=True)}" if found.ci95 else ""
     return (
-        f"{name}: Pearson {share(found.mean(), 3)}{interval}, by seed {', '.join(share(one, 3) for one in found.r['pearson'])}, "
-        f"Spearman {share(found.mean('spearman'), 3)} ({found.n} pairs, folds by context, {len(found.seeds)} "
-        f"seed{'s' * (len(found.seeds) > 1)})"
+        f"{name}: Pearson {share(found.mean(), 3)}{interval}, by seed "
+        f"{', '.join(share(one, 3) for one in found.r['pearson'])}, Spearman {share(found.mean('spearman'), 3)} "
+        f"({found.n} pairs, folds by context, {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)})"
     )
 
 
 def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMeasured]) -> str:
-    """Return the paired gain in Pearson's coefficient of one config over another: mean over the sets, and over seeds in each.
+    """Return the paired gain in Pearson's coefficient of one config over another: mean over the sets, and over seeds
+    in each.
 
     Both score the pairs of a set in one order when their seeds are the same, for then the folds are.
     """

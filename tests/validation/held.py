@@ -1,9 +1,9 @@
-"""Do intervals hold what they claim that stand beside courses of talk, metrics of replies and self-play? Simulated studies.
+"""Coverage of intervals of trajectories, metrics of replies and self-play, by simulated studies.
 
     python -m tests.validation.held --size quick|full
 
-The studies are those of which the suite has a few: `simulated_courses`, `simulated_gains` and `simulated_selfplay` under `tests.evaluation`.
-Prints only.
+The studies are those of which the suite has a few: `simulated_courses`, `simulated_gains` and `simulated_selfplay`
+under `tests.evaluation`. Prints only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ N_STUDIES = {"quick": 10, "full": 600}
 
 
 def courses(n: int) -> Iterator[str]:
-    """Yield how often intervals of courses and of differences held, where there is one in half of the studies or more."""
+    """Yield how often intervals of courses and of differences held, where there is one in half of the studies or
+    more.
+    """
     for design in simulated_courses.DESIGNS:
         for what, one in simulated_courses.held(design, n).items():
             if one.of >= n / 2:

@@ -1,4 +1,4 @@
-"""Do the intervals of the models of ratings hold what they claim? Mixed model, analysis of variance, proportional odds, by simulation.
+"""Coverage of intervals of mixed models, analysis of variance and proportional odds, by simulation.
 
     python -m tests.validation.models --size quick|full
 
@@ -47,8 +47,8 @@ def told(what: str, found: Mapping[str, Held]) -> list[str]:
         mean = float(np.mean(list(shares.values())))
         width = float(np.mean([width for one in of.values() for width in one.widths]))
         lines.append(
-            f"{what}{', ' + names if names else ''}: held in {mean:.3f} of {n} studies, {LEVEL:.0%} claimed (Monte-Carlo error "
-            f"{error:.3f}), mean width {width:.2f}; least: {worst} {shares[worst]:.3f}"
+            f"{what}{', ' + names if names else ''}: held in {mean:.3f} of {n} studies, {LEVEL:.0%} claimed "
+            f"(Monte-Carlo error {error:.3f}), mean width {width:.2f}; least: {worst} {shares[worst]:.3f}"
             + (", LESS THAN IT CLAIMS" if shares[worst] < limit or mean < LEVEL - 2 * error else "")
         )
     return lines

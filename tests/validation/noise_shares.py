@@ -1,8 +1,9 @@
 """What keeps `strong` from predicting bots with few conversations: noise of the target, of the features, or of the fit?
 
-Used by `validate`. In subsamples, what a bot is predicted from is replaced part by part by what all conversations say: the
-features of the bot that is predicted, the training bots' features, their ratings. Every prediction is by the fold without
-the bot, with the common intercept; it is compared with the subsample's own adjusted means and with those of all conversations.
+Used by `validate`. In subsamples, what a bot is predicted from is replaced part by part by what all conversations
+say: the features of the bot that is predicted, the training bots' features, their ratings. Every prediction is by the
+fold without the bot, with the common intercept; it is compared with the subsample's own adjusted means and with those
+of all conversations.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ CASES = {
 
 
 def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.ndarray]:
-    """Return by case (n, 2): r with the subsample's adjusted means and with those of all conversations; and the `ceiling`."""
+    """Return by case (n, 2): r with the subsample's adjusted means and with those of all conversations; and the
+    `ceiling`.
+    """
     whole = _means(tables)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ceiling", *CASES)}
     for seed in range(n_samples):
@@ -63,7 +66,9 @@ def _means(tables: Tables) -> Means:
 
 
 def _predicted(predicted: Means, features: Means, ratings: Means) -> np.ndarray:
-    """Return every bot's prediction, (K,), its own and the training bots' features and ratings each from its own source."""
+    """Return every bot's prediction, (K,), its own and the training bots' features and ratings each from its own
+    source.
+    """
     blocks = [np.array(columns, dtype=int) for columns in features.blocks.values()]
     found = []
     for k, bot in enumerate(features.whole.bots):

@@ -2,11 +2,12 @@
 
     python -m tests.validation.replies --size quick|full [--data FOLDER]
 
-Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson, Spearman and Kendall with intervals and
-p-values for each data set and dialogue model, beside the published rows. On GRADE's set every registered metric of single
-replies is asked for, so that each that lacks weights or a runtime is named with its reason. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey to
-.0005 where a cell is complete; the exit code is 1 where one does not. A cell of which a part is here is
-printed without that check. `quick` takes 40 replies of each of GRADE's cells. What cannot be computed says why.
+Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson, Spearman and Kendall with
+intervals and p-values for each data set and dialogue model, beside the published rows. On GRADE's set every
+registered metric of single replies is asked for, so that each that lacks weights or a runtime is named with its
+reason. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey to .0005 where a cell is
+complete; the exit code is 1 where one does not. A cell of which a part is here is printed without that check. `quick`
+takes 40 replies of each of GRADE's cells. What cannot be computed says why.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def main() -> int:
         return 1
     begun = time.monotonic()
     rows = [
-        ["metric", "data set", "dialogue model", "n", "contexts", "replies", "Pearson", "p", "Spearman", "p", "Kendall", "p",
-         "published", "exact", "ceiling"],
+        ["metric", "data set", "dialogue model", "n", "contexts", "replies", "Pearson", "p", "Spearman", "p",
+         "Kendall", "p", "published", "exact", "ceiling"],
     ]  # fmt: skip
     compared, off = 0, []
     rows_published: list[Published] = []
@@ -185,7 +186,8 @@ def main() -> int:
                     rows.append([
                         metric, where, model or "all", str(one["n"]), str(one["n_contexts"]), str(one["n_responses"]),
                         *(cell for how in METHODS for cell in (told(one[how]), p_value(one[how]["p"]))),
-                        "" if row is None else published_printed(row), exact.told if exact else "", told(one["ceiling"]),
+                        "" if row is None else published_printed(row), exact.told if exact else "",
+                        told(one["ceiling"]),
                     ])  # fmt: skip
                     rows_published += [] if row is None else [row]
             print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
@@ -203,11 +205,12 @@ def main() -> int:
     for name, counts in told_of.items():
         print(f"{name}: {counts}")
     print(
-        "ceiling: Pearson's r that a perfect metric could reach, by the raters' reliability; – where only means are known."
+        "ceiling: Pearson's r that a perfect metric could reach, by the raters' reliability; – where only means are "
+        "known."
     )
     print(
-        "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman, with a name where the metric "
-        "is only the nearest one (evaluation/published)."
+        "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman, with a name where "
+        "the metric is only the nearest one (evaluation/published)."
     )
     for text in caveats_of(rows_published):
         print(f"published: {text}")

@@ -1,10 +1,12 @@
-"""Does what the bots say, or how long people talk, help `strong` where bots have few conversations? Three designs of docs/research/hybrid_designs.md.
+"""Three designs of docs/research/hybrid_designs.md: do replies or lengths help `strong` with few conversations?
 
     python -m tests.validation.replies_block [--data FOLDER]
 
-A block of ten columns of the bots' replies, by the shipped learned metrics and by counts, beside those of version 3, or with the
-participants' reactions alone; and a block of three lengths beside those of version 3. Scored as `denoised` scores version 3: all conversations, and ten seeded subsamples of 60 and 30 a bot.
-A column that is undefined in a conversation has there the mean of its bot, so that all designs see the same conversations. Prints only.
+A block of ten columns of the bots' replies, by the shipped learned metrics and by counts, beside those of version 3,
+or with the participants' reactions alone; and a block of three lengths beside those of version 3. Scored as
+`denoised` scores version 3: all conversations, and ten seeded subsamples of 60 and 30 a bot. A column that is
+undefined in a conversation has there the mean of its bot, so that all designs see the same conversations. Prints
+only.
 """
 
 from __future__ import annotations

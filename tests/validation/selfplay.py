@@ -1,8 +1,8 @@
 """How does self-play predict people? Only where bots that people rated can be run.
 
-Used by `validate`. The data folder may have a `bots.yaml` beside the sets, which configures bots under the names that the
-sets rate; they converse with themselves, and every one is predicted by the fit without it. The six bots that are shipped do
-not count: what a rehearsal's scripted participants give them are not people's ratings.
+Used by `validate`. The data folder may have a `bots.yaml` beside the sets, which configures bots under the names that
+the sets rate; they converse with themselves, and every one is predicted by the fit without it. The six bots that are
+shipped do not count: what a rehearsal's scripted participants give them are not people's ratings.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def selfplay_told(
     can = [bot for bot in bots if bot in here]
     if len(can) < FEW_BOTS:
         return (
-            f"{rated.name}: how self-play predicts people cannot be said: {len(can)} of {counted(len(bots), 'rated bot')} "
-            f"can be run here, and {FEW_BOTS} are needed ({NOT_COUNTED})"
+            f"{rated.name}: how self-play predicts people cannot be said: {len(can)} of "
+            f"{counted(len(bots), 'rated bot')} can be run here, and {FEW_BOTS} are needed ({NOT_COUNTED})"
         )
     played = confab.command(
         *("selfplay", "--bots", ",".join(can), "--conversations", str(N_CONVERSATIONS)),
@@ -75,7 +75,7 @@ def figures_told(fit: dict[str, Any]) -> str:
         for name, one in fit["selfplay_shifts"].items()
     )
     return (
-        f"from self-play r {share(pearson['r'])} (chance {share(pearson['null95'])}), Q² {share(values['q2']['value'])}, "
-        f"MAE {figure(values['mae'])} (of mean {figure(values['mae_of_mean'])}), {held}; self-play less people, in "
-        f"within-bot standard deviations: {shifts}"
+        f"from self-play r {share(pearson['r'])} (chance {share(pearson['null95'])}), Q² "
+        f"{share(values['q2']['value'])}, MAE {figure(values['mae'])} (of mean {figure(values['mae_of_mean'])}), "
+        f"{held}; self-play less people, in within-bot standard deviations: {shifts}"
     )

@@ -3,8 +3,8 @@
     python -m tests.validation.simulated [--studies 40000]
 
 Each batch of studies has features of its own for eight rated bots and two new ones, and a variance of ratings that is
-estimated from the rated bots' 30 ratings each. Hyperparameters are drawn from the prior, true means from the process, mean
-ratings around them. Covariances are made here, bot by bot, and not by the process that is tested.
+estimated from the rated bots' 30 ratings each. Hyperparameters are drawn from the prior, true means from the process,
+mean ratings around them. Covariances are made here, bot by bot, and not by the process that is tested.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ RATERS = {
 
 
 def _raters(n_each: int, n_rated: int, n_times: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bot and the rater of every rating: (R,) both. Each rater rates bots that stand beside each other in a ring."""
+    """Return the bot and the rater of every rating: (R,) both. Each rater rates bots that stand beside each other in
+    a ring.
+    """
     n_raters = n_each * N_BOTS // n_rated
     first = np.arange(n_raters) % N_BOTS
     bot = (first[:, None] + np.arange(n_rated)) % N_BOTS

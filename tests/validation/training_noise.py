@@ -1,7 +1,8 @@
 """What does it cost `strong` to take the training bots' mean features for exact? A bootstrap of training conversations.
 
-Used by `validate`. In each fold the training bots' conversations are drawn again, their ratings left alone, and the process
-made anew; the variance of what it then predicts of the left-out bot is held against the variance that it states.
+Used by `validate`. In each fold the training bots' conversations are drawn again, their ratings left alone, and the
+process made anew; the variance of what it then predicts of the left-out bot is held against the variance that it
+states.
 """
 
 from __future__ import annotations

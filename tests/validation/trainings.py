@@ -1,12 +1,14 @@
-"""How far do trainings agree with people on GRADE's replies, over seeds, and what does one kind of them gain over another?
+"""Agreement of trainings with people on GRADE's replies, over seeds, and the gain of one kind over another.
 
-    python -m tests.validation.trainings TRAINING[,TRAINING…] … [--against …] [--pmi] [--trainings FOLDER] [--data FOLDER]
+    python -m tests.validation.trainings TRAINING[,TRAINING…] … [--against …] [--pmi] [--trainings FOLDER] [--data
+    FOLDER]
 
-Each argument is one thing, by one training or by several seeds of it: metrics that come with Confab, columns, or trainings of the
-folder. The figure is that of docs/research/grade.md and docs/research/pone_rade.md: the replies of the two Transformer systems of GRADE's three data
-sets, Pearson and Spearman in each of these six cells, their mean; over seeds mean and standard deviation. `--against`, given
-once or once for each argument, names what each is held against on the same replies; the interval is the
-jackknife's over contexts. With `--pmi` trainings of PONE and of GRADE are also averaged with mutual information, which takes minutes. Prints only.
+Each argument is one thing, by one training or by several seeds of it: metrics that come with Confab, columns, or
+trainings of the folder. The figure is that of docs/research/grade.md and docs/research/pone_rade.md: the replies of
+the two Transformer systems of GRADE's three data sets, Pearson and Spearman in each of these six cells, their mean;
+over seeds mean and standard deviation. `--against`, given once or once for each argument, names what each is held
+against on the same replies; the interval is the jackknife's over contexts. With `--pmi` trainings of PONE and of
+GRADE are also averaged with mutual information, which takes minutes. Prints only.
 
     python -m tests.validation.trainings pone_lite,pone_lite_seed_12 --against semantic_similarity_user_bot
 """

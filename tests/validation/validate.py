@@ -78,7 +78,10 @@ SETS = (
     RatedSet("dstc9", ("overall",)),
     RatedSet("reliable", ALL_SEVEN, scale="0:100", note="with qc"),
 )
-METRICS = "sentiment,laughter,words,semantic_similarity,word_coherence,question,length,reactions,emotions"  # what the fits read
+METRICS = (
+    "sentiment,laughter,words,semantic_similarity,word_coherence,question,length,reactions,emotions"
+)
+"""The metrics that the fits read."""
 
 
 class Confab:

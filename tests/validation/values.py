@@ -1,7 +1,8 @@
 """How well do fits predict values, at full size and with few conversations of each bot?
 
-Used by `validate`. Subsamples are drawn of the tables that the commands fit, by a seed, and fitted by the same functions;
-their figures are means over them. A study whose ratings were dealt out to other bots shows what a fit makes of nothing.
+Used by `validate`. Subsamples are drawn of the tables that the commands fit, by a seed, and fitted by the same
+functions; their figures are means over them. A study whose ratings were dealt out to other bots shows what a fit
+makes of nothing.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def subsample(tables: Tables, per_bot: int, seed: int) -> Tables:
 
 
 def samples_of(tables: Tables, per_bot: int | None, n_samples: int) -> list[Tables]:
-    """Return so many subsamples of so many conversations of each bot, by the seeds 0, 1, …; None: all conversations alone."""
+    """Return so many subsamples of so many conversations of each bot, by the seeds 0, 1, …; None: all conversations
+    alone.
+    """
     if per_bot is None:
         return [tables]
     return [subsample(tables, per_bot, seed) for seed in range(n_samples)]
@@ -154,7 +157,8 @@ def value_rows(
     sizes: Sequence[int],
     n_samples: int,
 ) -> list[list[str]]:
-    """Return the lines of a set: whole, by the fits that each preset has made of it, and by size the mean over seeded subsamples.
+    """Return the lines of a set: whole, by the fits that each preset has made of it, and by size the mean over seeded
+    subsamples.
 
     What a subsample predicts is compared with its own human means, which are noisy, and for `strong` with those of
     all conversations too.
@@ -197,7 +201,9 @@ def _means(found: np.ndarray) -> list[float]:
 
 
 def permuted_standings(name: str, tables: Tables, n: int) -> str:
-    """Say how many of n fits to ratings that were dealt out to other bots would be believed, and what chance of one in twenty allows."""
+    """Say how many of n fits to ratings that were dealt out to other bots would be believed, and what chance of one
+    in twenty allows.
+    """
     found = Counter(
         fitted(permuted(tables, seed), "strong")["verdict"]["standing"] for seed in range(n)
     )
@@ -206,11 +212,16 @@ def permuted_standings(name: str, tables: Tables, n: int) -> str:
         for standing, supports in STANDINGS.items()
         if found[standing] or standing == "ranking"
     )
-    return f"{name}, means dealt out to bots by chance, {n} times ({n / 20:g} were believed by a test at one in twenty): {told}"
+    return (
+        f"{name}, means dealt out to bots by chance, {n} times ({n / 20:g} were believed by a test at one in "
+        f"twenty): {told}"
+    )
 
 
 def permuted(tables: Tables, seed: int) -> Tables:
-    """Give each bot's ratings the mean of one of the bots, drawn without replacement, and leave how they differ within the bot."""
+    """Give each bot's ratings the mean of one of the bots, drawn without replacement, and leave how they differ
+    within the bot.
+    """
     rng = np.random.default_rng(seed)
     bots = sorted(set(tables.human["bot"]))
     given = dict(zip(bots, np.array(bots)[rng.permutation(len(bots))].tolist(), strict=True))

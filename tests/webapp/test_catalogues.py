@@ -1,4 +1,4 @@
-"""German and Arabic say all that participants may read, with the same blanks, and Django reads what translators wrote."""
+"""German and Arabic translate all that participants may read, with the same placeholders, in files Django reads."""
 
 from __future__ import annotations
 

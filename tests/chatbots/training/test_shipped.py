@@ -1,4 +1,4 @@
-"""The six models that come with Confab: trained by the committed configs, on the text that may be, small, with a card."""
+"""The six shipped models: small, with a card, trained by the committed configs on text that may be used."""
 
 from __future__ import annotations
 

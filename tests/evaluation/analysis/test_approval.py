@@ -54,7 +54,9 @@ def test_weights_are_the_softmax_of_the_shares() -> None:
 
 
 def test_the_interval_of_a_weight_covers_what_other_people_say() -> None:
-    """Of samples of a known population 95 in 100 intervals and more hold its weight, of few people, too, who may all choose alike."""
+    """Of samples of a known population 95 in 100 intervals and more hold its weight, of few people, too, who may all
+    choose alike.
+    """
     population = choices(n=4000, seed=7)
     true = softmax(population.mean(axis=0))
     for n_people, n_samples in ((4, 100), (8, 100), (60, 200)):

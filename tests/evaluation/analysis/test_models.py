@@ -57,7 +57,8 @@ def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> Non
         "corpus:EI": "C(corpus, Sum):C(EI, Sum)",
     }.items():
         assert found.table.term(term).ss == pytest.approx(expected.loc[row, "sum_sq"])
-    # Raters rate several bots here, so the tests are by errors clustered by rater: of two levels that of their difference.
+    # Raters rate several bots here, so the tests are by errors clustered by rater: of two levels that of their
+    # difference.
     for pair in found.table.contrasts:
         assert found.table.term(pair.factor).p == pytest.approx(pair.p)
     assert (found.of, found.max_order, found.table.n_dropped) == ("sum", None, 2)

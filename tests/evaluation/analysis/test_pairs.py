@@ -237,7 +237,7 @@ def of_many_bots(n_bots: int = 6, n_raters: int = 10, seed: int = 0) -> Judgemen
 
 
 def test_who_is_preferred_is_corrected_for_all_pairs() -> None:
-    """One wrong verdict among fifteen pairs of equal bots comes in one study of ten at most, not in every second one."""
+    """A wrong verdict among fifteen pairs of equal bots comes in one study of ten at most, not in every second."""
     wrong = alone = 0
     for seed in range(60):
         found = judge_pairs(of_many_bots(seed=seed))

@@ -47,7 +47,9 @@ def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
 
 
 def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None:
-    """Two shares of different people: Newcombe's hybrid score interval (1998, method 10), of Wilson's with t in place of z."""
+    """Two shares of different people: Newcombe's hybrid score interval (1998, method 10), of Wilson's with t in place
+    of z.
+    """
     groups = (Group("x", tuple(NAMES[:5])), Group("y", tuple(NAMES[5:])))
     laughs = dict(zip(NAMES, [1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1], strict=True))
     values = {"m": {name: [float(value)] for name, value in laughs.items()}}

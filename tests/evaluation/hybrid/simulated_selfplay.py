@@ -1,7 +1,8 @@
-"""Simulated studies of bots that people rated and that talk to themselves: how often the intervals of what self-play predicts hold.
+"""Simulated studies of bots that people rated and that talk to themselves: how often the intervals of what self-play
+predicts hold.
 
-For the suite in small, for `tests.validation.held` in full. True means are drawn from the model of `strong` by the bots' features; in
-self-play these are moved: not at all, of all bots alike, of each bot in its own way, or both.
+For the suite in small, for `tests.validation.held` in full. True means are drawn from the model of `strong` by the
+bots' features; in self-play these are moved: not at all, of all bots alike, of each bot in its own way, or both.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_without_names_a_bots_mean_has_the_noise_of_its_conversations() -> None:
 
 
 def test_degrees_of_freedom_fall_with_the_raters() -> None:
-    """Six raters who rate all bots ten times tell five degrees of freedom of their habits, and of a mean hardly more."""
+    """Six raters who rate all bots ten times give five degrees of freedom of their effects, a mean hardly more."""
     rng = np.random.default_rng(3)
     bot, rater = np.repeat(np.arange(N_BOTS), 60), np.tile(np.repeat(np.arange(6), 10), N_BOTS)
     value = 5 * rng.normal(size=6)[rater] + rng.normal(size=len(bot))

@@ -1,4 +1,4 @@
-"""RUBER and BERT-RUBER: parts against their formulas, the blend over a set, and what is said where there is no reference."""
+"""RUBER and BERT-RUBER: parts against their formulas, the blend over a set, and the message without a reference."""
 
 import gzip
 import json

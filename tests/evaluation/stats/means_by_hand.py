@@ -9,7 +9,9 @@ from evaluation.stats.intervals import Spread
 
 
 def dense(values: np.ndarray, units: np.ndarray) -> Spread:
-    """Return the same by matrices of all ratings: the moments of Imbens and Kolesár, with rho by analysis of variance."""
+    """Return the same by matrices of all ratings: the moments of Imbens and Kolesár, with rho by analysis of
+    variance.
+    """
     k, n = len(np.unique(units)), len(values)
     same = (units[:, None] == units).astype(float)
     groups = [values[units == unit] for unit in np.unique(units)]

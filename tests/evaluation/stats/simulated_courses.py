@@ -1,8 +1,8 @@
 """Simulated conversations of people who have one or several: how often the intervals of courses over turns hold.
 
-For the suite in small, for `tests.validation.held` in full. People differ, conversations differ, and what is measured at an exchange is
-the words of a message, whether somebody laughs, a vote or a sentiment. Groups are the better and the worse half of the conversations,
-or those with two kinds of bots, of which everybody may meet both.
+For the suite in small, for `tests.validation.held` in full. People differ, conversations differ, and what is measured
+at an exchange is the words of a message, whether somebody laughs, a vote or a sentiment. Groups are the better and
+the worse half of the conversations, or those with two kinds of bots, of which everybody may meet both.
 """
 
 from __future__ import annotations
@@ -112,10 +112,11 @@ class _Many:
     means: np.ndarray
 
     def beyond(self, border: float) -> tuple[np.ndarray, float]:
-        """Return the means of both sides of a border by exchange, (2, turns), and the difference of the means of conversations.
+        """Return the means of both sides of a border by exchange, (2, turns), and the difference of the means of
+        conversations.
 
-        An interval is held to the means of conversations beyond the border that its study has: who rates ten conversations
-        finds other ones best than who rates a thousand.
+        An interval is held to the means of conversations beyond the border that its study has: who rates ten
+        conversations finds other ones best than who rates a thousand.
         """
         at, n = int(np.searchsorted(self.score, border)), len(self.score)
         low = self.sums[at - 1] / self.counts[at - 1]

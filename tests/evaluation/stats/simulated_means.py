@@ -1,4 +1,4 @@
-"""Simulated studies of one mean: how often its interval holds. For the suite in small, for `tests.validation.coverage` in full."""
+"""Coverage of one mean's interval in simulated studies: few in the suite, all in `tests.validation.coverage`."""
 
 from __future__ import annotations
 

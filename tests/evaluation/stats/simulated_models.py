@@ -1,7 +1,8 @@
-"""Simulated studies of the models of ratings: how often their intervals hold. For the suite in small, for `tests.validation.models` in full.
+"""Simulated studies of the models of ratings: how often their intervals hold. For the suite in small, for
+`tests.validation.models` in full.
 
-Four bots, whose ratings spread alike or differently, by raters of whom half of the variance within bots is, who rate everything, or
-unequally often, or one bot alone, or two, or once.
+Four bots, whose ratings spread alike or differently, by raters of whom half of the variance within bots is, who rate
+everything, or unequally often, or one bot alone, or two, or once.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def free(spreads: tuple[float, ...]) -> Draw:
 
 
 def points(middle: float, apart: np.ndarray = TRUE) -> Draw:
-    """Return what draws whole points of 1 to 5, the bots so far above this one, a third of whose variance is the raters'."""
+    """Return what draws whole points of 1 to 5, the bots so far above this one, a third of whose variance is the
+    raters'.
+    """
 
     def drawn(rng: np.random.Generator, design: Design, n_raters: int) -> Study:
         bot, rater = design(rng, n_raters)
@@ -155,7 +158,9 @@ def of_anova(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
 
 
 def of_tests(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
-    """Yield the tests of all terms, and of the bots at once, where no bot differs: one holds whose p is at least 1 − `LEVEL`."""
+    """Yield the tests of all terms, and of the bots at once, where no bot differs: one holds whose p is at least 1 −
+    `LEVEL`.
+    """
     values, bot, rater = study
     values = values - true_means(drawn)[bot]
     if drawn == "points of equal bots":

@@ -108,7 +108,9 @@ def test_fisher_variances_of_ranks():
 @pytest.mark.parametrize("n_bots", [5, 6, 8, 12, 20])
 @pytest.mark.parametrize("true", [0.0, 0.5, 0.9])
 def test_intervals_of_ranks_hold_with_few_bots(method, n_bots, true):
-    """1,000 studies of bots drawn from a normal distribution; the variances alone hold in 74 to 87 % with 5 to 8 bots and r = .9."""
+    """1,000 studies of bots drawn from a normal distribution; the variances alone hold in 74 to 87 % with 5 to 8 bots
+    and r = .9.
+    """
     draw = np.random.default_rng(5)
     x, noise = draw.normal(size=(2, 1000, n_bots))
     found = rowwise(x, true * x + math.sqrt(1 - true**2) * noise, method)
@@ -254,7 +256,9 @@ def test_coefficients_without_units_are_those_of_scipy(n_units, n_each, decimals
 
 
 def test_spearman_without_one_of_many_units_is_nearly_exact():
-    """Products of two changes of ranks are left out beyond a hundred units: the spread is 1 % too large with 150 of them."""
+    """Products of two changes of ranks are left out beyond a hundred units: the spread is 1 % too large with 150 of
+    them.
+    """
     codes = np.arange(300) // 2
     x = np.round(rng.normal(size=300), 1)
     y = np.round(x + rng.normal(size=300), 1)

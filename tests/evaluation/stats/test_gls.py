@@ -1,4 +1,4 @@
-"""Differences of bots by least squares: against dense algebra, statsmodels and scipy, and their promise by simulation."""
+"""Differences of bots by least squares, against dense algebra, statsmodels and scipy; coverage by simulation."""
 
 from __future__ import annotations
 

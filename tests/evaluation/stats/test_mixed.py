@@ -103,7 +103,9 @@ def test_an_interval_stays_on_the_scale_and_one_rater_gives_none():
 
 
 def test_the_raters_share_has_the_interval_of_the_f_distribution():
-    """Everybody rates every bot once: mean squares of raters and of what is left, by hand (Searle, Casella and McCulloch 1992)."""
+    """Everybody rates every bot once: mean squares of raters and of what is left, by hand (Searle, Casella and
+    McCulloch 1992).
+    """
     data = ergo_stool()
     found = mixed_model(data.y, data.bot, data.rater, level=0.9)
     table = data.pivot_table(index="rater", columns="bot", values="y").to_numpy()

@@ -1,4 +1,4 @@
-"""The intervals of mixed models, analyses of variance and proportional odds hold as often as they say, by simulation."""
+"""Coverage of intervals of mixed models, analyses of variance and proportional odds, by simulation."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def test_intervals_hold_as_often_as_they_say(
     of: Callable[..., Any], drawn: str, design: simulated.Design, n_raters: int
 ) -> None:
     """100 studies each; of the bot that spreads most the model's own errors held in 75 to 85 % of 90, and with the
-    likelihood's χ² the raters' share of eight raters in 88. Tests that took the ratings as independent
-    found something in 20 to 29 % of 10 where each rates one bot, and that of odds by chi-squared in 17 to 24 where all rate all."""
+    likelihood's χ² the raters' share of eight raters in 88. Tests that took the ratings as independent found
+    something in 20 to 29 % of 10 where each rates one bot, and that of odds by chi-squared in 17 to 24 where all rate
+    all."""
     found = simulated.held(of, drawn, design, n_raters, N_STUDIES)
     shares = {what: one.inside / one.of for what, one in found.items() if one.of > N_STUDIES / 2}
     assert len(shares) >= 4

@@ -44,7 +44,8 @@ def test_intervals_cover_and_predictions_save_what_they_explain() -> None:
             width += (found.high - found.low) / n_studies
             saved += found.saved / n_studies
         print(
-            f"slope {slope}: {n_studies} studies, {inside / n_studies:.3f} covered, width {width:.2f}, saved {saved:.2f}"
+            f"slope {slope}: {n_studies} studies, {inside / n_studies:.3f} covered, width {width:.2f}, saved "
+            f"{saved:.2f}"
         )
         assert inside / n_studies >= LEVEL - 2 * math.sqrt(LEVEL * (1 - LEVEL) / n_studies)
         assert saved == pytest.approx(0.33 if slope else -0.04, abs=0.08)

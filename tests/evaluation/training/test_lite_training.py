@@ -1,4 +1,4 @@
-"""GRADE-lite by the configs that come with Confab, on a tiny corpus and graph: it learns, and its checkpoint scores as it did."""
+"""GRADE-lite by the shipped configs on a tiny corpus and graph: it learns, and its checkpoint scores the same."""
 
 from __future__ import annotations
 

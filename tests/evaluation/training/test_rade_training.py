@@ -57,7 +57,8 @@ def values(name="rade-tiny", **options):
     return {
         "name": name,
         "metric": "rade",
-        "options": {"rated": ["rated.jsonl"], "hidden": 8, "members": 2, "axes": 4, "folds": 4, "chosen_by": "error", **options},
+        "options": {"rated": ["rated.jsonl"], "hidden": 8, "members": 2, "axes": 4, "folds": 4,
+                    "chosen_by": "error", **options},
         "optimiser": {"batch_size": 16, "lr": 0.01, "epochs": 12, "schedule": "constant"},
     }  # fmt: skip
 

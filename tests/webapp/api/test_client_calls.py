@@ -1,4 +1,4 @@
-"""The client has a method for every call that OpenAPI describes, and each of its methods makes the call that it stands for."""
+"""The client has a method for every call that OpenAPI describes, and each method makes its call."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db
 # Made when the test runs: to collect them, every worker of pytest would work out the calls of all routes.
 SCHEMA = schemathesis.pytest.from_fixture("described")
 TAKEN_FIRST, TAKEN_OF = 12, 10
-"""Of the boundary values of a call, two thousand where a study's file has that many fields, so many are sent at first, then
-one in so many."""
+"""Of the boundary values of a call, two thousand where a study's file has that many fields, so many are sent at
+first, then one in so many."""
 LONGEST_S = 120
 """Of CPU, for all calls together: a description that grows beyond it has to be sampled more thinly."""
 

@@ -1,4 +1,4 @@
-"""Texts that are too long for their columns, by every field of every call: refused or stored, never a fault of the server."""
+"""Texts too long for their columns, by every field of every call: refused or stored, never a server error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that read conversations, runs and a study's pages: the numbers and bytes of pages and commands, in few queries."""
+"""Calls that read conversations, runs and a study's pages: same numbers as pages and commands, in few queries."""
 
 from __future__ import annotations
 

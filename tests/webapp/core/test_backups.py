@@ -282,7 +282,8 @@ from webapp.reading.models import Figure
 
 def rows(alias):
     models = [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]
-    found = {m.__name__: list(m._base_manager.using(alias).order_by("pk").values()) for m in models if not hasattr(m, "is_derived")}
+    stored = [m for m in models if not hasattr(m, "is_derived")]
+    found = {m.__name__: list(m._base_manager.using(alias).order_by("pk").values()) for m in stored}
     # What the database derives has keys of its own there.
     figures = Figure.objects.using(alias).values_list("conversation", "series__kind", "series__name", "value")
     return {**found, "Figure": sorted(figures)}

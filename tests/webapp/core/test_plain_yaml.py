@@ -11,7 +11,9 @@ from hypothesis import strategies as some
 
 from webapp.core.plain_yaml import MOST_BYTES, NotPlain, plain_read, plain_text
 
-TEXTS = some.text(some.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | some.sampled_from("\n\r\t"))  # fmt: skip
+TEXTS = some.text(
+    some.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | some.sampled_from("\n\r\t")
+)
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: some.lists(inner, max_size=3) | some.dictionaries(TEXTS, inner, max_size=3),

@@ -101,13 +101,26 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     assert rows[-1] == "Words in the reply"
     assert 'class="bench-baseline"' in html
     assert html.count('<th scope="col">') == 4, "the metric, two data sets, the mean rank"
-    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode())))  # fmt: skip
+    table = list(
+        csv.DictReader(
+            io.StringIO(
+                staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode()
+            )
+        )
+    )
     mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
     assert float(mine["r"]) == pytest.approx(found["r"])
     assert float(mine["95 % low"]) == pytest.approx(found["ci95"][0])
     whole = wanted["sources"]["set 1"]
-    assert (int(mine["Contexts"]), int(mine["Different replies"])) == (whole["n_contexts"], whole["n_responses"])  # fmt: skip
-    [of_model] = [row for row in table if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")]  # fmt: skip
+    assert (int(mine["Contexts"]), int(mine["Different replies"])) == (
+        whole["n_contexts"],
+        whole["n_responses"],
+    )
+    [of_model] = [
+        row
+        for row in table
+        if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")
+    ]
     assert float(of_model["r"]) == pytest.approx(whole["models"]["y"]["pearson"]["r"])
     assert int(of_model["n"]) == whole["models"]["y"]["n"]
     assert "not judged on it" in staff.get(f"{ADDRESS}?target=kind").content.decode()
@@ -212,7 +225,13 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
     assert '<option value="de" selected>German</option>' in html
     assert "by=spearman&amp;target=good&amp;language=de" in html, "other menus keep the language"
     assert shown("language=fi")[0] == ["set 0", "set 1"], "of a data set that is gone"
-    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode())))  # fmt: skip
+    table = list(
+        csv.DictReader(
+            io.StringIO(
+                staff.get(f"{ADDRESS}benchmark.csv?target=good&language=en").content.decode()
+            )
+        )
+    )
     table = [row for row in table if not row["Dialogue model"]]
     r = {row["Metric"]: float(row["r"]) for row in table}
     assert {row["Language"] for row in table} == {"en"}
@@ -368,7 +387,11 @@ def test_the_file_carries_published_figures_and_what_to_mind_of_them(staff: Clie
     ]
     post(staff, "\n".join(lines).encode(), "grade.jsonl", "rouge_l")
     job_do(Job.objects.get(kind="benchmark"))
-    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())))  # fmt: skip
+    table = list(
+        csv.DictReader(
+            io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())
+        )
+    )
     [ranker] = [row for row in table if row["Dialogue model"] == "transformer_ranker"]
     assert float(ranker["Published r"]) == 0.170
     assert ranker["Published metric"] == "ROUGE-L"

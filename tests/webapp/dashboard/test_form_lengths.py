@@ -1,4 +1,4 @@
-"""Texts that are too long for their columns, in forms of the dashboard and in links: refused or stored, never a fault of the server."""
+"""Texts too long for their columns, in forms and links of the dashboard: refused or stored, never a server error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recruitment ids, visit ids and completion codes: every page, record, table and call, asked by staff with some of the rights."""
+"""Recruitment ids, visit ids and completion codes: every page, record, table and call, by staff with some rights."""
 
 from __future__ import annotations
 

@@ -71,7 +71,9 @@ class Page:
         return json.loads(await self.socket.receive_from(timeout=10))
 
     async def hears_after_turns(self) -> dict:
-        """Return the next frame that is no turn: what was said as a page opened may reach it twice, by history and by frame."""
+        """Return the next frame that is no turn: what was said as a page opened may reach it twice, by history and by
+        frame.
+        """
         while (frame := await self.hears())["type"] == "turn":
             pass
         return frame

@@ -1,4 +1,4 @@
-"""Checks that people go through: attention checks in forms, among items and in chats, gold items, and items shown twice."""
+"""Attention checks in forms, among items and in chats, gold items, and items shown twice."""
 
 from __future__ import annotations
 

@@ -113,7 +113,17 @@ def test_votes_are_judgements_of_replies_and_none_is_none(tmp_path: Path) -> Non
     assert down.scores("vote")[0][0][1] == -1
     assert up.scores("vote")[0][0][1] == 1
     file = tmp_path / "c.jsonl"
-    json_of("export", "--study", "talk", "--what", "conversations", "--format", "jsonl", "--output", str(file))  # fmt: skip
+    json_of(
+        "export",
+        "--study",
+        "talk",
+        "--what",
+        "conversations",
+        "--format",
+        "jsonl",
+        "--output",
+        str(file),
+    )
     read = confab.read(file).judged
     assert sorted((one.response, one.ratings[0]["vote"]) for one in read.items) == [
         ("reply 1", -1),
@@ -185,7 +195,8 @@ def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_fo
 ) -> None:
     said = ["Hallo, wie war dein Tag heute? Ich war mit dem Hund im Park.", "Das ist schön."]
     rows = [
-        {"id": k, "source": "lab", "context": said, "response": f"Ja, {k} Mal.", "reference": "Ja.", "ratings": [{"a": k}]}
+        {"id": k, "source": "lab", "context": said, "response": f"Ja, {k} Mal.", "reference": "Ja.",
+         "ratings": [{"a": k}]}
         for k in range(4)
     ]  # fmt: skip
     (tmp_path / "de.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -126,7 +126,8 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     assert found[f"{judge} (pairs)"]["counts"] == beside["counts"]
     out = StringIO()
     call_command("evaluate_metrics", *metrics, stdout=out, stderr=StringIO())
-    # Two people and two contexts, all agreed: Wilson's limit of 2 of 2, n / (n + t²), with Student's t of one degree of freedom.
+    # Two people and two contexts, all agreed: Wilson's limit of 2 of 2, n / (n + t²), with Student's t of one degree
+    # of freedom.
     t = math.tan(0.475 * math.pi)
     low = f"{2 / (2 + t**2):.2f}".removeprefix("0")
     assert f"the same reply where both chose one: 1.00 [{low}, 1.00]" in out.getvalue()

@@ -1,4 +1,4 @@
-"""The rule `resolve`: by a stored state that a job refreshes, with a floor, sooner than balancing and never less right."""
+"""The rule `resolve`: a stored state that a job refreshes, with a floor; faster than balancing, no more errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies by the rule `resolve`, played without a database: orders settle sooner than by balancing, and no more are wrong."""
+"""Studies by the rule `resolve` without a database: orders settle sooner than by balancing, no more are wrong."""
 
 from __future__ import annotations
 

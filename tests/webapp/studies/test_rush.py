@@ -1,4 +1,4 @@
-"""A hundred and twenty people, sixty of them at one instant: no quota is overfilled, no bot given twice, no bot left behind."""
+"""120 participants, sixty of them at once: no quota is exceeded, no bot given twice, no bot left behind."""
 
 from __future__ import annotations
 

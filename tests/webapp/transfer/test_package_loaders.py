@@ -40,7 +40,9 @@ BEFORE: list[dict[str, Any]] = [
     {"key": "document", "title": 'Say "hi" \\ it\'s?', "kind": "text", "required": False},
 ]  # fmt: skip
 AFTER: list[dict[str, Any]] = [
-    {"key": "with", "title": "Good?", "kind": "scale", "low": 1, "high": 5, "labels": {1: "it isn't", 5: 'a "lot" \\ 😀'}},
+    {"key": "with", "title": "Good?", "kind": "scale", "low": 1, "high": 5, "labels": {1: "it "
+    "isn't", 5: 'a "lot" '
+        '\\ 😀'}},
     {"key": "dull", "title": "Dull?", "kind": "scale", "low": 1, "high": 7, "required": False},
     {"key": "why", "title": "Why?", "kind": "text", "required": False},
 ]  # fmt: skip

@@ -175,7 +175,9 @@ def assert_same_tables(one: Study, other: Study, *names: str) -> None:
 
 
 def of_checked_chats() -> Study:
-    """Return a study of chats with checks before, in and after them, a quiz, and a reported reply that a filter marked."""
+    """Return a study of chats with checks before, in and after them, a quiz, and a reported reply that a filter
+    marked.
+    """
     study = make_study(
         "checked", questions=[COLOUR], after=[*CHAT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
         quiz_questions=QUIZ, misses_allowed=0,

@@ -23,7 +23,9 @@ DIMENSIONS = [Dimension(key, key.capitalize(), 1, 7) for key in ("quality", "flu
 
 
 def frame(raters: int = 12, per: int = 1) -> pd.DataFrame:
-    """Make ratings by careful raters of five bots, `per` of them for each conversation, and one who clicks the middle."""
+    """Make ratings by careful raters of five bots, `per` of them for each conversation, and one who clicks the
+    middle.
+    """
     rng = np.random.default_rng(5)
     rows = []
     for rater in range(raters):
