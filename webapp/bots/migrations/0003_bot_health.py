@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0002_spending'),
     ]
@@ -14,14 +13,31 @@ class Migration(migrations.Migration):
             name='BotHealth',
             fields=[
                 ('bot_id', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('answered_at', models.DateTimeField(blank=True, help_text='The latest reply, to the minute.', null=True)),
+                (
+                    'answered_at',
+                    models.DateTimeField(blank=True, help_text='The latest reply, to the minute.', null=True),
+                ),
                 ('failed_at', models.DateTimeField(blank=True, help_text='The latest failure.', null=True)),
                 ('reason', models.CharField(blank=True, help_text='Of the latest failure.', max_length=500)),
-                ('n_failed', models.PositiveIntegerField(default=0, help_text='Failures in a row, up to the latest.')),
-                ('failed_since', models.DateTimeField(blank=True, help_text='The first failure of those in a row.', null=True)),
-                ('failed_in', models.JSONField(default=list, help_text='The first chats of those failures, each once.')),
+                (
+                    'n_failed',
+                    models.PositiveIntegerField(default=0, help_text='Failures in a row, up to the latest.'),
+                ),
+                (
+                    'failed_since',
+                    models.DateTimeField(blank=True, help_text='The first failure of those in a row.', null=True),
+                ),
+                (
+                    'failed_in',
+                    models.JSONField(default=list, help_text='The first chats of those failures, each once.'),
+                ),
                 ('set_aside_at', models.DateTimeField(blank=True, null=True)),
-                ('try_at', models.DateTimeField(blank=True, help_text='When a bot host tries the bot again by itself.', null=True)),
+                (
+                    'try_at',
+                    models.DateTimeField(
+                        blank=True, help_text='When a bot host tries the bot again by itself.', null=True
+                    ),
+                ),
                 ('n_tries', models.PositiveIntegerField(default=0, help_text='Such trials so far.')),
             ],
             options={

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0003_bot_health'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
@@ -16,7 +15,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='bothealth',
             name='latest',
-            field=models.JSONField(default=list, help_text='Its latest replies, the newest last: the chat that one failed in, or an empty text; none if all are good.'),
+            field=models.JSONField(
+                default=list,
+                help_text='Its latest replies, the newest last: the chat that one '
+                'failed in, or an empty text; none if all are good.',
+            ),
         ),
         migrations.CreateModel(
             name='BotAside',
@@ -26,17 +29,57 @@ class Migration(migrations.Migration):
                 ('began_at', models.DateTimeField()),
                 ('reason', models.CharField(blank=True, help_text='Of the latest failure.', max_length=500)),
                 ('n_failed', models.PositiveIntegerField(help_text='Replies that had failed.')),
-                ('of_n', models.PositiveIntegerField(default=0, help_text='Among how many of its latest; 0: they failed in a row.')),
-                ('needs_person', models.BooleanField(default=False, help_text='It comes back when a person puts it back, not by itself.')),
+                (
+                    'of_n',
+                    models.PositiveIntegerField(
+                        default=0, help_text='Among how many of its latest; 0: they failed in a row.'
+                    ),
+                ),
+                (
+                    'needs_person',
+                    models.BooleanField(
+                        default=False, help_text='It comes back when a person puts it back, not by itself.'
+                    ),
+                ),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('ended_by', models.CharField(blank=True, choices=[('reply', 'A reply that worked'), ('person', 'Put back by a person')], max_length=10)),
-                ('put_back_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    'ended_by',
+                    models.CharField(
+                        blank=True,
+                        choices=[('reply', 'A reply that worked'), ('person', 'Put back by a person')],
+                        max_length=10,
+                    ),
+                ),
+                (
+                    'put_back_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
                 'verbose_name': 'bot set aside',
                 'verbose_name_plural': 'bots set aside',
                 'ordering': ['-began_at'],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('bot_id',), name='bot_aside_once_at_a_time'), models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('ended_by', '')), models.Q(models.Q(('ended_at', None), _negated=True), models.Q(('ended_by', ''), _negated=True)), _connector='OR'), name='bot_aside_end_has_cause')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('ended_at', None)), fields=('bot_id',), name='bot_aside_once_at_a_time'
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(('ended_at', None), ('ended_by', '')),
+                            models.Q(
+                                models.Q(('ended_at', None), _negated=True), models.Q(('ended_by', ''), _negated=True)
+                            ),
+                            _connector='OR',
+                        ),
+                        name='bot_aside_end_has_cause',
+                    ),
+                ],
             },
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0005_alerts'),
         ('core', '0004_incidents'),
@@ -15,7 +14,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='alert',
             name='incident',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='core.incident'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='alerts',
+                to='core.incident',
+            ),
         ),
         migrations.AddField(
             model_name='alert',
@@ -25,15 +30,38 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='alert',
             name='aside',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='bots.botaside'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='alerts',
+                to='bots.botaside',
+            ),
         ),
         migrations.AlterField(
             model_name='alert',
             name='event',
-            field=models.CharField(choices=[('bot_set_aside', 'Set aside'), ('bot_came_back', 'Came back'), ('process_silent', 'Process not heard of'), ('process_back', 'Process no longer missed'), ('disk_low', 'Disk nearly full'), ('disk_enough', 'Disk has room again'), ('queue_still', 'Queue stands still'), ('queue_moves', 'Queue moves again'), ('job_failed', 'Job failed'), ('job_went_on', 'Job no longer failed'), ('test', 'Test')], max_length=20),
+            field=models.CharField(
+                choices=[
+                    ('bot_set_aside', 'Set aside'),
+                    ('bot_came_back', 'Came back'),
+                    ('process_silent', 'Process not heard of'),
+                    ('process_back', 'Process no longer missed'),
+                    ('disk_low', 'Disk nearly full'),
+                    ('disk_enough', 'Disk has room again'),
+                    ('queue_still', 'Queue stands still'),
+                    ('queue_moves', 'Queue moves again'),
+                    ('job_failed', 'Job failed'),
+                    ('job_went_on', 'Job no longer failed'),
+                    ('test', 'Test'),
+                ],
+                max_length=20,
+            ),
         ),
         migrations.AddConstraint(
             model_name='alert',
-            constraint=models.UniqueConstraint(fields=('incident', 'event', 'channel'), name='alert_of_incident_once_each'),
+            constraint=models.UniqueConstraint(
+                fields=('incident', 'event', 'channel'), name='alert_of_incident_once_each'
+            ),
         ),
     ]

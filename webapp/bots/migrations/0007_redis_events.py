@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0006_alerts_of_incidents'),
     ]
@@ -13,6 +12,23 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='alert',
             name='event',
-            field=models.CharField(choices=[('bot_set_aside', 'Set aside'), ('bot_came_back', 'Came back'), ('process_silent', 'Process not heard of'), ('process_back', 'Process no longer missed'), ('disk_low', 'Disk nearly full'), ('disk_enough', 'Disk has room again'), ('queue_still', 'Queue stands still'), ('queue_moves', 'Queue moves again'), ('redis_away', 'Redis does not answer'), ('redis_back', 'Redis answers again'), ('job_failed', 'Job failed'), ('job_went_on', 'Job no longer failed'), ('test', 'Test')], max_length=20),
+            field=models.CharField(
+                choices=[
+                    ('bot_set_aside', 'Set aside'),
+                    ('bot_came_back', 'Came back'),
+                    ('process_silent', 'Process not heard of'),
+                    ('process_back', 'Process no longer missed'),
+                    ('disk_low', 'Disk nearly full'),
+                    ('disk_enough', 'Disk has room again'),
+                    ('queue_still', 'Queue stands still'),
+                    ('queue_moves', 'Queue moves again'),
+                    ('redis_away', 'Redis does not answer'),
+                    ('redis_back', 'Redis answers again'),
+                    ('job_failed', 'Job failed'),
+                    ('job_went_on', 'Job no longer failed'),
+                    ('test', 'Test'),
+                ],
+                max_length=20,
+            ),
         ),
     ]

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -30,8 +29,25 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(choices=[('chat', 'Chat'), ('import', 'Import'), ('selfplay', 'Self-play')], max_length=10)),
-                ('state', models.CharField(choices=[('open', 'Open'), ('completed', 'Completed'), ('failed', 'Bot failed'), ('withdrawn', 'Withdrawn')], default='open', max_length=20)),
+                (
+                    'source',
+                    models.CharField(
+                        choices=[('chat', 'Chat'), ('import', 'Import'), ('selfplay', 'Self-play')], max_length=10
+                    ),
+                ),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('open', 'Open'),
+                            ('completed', 'Completed'),
+                            ('failed', 'Bot failed'),
+                            ('withdrawn', 'Withdrawn'),
+                        ],
+                        default='open',
+                        max_length=20,
+                    ),
+                ),
                 ('external_id', models.CharField(blank=True, help_text='Id in its source.', max_length=200)),
                 ('seed', models.BigIntegerField(default=0)),
                 ('n_exchanges', models.PositiveIntegerField(default=0)),
@@ -42,10 +58,44 @@ class Migration(migrations.Migration):
                 ('due_lease', models.UUIDField(blank=True, null=True)),
                 ('due_lease_until', models.DateTimeField(blank=True, null=True)),
                 ('due_error', models.CharField(blank=True, max_length=500)),
-                ('assignment', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='conversation', to='studies.assignment')),
-                ('bot', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='conversations', to='bots.botversion')),
-                ('participant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='conversations', to='studies.participant')),
-                ('study', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='conversations', to='studies.study')),
+                (
+                    'assignment',
+                    models.OneToOneField(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='conversation',
+                        to='studies.assignment',
+                    ),
+                ),
+                (
+                    'bot',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name='conversations',
+                        to='bots.botversion',
+                    ),
+                ),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='conversations',
+                        to='studies.participant',
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='conversations',
+                        to='studies.study',
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
@@ -57,9 +107,21 @@ class Migration(migrations.Migration):
                 ('text', models.TextField()),
                 ('vote', models.SmallIntegerField(default=0)),
                 ('client_id', models.UUIDField(blank=True, null=True)),
-                ('latency_ms', models.PositiveIntegerField(blank=True, help_text='From the message stored to the reply stored.', null=True)),
+                (
+                    'latency_ms',
+                    models.PositiveIntegerField(
+                        blank=True, help_text='From the message stored to the reply stored.', null=True
+                    ),
+                ),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='turns', to='conversations.conversation')),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='turns',
+                        to='conversations.conversation',
+                    ),
+                ),
             ],
             options={
                 'ordering': ['conversation', 'index'],
@@ -75,11 +137,17 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='conversation',
-            index=models.Index(condition=models.Q(('due_turn__isnull', False)), fields=['due_lease_until'], name='reply_due'),
+            index=models.Index(
+                condition=models.Q(('due_turn__isnull', False)), fields=['due_lease_until'], name='reply_due'
+            ),
         ),
         migrations.AddConstraint(
             model_name='conversation',
-            constraint=models.UniqueConstraint(condition=models.Q(('source', 'import')), fields=('study', 'external_id'), name='conversation_import_unique'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('source', 'import')),
+                fields=('study', 'external_id'),
+                name='conversation_import_unique',
+            ),
         ),
         migrations.AddConstraint(
             model_name='turn',
@@ -87,7 +155,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='turn',
-            constraint=models.UniqueConstraint(condition=models.Q(('client_id__isnull', False)), fields=('conversation', 'client_id'), name='turn_client_id_unique'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('client_id__isnull', False)),
+                fields=('conversation', 'client_id'),
+                name='turn_client_id_unique',
+            ),
         ),
         migrations.AddConstraint(
             model_name='turn',
@@ -95,6 +167,8 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='turn',
-            constraint=models.CheckConstraint(condition=models.Q(('vote', 0), ('speaker', 'bot'), _connector='OR'), name='turn_vote_on_bot_only'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(('vote', 0), ('speaker', 'bot'), _connector='OR'), name='turn_vote_on_bot_only'
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0005_erased_with_participant'),
     ]
@@ -13,6 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='conversation',
             name='rating_draft',
-            field=models.JSONField(blank=True, default=dict, editable=False, help_text='What was sent of a rating that could not be taken yet; gone once the chat is over.'),
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                editable=False,
+                help_text='What was sent of a rating that could not be taken yet; gone once the chat is over.',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0006_rating_draft'),
     ]
@@ -13,6 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='turn',
             name='answered_by',
-            field=models.CharField(blank=True, help_text="Who gave the reply in the bot's place: the id of another bot, or the bot's second address.", max_length=200),
+            field=models.CharField(
+                blank=True,
+                help_text="Who gave the reply in the bot's place: "
+                "the id of another bot, or the bot's second address.",
+                max_length=200,
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0010_remove_conversation_task'),
     ]
@@ -13,6 +12,16 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='conversation',
             name='state',
-            field=models.CharField(choices=[('open', 'Open'), ('completed', 'Completed'), ('failed', 'Bot failed'), ('withdrawn', 'Withdrawn'), ('ended', 'Ended before it was done')], default='open', max_length=20),
+            field=models.CharField(
+                choices=[
+                    ('open', 'Open'),
+                    ('completed', 'Completed'),
+                    ('failed', 'Bot failed'),
+                    ('withdrawn', 'Withdrawn'),
+                    ('ended', 'Ended before it was done'),
+                ],
+                default='open',
+                max_length=20,
+            ),
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0011_outcomes'),
     ]
@@ -19,7 +18,12 @@ class Migration(migrations.Migration):
                 ('pastes', models.PositiveIntegerField(help_text='Pasted or dropped in.')),
                 ('deletions', models.PositiveIntegerField()),
                 ('ms', models.PositiveIntegerField(help_text='From the first of these to sending.')),
-                ('turn', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='typing', to='conversations.turn')),
+                (
+                    'turn',
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='typing', to='conversations.turn'
+                    ),
+                ),
             ],
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0012_typing'),
     ]
@@ -22,12 +21,18 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='turn',
-            index=models.Index(condition=models.Q(('latency_ms__isnull', False)), fields=['created_at'], name='turn_latest_replies'),
+            index=models.Index(
+                condition=models.Q(('latency_ms__isnull', False)), fields=['created_at'], name='turn_latest_replies'
+            ),
         ),
         migrations.AddField(
             model_name='replyfailure',
             name='conversation',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reply_failures', to='conversations.conversation'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='reply_failures',
+                to='conversations.conversation',
+            ),
         ),
         migrations.AddIndex(
             model_name='replyfailure',

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0013_reply_failures'),
         ('studies', '0038_sequence_count'),
@@ -28,8 +27,25 @@ class Migration(migrations.Migration):
             name='ReplyReport',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('response', models.PositiveSmallIntegerField(blank=True, help_text="Which of the item's replies, from 0.", null=True)),
-                ('reason', models.CharField(choices=[('hurtful', 'It is hurtful or hateful'), ('sexual', 'It is sexual'), ('dangerous', 'It could put somebody in danger'), ('private', 'It gives away private data'), ('other', 'Something else')], max_length=20)),
+                (
+                    'response',
+                    models.PositiveSmallIntegerField(
+                        blank=True, help_text="Which of the item's replies, from 0.", null=True
+                    ),
+                ),
+                (
+                    'reason',
+                    models.CharField(
+                        choices=[
+                            ('hurtful', 'It is hurtful or hateful'),
+                            ('sexual', 'It is sexual'),
+                            ('dangerous', 'It could put somebody in danger'),
+                            ('private', 'It gives away private data'),
+                            ('other', 'Something else'),
+                        ],
+                        max_length=20,
+                    ),
+                ),
                 ('words', models.TextField(blank=True, help_text="The person's own.")),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('seen_at', models.DateTimeField(blank=True, null=True)),
@@ -39,56 +55,93 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='conversation',
             name='due_ready_at',
-            field=models.DateTimeField(blank=True, help_text="Since when the due reply could be shown, where it waits for its pair's.", null=True),
+            field=models.DateTimeField(
+                blank=True,
+                help_text="Since when the due reply could be shown, where it waits for its pair's.",
+                null=True,
+            ),
         ),
         migrations.AddField(
             model_name='turn',
             name='first_ms',
-            field=models.PositiveIntegerField(blank=True, help_text="From the message stored to the bot's first words.", null=True),
+            field=models.PositiveIntegerField(
+                blank=True, help_text="From the message stored to the bot's first words.", null=True
+            ),
         ),
         migrations.AddField(
             model_name='turn',
             name='shown_first_ms',
-            field=models.PositiveIntegerField(blank=True, help_text='From the message stored until the first words were shown, where it was paced.', null=True),
+            field=models.PositiveIntegerField(
+                blank=True,
+                help_text='From the message stored until the first words were shown, where it was paced.',
+                null=True,
+            ),
         ),
         migrations.AddField(
             model_name='turn',
             name='shown_ms',
-            field=models.PositiveIntegerField(blank=True, help_text='From the message stored until the whole reply was shown, where it was paced.', null=True),
+            field=models.PositiveIntegerField(
+                blank=True,
+                help_text='From the message stored until the whole reply was shown, where it was paced.',
+                null=True,
+            ),
         ),
         migrations.AddField(
             model_name='turn',
             name='withheld_text',
-            field=models.TextField(blank=True, help_text='What the bot said, where a filter withheld it; the text is what people read.'),
+            field=models.TextField(
+                blank=True, help_text='What the bot said, where a filter withheld it; the text is what people read.'
+            ),
         ),
         migrations.AlterField(
             model_name='turn',
             name='latency_ms',
-            field=models.PositiveIntegerField(blank=True, help_text='From the message stored until the bot had given its whole reply.', null=True),
+            field=models.PositiveIntegerField(
+                blank=True, help_text='From the message stored until the bot had given its whole reply.', null=True
+            ),
         ),
         migrations.AddConstraint(
             model_name='turn',
-            constraint=models.CheckConstraint(condition=models.Q(('withheld_text', ''), ('speaker', 'bot'), _connector='OR'), name='turn_withheld_of_bot_only'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(('withheld_text', ''), ('speaker', 'bot'), _connector='OR'),
+                name='turn_withheld_of_bot_only',
+            ),
         ),
         migrations.AddField(
             model_name='replymark',
             name='turn',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='marks', to='conversations.turn'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='marks', to='conversations.turn'
+            ),
         ),
         migrations.AddField(
             model_name='replyreport',
             name='item',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='reports', to='studies.item'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='reports',
+                to='studies.item',
+            ),
         ),
         migrations.AddField(
             model_name='replyreport',
             name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reply_reports', to='studies.participant'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='reply_reports', to='studies.participant'
+            ),
         ),
         migrations.AddField(
             model_name='replyreport',
             name='turn',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='reports', to='conversations.turn'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='reports',
+                to='conversations.turn',
+            ),
         ),
         migrations.AddIndex(
             model_name='replymark',
@@ -104,18 +157,34 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='replyreport',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('item', None), ('response', None), ('turn__isnull', False)), models.Q(('item__isnull', False), ('response__isnull', False), ('turn', None)), _connector='OR'), name='report_of_one_reply'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(('item', None), ('response', None), ('turn__isnull', False)),
+                    models.Q(('item__isnull', False), ('response__isnull', False), ('turn', None)),
+                    _connector='OR',
+                ),
+                name='report_of_one_reply',
+            ),
         ),
         migrations.AddConstraint(
             model_name='replyreport',
-            constraint=models.CheckConstraint(condition=models.Q(('reason__in', ['hurtful', 'sexual', 'dangerous', 'private', 'other'])), name='report_reason_known'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(('reason__in', ['hurtful', 'sexual', 'dangerous', 'private', 'other'])),
+                name='report_reason_known',
+            ),
         ),
         migrations.AddConstraint(
             model_name='replyreport',
-            constraint=models.UniqueConstraint(condition=models.Q(('turn__isnull', False)), fields=('participant', 'turn'), name='report_turn_once'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('turn__isnull', False)), fields=('participant', 'turn'), name='report_turn_once'
+            ),
         ),
         migrations.AddConstraint(
             model_name='replyreport',
-            constraint=models.UniqueConstraint(condition=models.Q(('item__isnull', False)), fields=('participant', 'item', 'response'), name='report_item_once'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('item__isnull', False)),
+                fields=('participant', 'item', 'response'),
+                name='report_item_once',
+            ),
         ),
     ]

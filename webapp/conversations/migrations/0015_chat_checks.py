@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0014_reports_marks_and_pace'),
     ]
@@ -21,10 +20,19 @@ class Migration(migrations.Migration):
                 ('answer', models.CharField(max_length=200)),
                 ('is_right', models.BooleanField()),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='check_answers', to='conversations.conversation')),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='check_answers',
+                        to='conversations.conversation',
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('conversation', 'check_digest'), name='chat_check_answer_once')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('conversation', 'check_digest'), name='chat_check_answer_once')
+                ],
             },
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0005_alerts'),
         ('conversations', '0015_chat_checks'),
@@ -14,6 +13,10 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='conversation',
-            index=models.Index(condition=models.Q(('source', 'chat'), ('state', 'open')), fields=['updated_at'], name='chat_open_touched'),
+            index=models.Index(
+                condition=models.Q(('source', 'chat'), ('state', 'open')),
+                fields=['updated_at'],
+                name='chat_open_touched',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0016_live_room_index'),
     ]
@@ -13,6 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='turn',
             name='late_ms',
-            field=models.PositiveIntegerField(blank=True, help_text='By how much the last of it was shown later than the pace wanted, since the bot was too slow.', null=True),
+            field=models.PositiveIntegerField(
+                blank=True,
+                help_text='By how much the last of it was '
+                'shown later than the pace wanted, since the bot was too slow.',
+                null=True,
+            ),
         ),
     ]

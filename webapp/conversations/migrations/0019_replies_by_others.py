@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0018_import_language'),
     ]
@@ -12,6 +11,10 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='turn',
-            index=models.Index(condition=models.Q(('answered_by', ''), _negated=True), fields=['conversation'], name='turn_answered_by_other'),
+            index=models.Index(
+                condition=models.Q(('answered_by', ''), _negated=True),
+                fields=['conversation'],
+                name='turn_answered_by_other',
+            ),
         ),
     ]

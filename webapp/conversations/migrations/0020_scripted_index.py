@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('bots', '0007_redis_events'),
         ('conversations', '0019_replies_by_others'),
@@ -14,6 +13,8 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='conversation',
-            index=models.Index(condition=models.Q(('is_synthetic', True)), fields=['study'], name='conversation_scripted'),
+            index=models.Index(
+                condition=models.Q(('is_synthetic', True)), fields=['study'], name='conversation_scripted'
+            ),
         ),
     ]

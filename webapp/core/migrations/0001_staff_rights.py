@@ -4,11 +4,9 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
@@ -19,7 +17,13 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'Confab',
                 'verbose_name_plural': 'Confab',
-                'permissions': [('read', 'Read studies and results'), ('private', 'See private data: recruitment ids'), ('pay', 'Pay: outcomes and completion codes'), ('run', 'Run jobs and import'), ('administer', "Administer studies, bots and people's data")],
+                'permissions': [
+                    ('read', 'Read studies and results'),
+                    ('private', 'See private data: recruitment ids'),
+                    ('pay', 'Pay: outcomes and completion codes'),
+                    ('run', 'Run jobs and import'),
+                    ('administer', "Administer studies, bots and people's data"),
+                ],
                 'managed': False,
                 'default_permissions': (),
             },

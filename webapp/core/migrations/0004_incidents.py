@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('core', '0003_processes'),
     ]
@@ -23,7 +22,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-began_at'],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('kind', 'subject'), name='incident_once_at_a_time')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('ended_at', None)),
+                        fields=('kind', 'subject'),
+                        name='incident_once_at_a_time',
+                    )
+                ],
             },
         ),
     ]

@@ -7,7 +7,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -23,23 +22,123 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('submission', models.CharField(blank=True, help_text='Of the visit.', max_length=200)),
-                ('asked', models.UUIDField(default=uuid.uuid4, editable=False, help_text='Of the form that it was made by: a form sent twice decides once.', unique=True)),
-                ('action', models.CharField(choices=[('approve', 'Approve'), ('reject', 'Reject'), ('bonus', 'Bonus')], max_length=10)),
+                (
+                    'asked',
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        help_text='Of the form that it was made by: a form sent twice decides once.',
+                        unique=True,
+                    ),
+                ),
+                (
+                    'action',
+                    models.CharField(
+                        choices=[('approve', 'Approve'), ('reject', 'Reject'), ('bonus', 'Bonus')], max_length=10
+                    ),
+                ),
                 ('reason', models.TextField(blank=True, help_text='What the person reads.')),
-                ('category', models.CharField(blank=True, help_text='Of a rejection, as the platform names it.', max_length=30)),
-                ('amount', models.DecimalField(blank=True, decimal_places=2, help_text='Of a bonus.', max_digits=8, null=True)),
-                ('state', models.CharField(choices=[('decided', 'Not sent yet'), ('sending', 'Being sent'), ('sent', 'Sent'), ('failed', 'Could not be sent'), ('undone', 'Taken back')], default='decided', max_length=10)),
+                (
+                    'category',
+                    models.CharField(
+                        blank=True, help_text='Of a rejection, as the platform names it.', max_length=30
+                    ),
+                ),
+                (
+                    'amount',
+                    models.DecimalField(
+                        blank=True, decimal_places=2, help_text='Of a bonus.', max_digits=8, null=True
+                    ),
+                ),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('decided', 'Not sent yet'),
+                            ('sending', 'Being sent'),
+                            ('sent', 'Sent'),
+                            ('failed', 'Could not be sent'),
+                            ('undone', 'Taken back'),
+                        ],
+                        default='decided',
+                        max_length=10,
+                    ),
+                ),
                 ('error', models.CharField(blank=True, help_text='Why it could not be sent.', max_length=500)),
                 ('closed_at', models.DateTimeField(blank=True, null=True)),
-                ('closed_by', models.ForeignKey(blank=True, help_text='Who sent it or took it back.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('decided_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('participant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='pay_decisions', to='studies.participant')),
+                (
+                    'closed_by',
+                    models.ForeignKey(
+                        blank=True,
+                        help_text='Who sent it or took it back.',
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'decided_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='pay_decisions',
+                        to='studies.participant',
+                    ),
+                ),
             ],
             options={
                 'verbose_name': 'decision about pay',
                 'verbose_name_plural': 'decisions about pay',
-                'indexes': [models.Index(condition=models.Q(('state__in', ['decided', 'sending', 'failed'])), fields=['participant'], name='pay_decision_to_send')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('action__in', ['approve', 'reject']), models.Q(('state', 'undone'), _negated=True)), fields=('participant', 'submission'), name='pay_decision_one_verdict'), models.CheckConstraint(condition=models.Q(models.Q(('action', 'reject'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='pay_rejection_has_reason'), models.CheckConstraint(condition=models.Q(models.Q(('action', 'bonus'), ('amount__gt', 0), ('amount__isnull', False)), models.Q(models.Q(('action', 'bonus'), _negated=True), ('amount', None)), _connector='OR'), name='pay_bonus_has_amount'), models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', False), ('state__in', ['sent', 'undone'])), models.Q(models.Q(('state__in', ['sent', 'undone']), _negated=True), ('closed_at', None)), _connector='OR'), name='pay_decision_closed_at')],
+                'indexes': [
+                    models.Index(
+                        condition=models.Q(('state__in', ['decided', 'sending', 'failed'])),
+                        fields=['participant'],
+                        name='pay_decision_to_send',
+                    )
+                ],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ('action__in', ['approve', 'reject']), models.Q(('state', 'undone'), _negated=True)
+                        ),
+                        fields=('participant', 'submission'),
+                        name='pay_decision_one_verdict',
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(('action', 'reject'), _negated=True),
+                            models.Q(('reason', ''), _negated=True),
+                            _connector='OR',
+                        ),
+                        name='pay_rejection_has_reason',
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(('action', 'bonus'), ('amount__gt', 0), ('amount__isnull', False)),
+                            models.Q(models.Q(('action', 'bonus'), _negated=True), ('amount', None)),
+                            _connector='OR',
+                        ),
+                        name='pay_bonus_has_amount',
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(('closed_at__isnull', False), ('state__in', ['sent', 'undone'])),
+                            models.Q(models.Q(('state__in', ['sent', 'undone']), _negated=True), ('closed_at', None)),
+                            _connector='OR',
+                        ),
+                        name='pay_decision_closed_at',
+                    ),
+                ],
             },
         ),
     ]

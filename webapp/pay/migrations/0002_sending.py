@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('pay', '0001_decisions'),
         ('studies', '0032_questions_after'),
@@ -22,7 +21,12 @@ class Migration(migrations.Migration):
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('submission', models.CharField(max_length=200)),
                 ('status', models.CharField(help_text="In the platform's words.", max_length=30)),
-                ('entered_code', models.CharField(blank=True, help_text='Which code the person gave the platform.', max_length=100)),
+                (
+                    'entered_code',
+                    models.CharField(
+                        blank=True, help_text='Which code the person gave the platform.', max_length=100
+                    ),
+                ),
                 ('told_at', models.DateTimeField(help_text='When it said so.')),
             ],
         ),
@@ -33,7 +37,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='decision',
             name='platform_ref',
-            field=models.CharField(blank=True, help_text='What the platform calls a bonus that was set up.', max_length=100),
+            field=models.CharField(
+                blank=True, help_text='What the platform calls a bonus that was set up.', max_length=100
+            ),
         ),
         migrations.AddField(
             model_name='decision',
@@ -43,16 +49,33 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='decision',
             name='state',
-            field=models.CharField(choices=[('decided', 'Not sent yet'), ('sending', 'Being sent'), ('sent', 'Sent'), ('failed', 'Could not be sent'), ('unsure', 'Perhaps sent'), ('undone', 'Taken back')], default='decided', max_length=10),
+            field=models.CharField(
+                choices=[
+                    ('decided', 'Not sent yet'),
+                    ('sending', 'Being sent'),
+                    ('sent', 'Sent'),
+                    ('failed', 'Could not be sent'),
+                    ('unsure', 'Perhaps sent'),
+                    ('undone', 'Taken back'),
+                ],
+                default='decided',
+                max_length=10,
+            ),
         ),
         migrations.AddIndex(
             model_name='decision',
-            index=models.Index(condition=models.Q(('state__in', ['decided', 'sending', 'failed', 'unsure'])), fields=['participant'], name='pay_decision_to_send'),
+            index=models.Index(
+                condition=models.Q(('state__in', ['decided', 'sending', 'failed', 'unsure'])),
+                fields=['participant'],
+                name='pay_decision_to_send',
+            ),
         ),
         migrations.AddField(
             model_name='platformvisit',
             name='study',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='platform_visits', to='studies.study'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='platform_visits', to='studies.study'
+            ),
         ),
         migrations.AddConstraint(
             model_name='platformvisit',

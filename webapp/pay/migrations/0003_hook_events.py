@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('pay', '0002_sending'),
         ('studies', '0038_sequence_count'),
@@ -16,16 +15,32 @@ class Migration(migrations.Migration):
             name='HookEvent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('event_id', models.CharField(help_text="Prolific's; the same when it is told again.", max_length=100)),
-                ('signature', models.CharField(help_text="A request that is sent again under another event's id is a replay.", max_length=64)),
+                (
+                    'event_id',
+                    models.CharField(help_text="Prolific's; the same when it is told again.", max_length=100),
+                ),
+                (
+                    'signature',
+                    models.CharField(
+                        help_text="A request that is sent again under another event's id is a replay.", max_length=64
+                    ),
+                ),
                 ('submission', models.CharField(max_length=200)),
                 ('status', models.CharField(max_length=30)),
                 ('sent_at', models.DateTimeField(help_text='As it was signed.')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='hook_events', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='hook_events', to='studies.study'
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('study', 'event_id'), name='hook_event_once_each'), models.UniqueConstraint(fields=('study', 'signature'), name='hook_event_no_replay')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('study', 'event_id'), name='hook_event_once_each'),
+                    models.UniqueConstraint(fields=('study', 'signature'), name='hook_event_no_replay'),
+                ],
             },
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -20,9 +19,19 @@ class Migration(migrations.Migration):
                 ('data', models.CharField(help_text='Digest of the data they were made of.', max_length=32)),
                 ('n_tasks', models.PositiveIntegerField(help_text='So many tasks were looked at.')),
                 ('n_people', models.PositiveIntegerField(help_text='Of so many people.')),
-                ('found', models.JSONField(default=dict, help_text='{kind: {n, of, why, digest}}, and the durations of tasks.')),
+                (
+                    'found',
+                    models.JSONField(
+                        default=dict, help_text='{kind: {n, of, why, digest}}, and the durations of tasks.'
+                    ),
+                ),
                 ('made_at', models.DateTimeField()),
-                ('study', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='flag_state', to='studies.study')),
+                (
+                    'study',
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='flag_state', to='studies.study'
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
@@ -31,8 +40,21 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=50)),
                 ('figures', models.JSONField(default=dict)),
-                ('participant', models.ForeignKey(help_text='Who did the task: results leave people out, with all of their work.', on_delete=django.db.models.deletion.CASCADE, related_name='flags', to='studies.participant')),
-                ('task', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='flags', to='studies.task')),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        help_text='Who did the task: results leave people out, with all of their work.',
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='flags',
+                        to='studies.participant',
+                    ),
+                ),
+                (
+                    'task',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='flags', to='studies.task'
+                    ),
+                ),
             ],
             options={
                 'indexes': [models.Index(fields=['name', 'participant'], name='task_flag_people')],

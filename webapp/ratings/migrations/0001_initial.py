@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -20,17 +19,54 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('rater', models.CharField(blank=True, help_text="The rater's name in imported data, if any.", max_length=200)),
+                (
+                    'rater',
+                    models.CharField(
+                        blank=True, help_text="The rater's name in imported data, if any.", max_length=200
+                    ),
+                ),
                 ('external_id', models.CharField(blank=True, max_length=200)),
                 ('answers', models.JSONField(default=dict)),
                 ('comment', models.TextField(blank=True)),
                 ('submitted_at', models.DateTimeField()),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='ratings', to='conversations.conversation')),
-                ('participant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='ratings', to='studies.participant')),
-                ('rubric', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='ratings', to='studies.rubric')),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='ratings',
+                        to='conversations.conversation',
+                    ),
+                ),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='ratings',
+                        to='studies.participant',
+                    ),
+                ),
+                (
+                    'rubric',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name='ratings', to='studies.rubric'
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(condition=models.Q(('participant__isnull', False)), fields=('conversation', 'participant'), name='rating_once_each'), models.UniqueConstraint(condition=models.Q(('external_id', ''), _negated=True), fields=('conversation', 'external_id'), name='rating_import_once')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('participant__isnull', False)),
+                        fields=('conversation', 'participant'),
+                        name='rating_once_each',
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(('external_id', ''), _negated=True),
+                        fields=('conversation', 'external_id'),
+                        name='rating_import_once',
+                    ),
+                ],
             },
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('ratings', '0004_ratings_of_tasks'),
     ]
@@ -18,7 +17,12 @@ class Migration(migrations.Migration):
                 ('answers', models.JSONField(default=dict)),
                 ('comment', models.TextField(blank=True)),
                 ('submitted_at', models.DateTimeField(help_text='When these answers were given.')),
-                ('rating', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='ratings.rating')),
+                (
+                    'rating',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='ratings.rating'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['pk'],

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('ratings', '0005_revisions'),
     ]
@@ -13,7 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='rating',
             name='other_answers',
-            field=models.JSONField(blank=True, default=dict, help_text='{question key: a text, or a list of options}: what was asked beside scales.'),
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                help_text='{question key: a text, or a list of options}: what was asked beside scales.',
+            ),
         ),
         migrations.AddField(
             model_name='ratingrevision',

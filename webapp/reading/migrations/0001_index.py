@@ -7,7 +7,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -19,7 +18,16 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ConversationWords',
             fields=[
-                ('conversation', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='words', serialize=False, to='conversations.conversation')),
+                (
+                    'conversation',
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name='words',
+                        serialize=False,
+                        to='conversations.conversation',
+                    ),
+                ),
                 ('document', django.contrib.postgres.search.SearchVectorField()),
             ],
             options={
@@ -30,9 +38,19 @@ class Migration(migrations.Migration):
             name='Series',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('count', 'Count'), ('rating', 'Rating'), ('metric', 'Metric')], max_length=10)),
+                (
+                    'kind',
+                    models.CharField(
+                        choices=[('count', 'Count'), ('rating', 'Rating'), ('metric', 'Metric')], max_length=10
+                    ),
+                ),
                 ('name', models.CharField(max_length=200)),
-                ('metric', models.PositiveBigIntegerField(default=0, help_text="Key of the metric's version; 0 for what is no metric.")),
+                (
+                    'metric',
+                    models.PositiveBigIntegerField(
+                        default=0, help_text="Key of the metric's version; 0 for what is no metric."
+                    ),
+                ),
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('kind', 'name', 'metric'), name='series_unique')],
@@ -43,9 +61,34 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('value', models.FloatField()),
-                ('conversation', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='figures', to='conversations.conversation')),
-                ('study', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='studies.study')),
-                ('series', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='figures', to='reading.series')),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='figures',
+                        to='conversations.conversation',
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='+',
+                        to='studies.study',
+                    ),
+                ),
+                (
+                    'series',
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='figures',
+                        to='reading.series',
+                    ),
+                ),
             ],
             options={
                 'indexes': [models.Index(fields=['study', 'series', 'value', 'conversation'], name='figure_sorted')],

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0018_import_language'),
         ('reading', '0001_index'),
@@ -19,16 +18,51 @@ class Migration(migrations.Migration):
             name='Note',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('star', 'Star'), ('tag', 'Tag'), ('note', 'Note')], max_length=4)),
+                (
+                    'kind',
+                    models.CharField(choices=[('star', 'Star'), ('tag', 'Tag'), ('note', 'Note')], max_length=4),
+                ),
                 ('text', models.TextField(blank=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='conversations.conversation')),
+                (
+                    'author',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='notes',
+                        to='conversations.conversation',
+                    ),
+                ),
             ],
             options={
                 'ordering': ['pk'],
-                'indexes': [models.Index(condition=models.Q(('kind', 'note'), _negated=True), fields=['kind', 'text', 'conversation'], name='note_tags')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'note'), _negated=True), fields=('conversation', 'kind', 'text'), name='note_tag_once'), models.CheckConstraint(condition=models.Q(models.Q(('kind', 'star'), _negated=True), ('text', ''), _connector='OR'), name='note_star_says_nothing')],
+                'indexes': [
+                    models.Index(
+                        condition=models.Q(('kind', 'note'), _negated=True),
+                        fields=['kind', 'text', 'conversation'],
+                        name='note_tags',
+                    )
+                ],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('kind', 'note'), _negated=True),
+                        fields=('conversation', 'kind', 'text'),
+                        name='note_tag_once',
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(models.Q(('kind', 'star'), _negated=True), ('text', ''), _connector='OR'),
+                        name='note_star_says_nothing',
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -39,8 +73,20 @@ class Migration(migrations.Migration):
                 ('line', models.CharField(max_length=1000)),
                 ('columns', models.CharField(blank=True, max_length=500)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to=settings.AUTH_USER_MODEL)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to='studies.study')),
+                (
+                    'owner',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='saved_searches',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to='studies.study'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['pk'],

@@ -2,7 +2,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('reading', '0002_notes'),
     ]
@@ -11,6 +10,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='series',
             name='kind',
-            field=models.CharField(choices=[('count', 'Count'), ('rating', 'Rating'), ('metric', 'Metric'), ('time', 'Time')], max_length=10),
+            field=models.CharField(
+                choices=[('count', 'Count'), ('rating', 'Rating'), ('metric', 'Metric'), ('time', 'Time')],
+                max_length=10,
+            ),
         ),
     ]

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('reading', '0003_times'),
         ('runs', '0009_left_out_index'),
@@ -18,12 +17,24 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='savedsearch',
             name='run',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to='runs.selfplayrun'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='saved_searches',
+                to='runs.selfplayrun',
+            ),
         ),
         migrations.AlterField(
             model_name='savedsearch',
             name='study',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to='studies.study'),
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='saved_searches',
+                to='studies.study',
+            ),
         ),
         migrations.AddConstraint(
             model_name='savedsearch',
@@ -31,6 +42,13 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='savedsearch',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('run__isnull', False), ('study', None)), models.Q(('run', None), ('study__isnull', False)), _connector='OR'), name='saved_search_of_one'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(('run__isnull', False), ('study', None)),
+                    models.Q(('run', None), ('study__isnull', False)),
+                    _connector='OR',
+                ),
+                name='saved_search_of_one',
+            ),
         ),
     ]

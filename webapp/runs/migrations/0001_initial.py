@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -37,18 +36,48 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('state', models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed')], default='queued', max_length=10)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('queued', 'Waiting'),
+                            ('running', 'Running'),
+                            ('done', 'Done'),
+                            ('cancelled', 'Stopped'),
+                            ('failed', 'Failed'),
+                        ],
+                        default='queued',
+                        max_length=10,
+                    ),
+                ),
                 ('cancel_requested', models.BooleanField(default=False)),
                 ('n_total', models.PositiveIntegerField(default=0)),
                 ('n_done', models.PositiveIntegerField(default=0)),
-                ('holder', models.CharField(blank=True, help_text='The process at work on it: host:pid:token.', max_length=150)),
+                (
+                    'holder',
+                    models.CharField(
+                        blank=True, help_text='The process at work on it: host:pid:token.', max_length=150
+                    ),
+                ),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('error', models.TextField(blank=True)),
                 ('name', models.CharField(blank=True, max_length=200)),
-                ('plan', models.JSONField(help_text='bots, n_conversations, n_turns, seed, openers, metrics, identities.')),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    'plan',
+                    models.JSONField(help_text='bots, n_conversations, n_turns, seed, openers, metrics, identities.'),
+                ),
+                (
+                    'created_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-id'],
@@ -60,19 +89,56 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('state', models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed')], default='queued', max_length=10)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('queued', 'Waiting'),
+                            ('running', 'Running'),
+                            ('done', 'Done'),
+                            ('cancelled', 'Stopped'),
+                            ('failed', 'Failed'),
+                        ],
+                        default='queued',
+                        max_length=10,
+                    ),
+                ),
                 ('cancel_requested', models.BooleanField(default=False)),
                 ('n_total', models.PositiveIntegerField(default=0)),
                 ('n_done', models.PositiveIntegerField(default=0)),
-                ('holder', models.CharField(blank=True, help_text='The process at work on it: host:pid:token.', max_length=150)),
+                (
+                    'holder',
+                    models.CharField(
+                        blank=True, help_text='The process at work on it: host:pid:token.', max_length=150
+                    ),
+                ),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('error', models.TextField(blank=True)),
                 ('metrics', models.JSONField(default=list)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('study', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='studies.study')),
-                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='runs.selfplayrun')),
+                (
+                    'created_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='studies.study'
+                    ),
+                ),
+                (
+                    'run',
+                    models.ForeignKey(
+                        blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='runs.selfplayrun'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-id'],
@@ -84,24 +150,83 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('state', models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed')], default='queued', max_length=10)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('queued', 'Waiting'),
+                            ('running', 'Running'),
+                            ('done', 'Done'),
+                            ('cancelled', 'Stopped'),
+                            ('failed', 'Failed'),
+                        ],
+                        default='queued',
+                        max_length=10,
+                    ),
+                ),
                 ('cancel_requested', models.BooleanField(default=False)),
                 ('n_total', models.PositiveIntegerField(default=0)),
                 ('n_done', models.PositiveIntegerField(default=0)),
-                ('holder', models.CharField(blank=True, help_text='The process at work on it: host:pid:token.', max_length=150)),
+                (
+                    'holder',
+                    models.CharField(
+                        blank=True, help_text='The process at work on it: host:pid:token.', max_length=150
+                    ),
+                ),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('error', models.TextField(blank=True)),
                 ('request', models.JSONField(help_text='targets, preset, intercept, features, seed, excluded bots.')),
-                ('result', models.JSONField(blank=True, help_text='The document that `fit_hybrid --json` prints.', null=True)),
-                ('kept', models.JSONField(blank=True, help_text='The fit alone, to apply it without its data.', null=True)),
-                ('predictions', models.JSONField(blank=True, default=dict, help_text='Per rated conversation: bot, target, predicted.')),
+                (
+                    'result',
+                    models.JSONField(
+                        blank=True, help_text='The document that `fit_hybrid --json` prints.', null=True
+                    ),
+                ),
+                (
+                    'kept',
+                    models.JSONField(blank=True, help_text='The fit alone, to apply it without its data.', null=True),
+                ),
+                (
+                    'predictions',
+                    models.JSONField(
+                        blank=True, default=dict, help_text='Per rated conversation: bot, target, predicted.'
+                    ),
+                ),
                 ('identities', models.JSONField(blank=True, default=dict)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='hybrid_fits', to='studies.study')),
-                ('train_study', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='studies.study')),
-                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='runs.selfplayrun')),
+                (
+                    'created_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='hybrid_fits', to='studies.study'
+                    ),
+                ),
+                (
+                    'train_study',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to='studies.study',
+                    ),
+                ),
+                (
+                    'run',
+                    models.ForeignKey(
+                        blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='runs.selfplayrun'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-id'],
@@ -116,11 +241,25 @@ class Migration(migrations.Migration):
                 ('values', models.JSONField(default=dict, help_text='{column: number or null}')),
                 ('turns', models.JSONField(default=dict, help_text='{column: [number or null per turn]}')),
                 ('reasons', models.JSONField(default=dict, help_text='{column: why it is null}')),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='metric_results', to='conversations.conversation')),
-                ('metric', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='results', to='runs.metricversion')),
+                (
+                    'conversation',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='metric_results',
+                        to='conversations.conversation',
+                    ),
+                ),
+                (
+                    'metric',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name='results', to='runs.metricversion'
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('conversation', 'metric'), name='metric_result_unique')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('conversation', 'metric'), name='metric_result_unique')
+                ],
             },
         ),
         migrations.CreateModel(
@@ -130,11 +269,28 @@ class Migration(migrations.Migration):
                 ('bot_id', models.CharField(max_length=100)),
                 ('ordinal', models.PositiveIntegerField()),
                 ('error', models.CharField(blank=True, max_length=500)),
-                ('conversation', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='selfplay', to='conversations.conversation')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='conversations', to='runs.selfplayrun')),
+                (
+                    'conversation',
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='selfplay',
+                        to='conversations.conversation',
+                    ),
+                ),
+                (
+                    'run',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='conversations',
+                        to='runs.selfplayrun',
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('run', 'bot_id', 'ordinal'), name='selfplay_ordinal_unique')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('run', 'bot_id', 'ordinal'), name='selfplay_ordinal_unique')
+                ],
             },
         ),
     ]

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('runs', '0003_metric_run_languages'),
         ('studies', '0009_consent_texts_of_earlier_people'),
@@ -17,7 +16,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='hybridfit',
             name='inline',
-            field=models.BooleanField(default=False, help_text='A command does it; workers leave it alone while that lives.'),
+            field=models.BooleanField(
+                default=False, help_text='A command does it; workers leave it alone while that lives.'
+            ),
         ),
         migrations.AddField(
             model_name='hybridfit',
@@ -27,7 +28,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='metricrun',
             name='inline',
-            field=models.BooleanField(default=False, help_text='A command does it; workers leave it alone while that lives.'),
+            field=models.BooleanField(
+                default=False, help_text='A command does it; workers leave it alone while that lives.'
+            ),
         ),
         migrations.AddField(
             model_name='metricrun',
@@ -37,7 +40,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='selfplayrun',
             name='inline',
-            field=models.BooleanField(default=False, help_text='A command does it; workers leave it alone while that lives.'),
+            field=models.BooleanField(
+                default=False, help_text='A command does it; workers leave it alone while that lives.'
+            ),
         ),
         migrations.AddField(
             model_name='selfplayrun',
@@ -48,8 +53,26 @@ class Migration(migrations.Migration):
             name='Shard',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed')], default='queued', max_length=10)),
-                ('holder', models.CharField(blank=True, help_text='The process at work on it: host:pid:token.', max_length=150)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('queued', 'Waiting'),
+                            ('running', 'Running'),
+                            ('done', 'Done'),
+                            ('cancelled', 'Stopped'),
+                            ('failed', 'Failed'),
+                        ],
+                        default='queued',
+                        max_length=10,
+                    ),
+                ),
+                (
+                    'holder',
+                    models.CharField(
+                        blank=True, help_text='The process at work on it: host:pid:token.', max_length=150
+                    ),
+                ),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('n_total', models.PositiveIntegerField(default=0)),
                 ('n_done', models.PositiveIntegerField(default=0)),
@@ -70,27 +93,77 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('state', models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed')], default='queued', max_length=10)),
-                ('holder', models.CharField(blank=True, help_text='The process at work on it: host:pid:token.', max_length=150)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('queued', 'Waiting'),
+                            ('running', 'Running'),
+                            ('done', 'Done'),
+                            ('cancelled', 'Stopped'),
+                            ('failed', 'Failed'),
+                        ],
+                        default='queued',
+                        max_length=10,
+                    ),
+                ),
+                (
+                    'holder',
+                    models.CharField(
+                        blank=True, help_text='The process at work on it: host:pid:token.', max_length=150
+                    ),
+                ),
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('n_total', models.PositiveIntegerField(default=0)),
                 ('n_done', models.PositiveIntegerField(default=0)),
                 ('cancel_requested', models.BooleanField(default=False)),
-                ('inline', models.BooleanField(default=False, help_text='A command does it; workers leave it alone while that lives.')),
+                (
+                    'inline',
+                    models.BooleanField(
+                        default=False, help_text='A command does it; workers leave it alone while that lives.'
+                    ),
+                ),
                 ('planned_at', models.DateTimeField(blank=True, help_text='Its shards are there.', null=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('error', models.TextField(blank=True)),
                 ('kind', models.CharField(db_index=True, max_length=100)),
                 ('payload', models.JSONField(default=dict, help_text='What was asked, checked by the kind.')),
-                ('key', models.CharField(blank=True, help_text='Of a result that is kept: what it was made of.', max_length=200)),
+                (
+                    'key',
+                    models.CharField(
+                        blank=True, help_text='Of a result that is kept: what it was made of.', max_length=200
+                    ),
+                ),
                 ('result', models.JSONField(blank=True, null=True)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('study', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='jobs', to='studies.study')),
+                (
+                    'created_by',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='jobs',
+                        to='studies.study',
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-id'],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('key', ''), _negated=True), fields=('kind', 'key'), name='job_key_unique')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('key', ''), _negated=True), fields=('kind', 'key'), name='job_key_unique'
+                    )
+                ],
             },
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('runs', '0004_shards'),
     ]
@@ -18,7 +17,18 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='hybridfit',
             name='state',
-            field=models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='queued', max_length=11),
+            field=models.CharField(
+                choices=[
+                    ('queued', 'Waiting'),
+                    ('running', 'Running'),
+                    ('done', 'Done'),
+                    ('cancelled', 'Stopped'),
+                    ('failed', 'Failed'),
+                    ('interrupted', 'Interrupted'),
+                ],
+                default='queued',
+                max_length=11,
+            ),
         ),
         migrations.AlterField(
             model_name='job',
@@ -28,7 +38,18 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='job',
             name='state',
-            field=models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='queued', max_length=11),
+            field=models.CharField(
+                choices=[
+                    ('queued', 'Waiting'),
+                    ('running', 'Running'),
+                    ('done', 'Done'),
+                    ('cancelled', 'Stopped'),
+                    ('failed', 'Failed'),
+                    ('interrupted', 'Interrupted'),
+                ],
+                default='queued',
+                max_length=11,
+            ),
         ),
         migrations.AlterField(
             model_name='metricrun',
@@ -38,7 +59,18 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='metricrun',
             name='state',
-            field=models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='queued', max_length=11),
+            field=models.CharField(
+                choices=[
+                    ('queued', 'Waiting'),
+                    ('running', 'Running'),
+                    ('done', 'Done'),
+                    ('cancelled', 'Stopped'),
+                    ('failed', 'Failed'),
+                    ('interrupted', 'Interrupted'),
+                ],
+                default='queued',
+                max_length=11,
+            ),
         ),
         migrations.AlterField(
             model_name='selfplayrun',
@@ -48,11 +80,33 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='selfplayrun',
             name='state',
-            field=models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='queued', max_length=11),
+            field=models.CharField(
+                choices=[
+                    ('queued', 'Waiting'),
+                    ('running', 'Running'),
+                    ('done', 'Done'),
+                    ('cancelled', 'Stopped'),
+                    ('failed', 'Failed'),
+                    ('interrupted', 'Interrupted'),
+                ],
+                default='queued',
+                max_length=11,
+            ),
         ),
         migrations.AlterField(
             model_name='shard',
             name='state',
-            field=models.CharField(choices=[('queued', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('cancelled', 'Stopped'), ('failed', 'Failed'), ('interrupted', 'Interrupted')], default='queued', max_length=11),
+            field=models.CharField(
+                choices=[
+                    ('queued', 'Waiting'),
+                    ('running', 'Running'),
+                    ('done', 'Done'),
+                    ('cancelled', 'Stopped'),
+                    ('failed', 'Failed'),
+                    ('interrupted', 'Interrupted'),
+                ],
+                default='queued',
+                max_length=11,
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('runs', '0006_note'),
     ]
@@ -13,11 +12,19 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='metricresult',
             name='language',
-            field=models.CharField(blank=True, default='', help_text='Where the metric was left out: of the conversation, for which it does not hold.', max_length=20),
+            field=models.CharField(
+                blank=True,
+                default='',
+                help_text='Where the metric was left out: of the conversation, for which it does not hold.',
+                max_length=20,
+            ),
         ),
         migrations.AlterField(
             model_name='metricrun',
             name='languages',
-            field=models.JSONField(default=dict, help_text='{language: how many of its conversations read as that}, of jobs that left none out'),
+            field=models.JSONField(
+                default=dict,
+                help_text='{language: how many of its conversations read as that}, of jobs that left none out',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('runs', '0007_metric_result_language'),
     ]
@@ -13,11 +12,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='metricrun',
             name='then',
-            field=models.JSONField(blank=True, default=dict, help_text='What its chain does next, as `services/chain.py` has it.'),
+            field=models.JSONField(
+                blank=True, default=dict, help_text='What its chain does next, as `services/chain.py` has it.'
+            ),
         ),
         migrations.AddField(
             model_name='selfplayrun',
             name='then',
-            field=models.JSONField(blank=True, default=dict, help_text='What its chain does next, as `services/chain.py` has it.'),
+            field=models.JSONField(
+                blank=True, default=dict, help_text='What its chain does next, as `services/chain.py` has it.'
+            ),
         ),
     ]

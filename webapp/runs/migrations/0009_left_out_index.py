@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0020_scripted_index'),
         ('runs', '0008_chains'),
@@ -13,6 +12,8 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='metricresult',
-            index=models.Index(condition=models.Q(('language', ''), _negated=True), fields=['conversation'], name='metric_left_out'),
+            index=models.Index(
+                condition=models.Q(('language', ''), _negated=True), fields=['conversation'], name='metric_left_out'
+            ),
         ),
     ]

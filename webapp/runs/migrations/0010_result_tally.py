@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('runs', '0009_left_out_index'),
         ('studies', '0044_live_room_indexes'),
@@ -17,7 +16,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('metric', models.PositiveBigIntegerField(help_text="Key of the metric's version.")),
-                ('language', models.CharField(help_text='As in the results: empty where the metric was computed.', max_length=20)),
+                (
+                    'language',
+                    models.CharField(
+                        help_text='As in the results: empty where the metric was computed.', max_length=20
+                    ),
+                ),
                 ('n', models.IntegerField()),
             ],
         ),
@@ -28,6 +32,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='resulttally',
             name='study',
-            field=models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='studies.study'),
+            field=models.ForeignKey(
+                db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='studies.study'
+            ),
         ),
     ]

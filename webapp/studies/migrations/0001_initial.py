@@ -7,11 +7,9 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
@@ -24,11 +22,19 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(default=1)),
                 ('low', models.FloatField(default=1, help_text='Smallest value of the scale.')),
                 ('high', models.FloatField(default=7, help_text='Largest value of the scale.')),
-                ('scale_inferred', models.BooleanField(default=False, help_text='The scale was read off imported ratings.')),
+                (
+                    'scale_inferred',
+                    models.BooleanField(default=False, help_text='The scale was read off imported ratings.'),
+                ),
                 ('frozen_at', models.DateTimeField(blank=True, editable=False, null=True)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('name', 'version'), name='rubric_version_unique'), models.CheckConstraint(condition=models.Q(('low__lt', models.F('high'))), name='rubric_low_below_high')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('name', 'version'), name='rubric_version_unique'),
+                    models.CheckConstraint(
+                        condition=models.Q(('low__lt', models.F('high'))), name='rubric_low_below_high'
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -39,31 +45,101 @@ class Migration(migrations.Migration):
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('key', models.SlugField(help_text='In the participant link.', max_length=60, unique=True)),
                 ('name', models.CharField(help_text='For researchers.', max_length=200)),
-                ('title', models.CharField(default='Chat with a chatbot', help_text='What participants read.', max_length=120)),
-                ('state', models.CharField(choices=[('draft', 'Draft'), ('collecting', 'Collecting'), ('paused', 'Paused'), ('ended', 'Ended')], default='draft', max_length=20)),
+                (
+                    'title',
+                    models.CharField(
+                        default='Chat with a chatbot', help_text='What participants read.', max_length=120
+                    ),
+                ),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('draft', 'Draft'),
+                            ('collecting', 'Collecting'),
+                            ('paused', 'Paused'),
+                            ('ended', 'Ended'),
+                        ],
+                        default='draft',
+                        max_length=20,
+                    ),
+                ),
                 ('protocol', models.CharField(default='balanced', max_length=50)),
                 ('bots', models.JSONField(default=list, help_text='Bot ids; the order gives their marks.')),
-                ('min_exchanges', models.PositiveSmallIntegerField(default=5, validators=[django.core.validators.MinValueValidator(1)])),
-                ('max_exchanges', models.PositiveSmallIntegerField(default=20, validators=[django.core.validators.MinValueValidator(1)])),
+                (
+                    'min_exchanges',
+                    models.PositiveSmallIntegerField(
+                        default=5, validators=[django.core.validators.MinValueValidator(1)]
+                    ),
+                ),
+                (
+                    'max_exchanges',
+                    models.PositiveSmallIntegerField(
+                        default=20, validators=[django.core.validators.MinValueValidator(1)]
+                    ),
+                ),
                 ('max_message_chars', models.PositiveIntegerField(default=500)),
-                ('typing_chars_per_s', models.PositiveIntegerField(default=60, help_text='Pace of bots that know their whole text at once; 0: no pacing.')),
-                ('n_conversations_wanted', models.PositiveIntegerField(default=0, help_text='Completed conversations aimed at; 0: no limit.')),
-                ('max_conversations_per_participant', models.PositiveSmallIntegerField(default=0, help_text='0: once with every bot.')),
+                (
+                    'typing_chars_per_s',
+                    models.PositiveIntegerField(
+                        default=60, help_text='Pace of bots that know their whole text at once; 0: no pacing.'
+                    ),
+                ),
+                (
+                    'n_conversations_wanted',
+                    models.PositiveIntegerField(
+                        default=0, help_text='Completed conversations aimed at; 0: no limit.'
+                    ),
+                ),
+                (
+                    'max_conversations_per_participant',
+                    models.PositiveSmallIntegerField(default=0, help_text='0: once with every bot.'),
+                ),
                 ('seed', models.BigIntegerField(default=0)),
                 ('minutes', models.PositiveSmallIntegerField(default=8, help_text='Shown to participants.')),
                 ('payment', models.CharField(blank=True, help_text='E.g. “£1.40 per chat”.', max_length=100)),
                 ('organisation', models.CharField(blank=True, max_length=200)),
                 ('contact', models.EmailField(blank=True, max_length=254)),
                 ('promises_pay_on_failure', models.BooleanField(default=True)),
-                ('consent_points', models.TextField(default='You can stop at any time.\nWe keep what you write, without your name.\nDo not write anything private about yourself or others.', help_text='Short points shown before agreeing, one a line.')),
+                (
+                    'consent_points',
+                    models.TextField(
+                        default='You can stop at any '
+                        'time.\nWe keep what you write, without your name.\nDo not write '
+                        'anything private about yourself or others.',
+                        help_text='Short points shown before agreeing, one a line.',
+                    ),
+                ),
                 ('consent_text', models.TextField(blank=True, help_text='The full form. Markdown.')),
-                ('instructions_text', models.TextField(default='Write as you would to a person you have just met.\nTalk about anything you like.\nVote on replies with thumbs up or down as you go.\nWhen you have written enough messages, rate the chat.', help_text='One point a line.')),
+                (
+                    'instructions_text',
+                    models.TextField(
+                        default='Write as you would to a '
+                        'person you have just met.\nTalk about anything you like.\nVote on '
+                        'replies with thumbs up or down as you go.\nWhen you have written '
+                        'enough messages, rate the chat.',
+                        help_text='One point a line.',
+                    ),
+                ),
                 ('thanks_text', models.TextField(default='Thank you for taking part.')),
-                ('completion_url', models.URLField(blank=True, help_text='Where Prolific sends people back; {code} is replaced.')),
+                (
+                    'completion_url',
+                    models.URLField(blank=True, help_text='Where Prolific sends people back; {code} is replaced.'),
+                ),
                 ('auto_return', models.BooleanField(default=False)),
-                ('frame_ancestors', models.CharField(blank=True, help_text='Origins that may show the study in a frame.', max_length=300)),
+                (
+                    'frame_ancestors',
+                    models.CharField(
+                        blank=True, help_text='Origins that may show the study in a frame.', max_length=300
+                    ),
+                ),
                 ('is_imported', models.BooleanField(default=False, help_text='Made by an import.')),
-                ('rubric', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='studies', to='studies.rubric')),
+                (
+                    'rubric',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name='studies', to='studies.rubric'
+                    ),
+                ),
             ],
             options={
                 'verbose_name_plural': 'studies',
@@ -82,7 +158,12 @@ class Migration(migrations.Migration):
                 ('is_synthetic', models.BooleanField(default=False, help_text='A scripted participant.')),
                 ('consent_version', models.CharField(blank=True, max_length=32)),
                 ('consented_at', models.DateTimeField(blank=True, null=True)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='participants', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='participants', to='studies.study'
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
@@ -92,21 +173,65 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('bot_id', models.CharField(max_length=100)),
-                ('state', models.CharField(choices=[('open', 'Open'), ('completed', 'Completed'), ('failed', 'Bot failed'), ('withdrawn', 'Withdrawn'), ('expired', 'Left')], default='open', max_length=20)),
+                (
+                    'state',
+                    models.CharField(
+                        choices=[
+                            ('open', 'Open'),
+                            ('completed', 'Completed'),
+                            ('failed', 'Bot failed'),
+                            ('withdrawn', 'Withdrawn'),
+                            ('expired', 'Left'),
+                        ],
+                        default='open',
+                        max_length=20,
+                    ),
+                ),
                 ('completion_code', models.CharField(blank=True, max_length=20, null=True, unique=True)),
                 ('completed_at', models.DateTimeField(blank=True, null=True)),
-                ('participant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='assignments', to='studies.participant')),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='assignments',
+                        to='studies.participant',
+                    ),
+                ),
             ],
             options={
                 'indexes': [models.Index(fields=['bot_id', 'state'], name='studies_ass_bot_id_3159cb_idx')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'open')), fields=('participant',), name='assignment_one_open_each'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'completed'), _negated=True), ('completion_code__isnull', False), _connector='OR'), name='assignment_completed_has_code')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        condition=models.Q(('state', 'open')),
+                        fields=('participant',),
+                        name='assignment_one_open_each',
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(('state', 'completed'), _negated=True),
+                            ('completion_code__isnull', False),
+                            _connector='OR',
+                        ),
+                        name='assignment_completed_has_code',
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
             name='Dimension',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=50, validators=[django.core.validators.RegexValidator('^[a-z][a-z0-9_]*$', 'Lower-case letters, digits and _.')])),
+                (
+                    'key',
+                    models.CharField(
+                        max_length=50,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                '^[a-z][a-z0-9_]*$', 'Lower-case letters, digits and _.'
+                            )
+                        ],
+                    ),
+                ),
                 ('title', models.CharField(max_length=100)),
                 ('question', models.CharField(max_length=300)),
                 ('low_label', models.CharField(blank=True, max_length=60)),
@@ -115,7 +240,12 @@ class Migration(migrations.Migration):
                 ('position', models.PositiveSmallIntegerField(default=0)),
                 ('low', models.FloatField(blank=True, help_text="Own scale, if not the rubric's.", null=True)),
                 ('high', models.FloatField(blank=True, null=True)),
-                ('rubric', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='dimensions', to='studies.rubric')),
+                (
+                    'rubric',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='dimensions', to='studies.rubric'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['position', 'id'],
@@ -124,10 +254,17 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='study',
-            constraint=models.CheckConstraint(condition=models.Q(('min_exchanges__lte', models.F('max_exchanges'))), name='study_min_up_to_max_exchanges'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(('min_exchanges__lte', models.F('max_exchanges'))),
+                name='study_min_up_to_max_exchanges',
+            ),
         ),
         migrations.AddConstraint(
             model_name='participant',
-            constraint=models.UniqueConstraint(condition=models.Q(('external_id', ''), _negated=True), fields=('study', 'platform', 'external_id'), name='participant_external_id_unique'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('external_id', ''), _negated=True),
+                fields=('study', 'platform', 'external_id'),
+                name='participant_external_id_unique',
+            ),
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0001_initial'),
     ]
@@ -14,6 +13,16 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='dimension',
             name='key',
-            field=models.CharField(max_length=50, validators=[django.core.validators.RegexValidator('^[a-z][a-z0-9_]*$', 'Lower-case letters, digits and _.'), django.core.validators.RegexValidator('^(comments|csrfmiddlewaretoken)$', 'This name is taken by the form; choose another.', inverse_match=True)]),
+            field=models.CharField(
+                max_length=50,
+                validators=[
+                    django.core.validators.RegexValidator('^[a-z][a-z0-9_]*$', 'Lower-case letters, digits and _.'),
+                    django.core.validators.RegexValidator(
+                        '^(comments|csrfmiddlewaretoken)$',
+                        'This name is taken by the form; choose another.',
+                        inverse_match=True,
+                    ),
+                ],
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0002_alter_dimension_key'),
     ]
@@ -13,6 +12,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='assignment',
             name='submission',
-            field=models.CharField(blank=True, help_text="The platform's id of the visit it was given in.", max_length=200),
+            field=models.CharField(
+                blank=True, help_text="The platform's id of the visit it was given in.", max_length=200
+            ),
         ),
     ]

@@ -15,7 +15,8 @@ class Migration(migrations.Migration):
             name="max_cost",
             field=models.FloatField(
                 blank=True,
-                help_text="The most that replies of endpoint bots may cost here, in the currency of their prices in bots.yaml; empty: no cap.",
+                help_text="The most that replies of endpoint bots may cost here, in the currency of their prices in "
+                "bots.yaml; empty: no cap.",
                 null=True,
                 validators=[django.core.validators.MinValueValidator(0)],
             ),

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0005_study_max_cost'),
     ]
@@ -13,21 +12,42 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='study',
             name='prolific_bot_failed',
-            field=models.CharField(blank=True, help_text='For people who ended early because the chatbot failed; empty: as rated.', max_length=200, verbose_name='Prolific code: chatbot failed'),
+            field=models.CharField(
+                blank=True,
+                help_text='For people who ended early because the chatbot failed; empty: as rated.',
+                max_length=200,
+                verbose_name='Prolific code: chatbot failed',
+            ),
         ),
         migrations.AddField(
             model_name='study',
             name='prolific_rated',
-            field=models.CharField(blank=True, help_text="Prolific's code, or its completion link, for people who chatted and rated.", max_length=200, verbose_name='Prolific code: rated'),
+            field=models.CharField(
+                blank=True,
+                help_text="Prolific's code, or its completion link, for people who chatted and rated.",
+                max_length=200,
+                verbose_name='Prolific code: rated',
+            ),
         ),
         migrations.AddField(
             model_name='study',
             name='prolific_withdrawn',
-            field=models.CharField(blank=True, help_text='For people who deleted their chat; empty: they are asked to return their place.', max_length=200, verbose_name='Prolific code: withdrawn'),
+            field=models.CharField(
+                blank=True,
+                help_text='For people who deleted their chat; empty: they are asked to return their place.',
+                max_length=200,
+                verbose_name='Prolific code: withdrawn',
+            ),
         ),
         migrations.AlterField(
             model_name='study',
             name='completion_url',
-            field=models.URLField(blank=True, help_text="Where another platform takes people back; {code} is replaced by a code of Confab's own. Prolific's link may stand here too: its code is shown and none of ours.", verbose_name='completion link'),
+            field=models.URLField(
+                blank=True,
+                help_text="Where another platform takes "
+                "people back; {code} is replaced by a code of Confab's own. Prolific's link "
+                "may stand here too: its code is shown and none of ours.",
+                verbose_name='completion link',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0006_study_prolific_codes'),
     ]
@@ -13,10 +12,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='participant',
             name='entry_nonce',
-            field=models.CharField(blank=True, editable=False, help_text='Of the entry form they came by.', max_length=32),
+            field=models.CharField(
+                blank=True, editable=False, help_text='Of the entry form they came by.', max_length=32
+            ),
         ),
         migrations.AddConstraint(
             model_name='participant',
-            constraint=models.UniqueConstraint(condition=models.Q(('entry_nonce', ''), _negated=True), fields=('study', 'entry_nonce'), name='participant_entry_nonce_unique'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('entry_nonce', ''), _negated=True),
+                fields=('study', 'entry_nonce'),
+                name='participant_entry_nonce_unique',
+            ),
         ),
     ]

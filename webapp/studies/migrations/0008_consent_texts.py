@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0007_participant_entry_nonce'),
     ]
@@ -32,6 +31,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='participant',
             name='consent',
-            field=models.ForeignKey(blank=True, help_text='What they agreed to; none where it was not kept yet.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='participants', to='studies.consenttext'),
+            field=models.ForeignKey(
+                blank=True,
+                help_text='What they agreed to; none where it was not kept yet.',
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name='participants',
+                to='studies.consenttext',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0011_task'),
     ]
@@ -13,6 +12,10 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='dimension',
             name='reversed',
-            field=models.BooleanField(default=False, help_text='A high answer is a bad one. Analyses count it the other way round; exports keep it as given.'),
+            field=models.BooleanField(
+                default=False,
+                help_text='A high answer is a bad one. Analyses count it the '
+                'other way round; exports keep it as given.',
+            ),
         ),
     ]

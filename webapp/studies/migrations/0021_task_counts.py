@@ -1,10 +1,8 @@
-
 import django.db.models.deletion
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0010_remove_conversation_task'),
         ('studies', '0020_task_public_id_unique'),
@@ -27,28 +25,49 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskcount',
             name='conversation',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='task_counts', to='conversations.conversation'),
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='task_counts',
+                to='conversations.conversation',
+            ),
         ),
         migrations.AddField(
             model_name='taskcount',
             name='item',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='task_counts', to='studies.item'),
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.CASCADE, related_name='task_counts', to='studies.item'
+            ),
         ),
         migrations.AddField(
             model_name='taskcount',
             name='study',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='task_counts', to='studies.study'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='task_counts', to='studies.study'
+            ),
         ),
         migrations.AddConstraint(
             model_name='taskcount',
-            constraint=models.UniqueConstraint(condition=models.Q(('conversation', None), ('item', None)), fields=('study', 'is_synthetic', 'bot_id'), name='task_count_of_bot'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('conversation', None), ('item', None)),
+                fields=('study', 'is_synthetic', 'bot_id'),
+                name='task_count_of_bot',
+            ),
         ),
         migrations.AddConstraint(
             model_name='taskcount',
-            constraint=models.UniqueConstraint(condition=models.Q(('conversation__isnull', False)), fields=('conversation', 'study', 'is_synthetic'), name='task_count_of_conversation'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('conversation__isnull', False)),
+                fields=('conversation', 'study', 'is_synthetic'),
+                name='task_count_of_conversation',
+            ),
         ),
         migrations.AddConstraint(
             model_name='taskcount',
-            constraint=models.UniqueConstraint(condition=models.Q(('item__isnull', False)), fields=('item', 'is_synthetic'), name='task_count_of_item'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('item__isnull', False)),
+                fields=('item', 'is_synthetic'),
+                name='task_count_of_item',
+            ),
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0022_count_tasks'),
     ]
@@ -17,11 +16,27 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('answers', models.JSONField(help_text='{key: a text, or a list of options}')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('participant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='question_answers', to='studies.participant')),
-                ('version', models.ForeignKey(on_delete=django.db.models.deletion.RESTRICT, related_name='question_answers', to='studies.studyversion')),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='question_answers',
+                        to='studies.participant',
+                    ),
+                ),
+                (
+                    'version',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.RESTRICT,
+                        related_name='question_answers',
+                        to='studies.studyversion',
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('participant', 'version'), name='question_answers_once_each')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('participant', 'version'), name='question_answers_once_each')
+                ],
             },
         ),
     ]

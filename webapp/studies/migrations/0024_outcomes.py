@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0023_question_answers'),
     ]
@@ -13,15 +12,45 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='task',
             name='outcome',
-            field=models.CharField(blank=True, choices=[('rated', 'Rated'), ('bot_failed', 'Ended early, the chatbot failed'), ('screened_out', 'Screened out'), ('failed_check', 'Failed a check'), ('no_consent', 'Did not agree'), ('withdrawn', 'Withdrawn')], help_text='Empty while it is open, and where it ended in nothing (swapped, left).', max_length=20),
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ('rated', 'Rated'),
+                    ('bot_failed', 'Ended early, the chatbot failed'),
+                    ('screened_out', 'Screened out'),
+                    ('failed_check', 'Failed a check'),
+                    ('no_consent', 'Did not agree'),
+                    ('withdrawn', 'Withdrawn'),
+                ],
+                help_text='Empty while it is open, and where it ended in nothing (swapped, left).',
+                max_length=20,
+            ),
         ),
         migrations.AlterField(
             model_name='task',
             name='state',
-            field=models.CharField(choices=[('open', 'Open'), ('completed', 'Completed'), ('failed', 'Bot failed'), ('withdrawn', 'Withdrawn'), ('expired', 'Left'), ('ended', 'Ended before it was done')], default='open', max_length=20),
+            field=models.CharField(
+                choices=[
+                    ('open', 'Open'),
+                    ('completed', 'Completed'),
+                    ('failed', 'Bot failed'),
+                    ('withdrawn', 'Withdrawn'),
+                    ('expired', 'Left'),
+                    ('ended', 'Ended before it was done'),
+                ],
+                default='open',
+                max_length=20,
+            ),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'ended'), _negated=True), ('outcome__in', ['screened_out', 'failed_check', 'no_consent']), _connector='OR'), name='task_ended_has_outcome'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(('state', 'ended'), _negated=True),
+                    ('outcome__in', ['screened_out', 'failed_check', 'no_consent']),
+                    _connector='OR',
+                ),
+                name='task_ended_has_outcome',
+            ),
         ),
     ]

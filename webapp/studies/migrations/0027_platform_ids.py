@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0026_counts_of_what_was_rated'),
     ]
@@ -17,7 +16,10 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('platform', models.CharField(blank=True, max_length=20)),
                 ('external_id', models.CharField(blank=True, max_length=200)),
-                ('parameters', models.JSONField(blank=True, default=dict, help_text='Of the newest link they came by.')),
+                (
+                    'parameters',
+                    models.JSONField(blank=True, default=dict, help_text='Of the newest link they came by.'),
+                ),
             ],
             options={
                 'verbose_name': 'ids on a recruitment platform',
@@ -32,15 +34,23 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='platformids',
             name='participant',
-            field=models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='platform_ids', to='studies.participant'),
+            field=models.OneToOneField(
+                on_delete=django.db.models.deletion.CASCADE, related_name='platform_ids', to='studies.participant'
+            ),
         ),
         migrations.AddField(
             model_name='platformids',
             name='study',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='platform_ids', to='studies.study'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='platform_ids', to='studies.study'
+            ),
         ),
         migrations.AddConstraint(
             model_name='platformids',
-            constraint=models.UniqueConstraint(condition=models.Q(('external_id', ''), _negated=True), fields=('study', 'platform', 'external_id'), name='platform_ids_unique'),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(('external_id', ''), _negated=True),
+                fields=('study', 'platform', 'external_id'),
+                name='platform_ids_unique',
+            ),
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('conversations', '0011_outcomes'),
         ('studies', '0032_questions_after'),
@@ -29,17 +28,28 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='item',
             name='conversation',
-            field=models.ForeignKey(blank=True, help_text='Whose words it holds; it goes with it.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='items', to='conversations.conversation'),
+            field=models.ForeignKey(
+                blank=True,
+                help_text='Whose words it holds; it goes with it.',
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='items',
+                to='conversations.conversation',
+            ),
         ),
         migrations.AddField(
             model_name='item',
             name='digest',
-            field=models.CharField(blank=True, editable=False, help_text='Of the texts of one that was drawn.', max_length=32),
+            field=models.CharField(
+                blank=True, editable=False, help_text='Of the texts of one that was drawn.', max_length=32
+            ),
         ),
         migrations.AddField(
             model_name='item',
             name='origin',
-            field=models.JSONField(blank=True, default=dict, help_text='How it was drawn: place, seed, filters, bots.'),
+            field=models.JSONField(
+                blank=True, default=dict, help_text='How it was drawn: place, seed, filters, bots.'
+            ),
         ),
         migrations.AddIndex(
             model_name='item',
@@ -48,14 +58,20 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='traininganswer',
             name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='training_answers', to='studies.participant'),
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name='training_answers', to='studies.participant'
+            ),
         ),
         migrations.AddConstraint(
             model_name='traininganswer',
-            constraint=models.UniqueConstraint(fields=('participant', 'pair', 'attempt'), name='training_answer_once'),
+            constraint=models.UniqueConstraint(
+                fields=('participant', 'pair', 'attempt'), name='training_answer_once'
+            ),
         ),
         migrations.AddConstraint(
             model_name='traininganswer',
-            constraint=models.CheckConstraint(condition=models.Q(('attempt__in', [1, 2])), name='training_attempt_first_or_second'),
+            constraint=models.CheckConstraint(
+                condition=models.Q(('attempt__in', [1, 2])), name='training_attempt_first_or_second'
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("studies", "0033_items_drawn_and_practice"),
     ]
@@ -13,6 +12,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='study',
             name='archived_at',
-            field=models.DateTimeField(blank=True, editable=False, help_text='Since then it is left out of lists.', null=True),
+            field=models.DateTimeField(
+                blank=True, editable=False, help_text='Since then it is left out of lists.', null=True
+            ),
         ),
     ]

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0034_study_archived'),
     ]
@@ -18,7 +17,12 @@ class Migration(migrations.Migration):
                 ('found', models.JSONField(help_text='As `evaluation.analysis.settling` has it.')),
                 ('n_ratings', models.PositiveIntegerField()),
                 ('made_at', models.DateTimeField()),
-                ('study', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='order_state', to='studies.study')),
+                (
+                    'study',
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='order_state', to='studies.study'
+                    ),
+                ),
             ],
         ),
     ]

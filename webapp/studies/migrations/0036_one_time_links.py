@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0035_order_state'),
     ]
@@ -21,7 +20,12 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('used_at', models.DateTimeField(blank=True, null=True)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='one_time_links', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='one_time_links', to='studies.study'
+                    ),
+                ),
             ],
             options={
                 'verbose_name': 'one-time link',

@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0037_items_that_are_questions'),
     ]
@@ -18,10 +17,21 @@ class Migration(migrations.Migration):
                 ('is_synthetic', models.BooleanField(default=False)),
                 ('sequence', models.CharField(help_text='As `sequences.sequence_key` names it.', max_length=16)),
                 ('n_completed', models.PositiveIntegerField(default=0)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='sequence_counts', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='sequence_counts',
+                        to='studies.study',
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('study', 'is_synthetic', 'sequence'), name='sequence_count_unique')],
+                'constraints': [
+                    models.UniqueConstraint(
+                        fields=('study', 'is_synthetic', 'sequence'), name='sequence_count_unique'
+                    )
+                ],
             },
         ),
     ]

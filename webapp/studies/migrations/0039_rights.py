@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0038_sequence_count'),
     ]
@@ -14,17 +13,25 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='participant',
             name='move_nonce',
-            field=models.CharField(blank=True, editable=False, help_text='Of the link that moves them next.', max_length=32),
+            field=models.CharField(
+                blank=True, editable=False, help_text='Of the link that moves them next.', max_length=32
+            ),
         ),
         migrations.AddField(
             model_name='participant',
             name='n_moves',
-            field=models.PositiveIntegerField(default=0, editable=False, help_text='How often they went on on another device; only the newest one may go on.'),
+            field=models.PositiveIntegerField(
+                default=0,
+                editable=False,
+                help_text='How often they went on on another device; only the newest one may go on.',
+            ),
         ),
         migrations.AddField(
             model_name='participant',
             name='withdrawn_at',
-            field=models.DateTimeField(blank=True, editable=False, help_text='After the end, with all they gave.', null=True),
+            field=models.DateTimeField(
+                blank=True, editable=False, help_text='After the end, with all they gave.', null=True
+            ),
         ),
         migrations.AddField(
             model_name='study',
@@ -34,7 +41,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='task',
             name='told',
-            field=models.JSONField(blank=True, default=dict, editable=False, help_text="{code, link} that they were shown at the end; the link's places are unfilled."),
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                editable=False,
+                help_text="{code, link} that they were shown at the end; the link's places are unfilled.",
+            ),
         ),
         migrations.CreateModel(
             name='Breakage',
@@ -42,8 +54,23 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('reference', models.CharField(max_length=16)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('participant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='breakages', to='studies.participant')),
-                ('task', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='breakages', to='studies.task')),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='breakages',
+                        to='studies.participant',
+                    ),
+                ),
+                (
+                    'task',
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='breakages',
+                        to='studies.task',
+                    ),
+                ),
             ],
             options={
                 'ordering': ['pk'],
@@ -53,11 +80,27 @@ class Migration(migrations.Migration):
             name='Erasure',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('ids', 'Recruitment ids, by the clock'), ('texts', 'Texts, by the clock'), ('withdrawn', 'Withdrawn after the end'), ('asked', 'Erased by staff')], max_length=10)),
+                (
+                    'kind',
+                    models.CharField(
+                        choices=[
+                            ('ids', 'Recruitment ids, by the clock'),
+                            ('texts', 'Texts, by the clock'),
+                            ('withdrawn', 'Withdrawn after the end'),
+                            ('asked', 'Erased by staff'),
+                        ],
+                        max_length=10,
+                    ),
+                ),
                 ('n_people', models.PositiveIntegerField(help_text='Whom it was of.')),
                 ('removed', models.JSONField(default=dict, help_text='{table: rows}')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='erasures', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='erasures', to='studies.study'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-created_at', '-pk'],

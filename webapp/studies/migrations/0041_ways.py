@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0040_ended_at'),
     ]
@@ -15,28 +14,66 @@ class Migration(migrations.Migration):
             name='LinkOpening',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('browser', models.CharField(help_text='A digest of a random cookie, or random where there is none.', max_length=32)),
+                (
+                    'browser',
+                    models.CharField(
+                        help_text='A digest of a random cookie, or random where there is none.', max_length=32
+                    ),
+                ),
                 ('is_synthetic', models.BooleanField(default=False, help_text='By the link of a rehearsal.')),
                 ('opened_at', models.DateTimeField(auto_now_add=True)),
                 ('seen_at', models.DateTimeField(help_text='When it was opened last.')),
-                ('answered_at', models.DateTimeField(blank=True, help_text='When somebody there agreed, or did not.', null=True)),
-                ('refused', models.CharField(blank=True, help_text='Why nobody could begin there when it was opened.', max_length=20)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='link_openings', to='studies.study')),
+                (
+                    'answered_at',
+                    models.DateTimeField(blank=True, help_text='When somebody there agreed, or did not.', null=True),
+                ),
+                (
+                    'refused',
+                    models.CharField(
+                        blank=True, help_text='Why nobody could begin there when it was opened.', max_length=20
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='link_openings', to='studies.study'
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('answered_at', None)), fields=['study', 'seen_at'], name='link_opening_unanswered')],
+                'indexes': [
+                    models.Index(
+                        condition=models.Q(('answered_at', None)),
+                        fields=['study', 'seen_at'],
+                        name='link_opening_unanswered',
+                    )
+                ],
                 'constraints': [models.UniqueConstraint(fields=('study', 'browser'), name='link_opening_once_each')],
             },
         ),
         migrations.CreateModel(
             name='Whereabouts',
             fields=[
-                ('task', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='whereabouts', serialize=False, to='studies.task')),
+                (
+                    'task',
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name='whereabouts',
+                        serialize=False,
+                        to='studies.task',
+                    ),
+                ),
                 ('is_synthetic', models.BooleanField(default=False)),
                 ('step', models.CharField(help_text='Whose page they asked for last.', max_length=30)),
                 ('furthest', models.CharField(help_text='The last one they ever reached.', max_length=30)),
                 ('seen_at', models.DateTimeField()),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='studies.study')),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='+', to='studies.study'
+                    ),
+                ),
             ],
             options={
                 'verbose_name_plural': 'whereabouts',

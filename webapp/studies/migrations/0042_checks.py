@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0041_ways'),
     ]
@@ -14,17 +13,37 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='item',
             name='original',
-            field=models.ForeignKey(blank=True, help_text='Of an item that is shown once more: the one it is like.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='repeats', to='studies.item'),
+            field=models.ForeignKey(
+                blank=True,
+                help_text='Of an item that is shown once more: the one it is like.',
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name='repeats',
+                to='studies.item',
+            ),
         ),
         migrations.AlterField(
             model_name='item',
             name='expected',
-            field=models.JSONField(blank=True, default=dict, help_text='Of a check or a gold item: {question: [answers that pass]}'),
+            field=models.JSONField(
+                blank=True, default=dict, help_text='Of a check or a gold item: {question: [answers that pass]}'
+            ),
         ),
         migrations.AlterField(
             model_name='item',
             name='purpose',
-            field=models.CharField(blank=True, choices=[('', 'Judged'), ('check', 'Attention check'), ('gold', 'Has a known right answer'), ('repeat', 'Another item once more'), ('question', 'Stands for the question itself')], default='', max_length=10),
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ('', 'Judged'),
+                    ('check', 'Attention check'),
+                    ('gold', 'Has a known right answer'),
+                    ('repeat', 'Another item once more'),
+                    ('question', 'Stands for the question itself'),
+                ],
+                default='',
+                max_length=10,
+            ),
         ),
         migrations.CreateModel(
             name='QuizAttempt',
@@ -35,11 +54,23 @@ class Migration(migrations.Migration):
                 ('answers', models.JSONField(help_text='[{question, answer, is_right}]')),
                 ('is_right', models.BooleanField(help_text='All of them.')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('participant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='quiz_attempts', to='studies.participant')),
+                (
+                    'participant',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name='quiz_attempts',
+                        to='studies.participant',
+                    ),
+                ),
             ],
             options={
                 'ordering': ['attempt'],
-                'constraints': [models.UniqueConstraint(fields=('participant', 'quiz', 'attempt'), name='quiz_attempt_once'), models.CheckConstraint(condition=models.Q(('attempt__in', [1, 2])), name='quiz_attempt_first_or_second')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('participant', 'quiz', 'attempt'), name='quiz_attempt_once'),
+                    models.CheckConstraint(
+                        condition=models.Q(('attempt__in', [1, 2])), name='quiz_attempt_first_or_second'
+                    ),
+                ],
             },
         ),
     ]

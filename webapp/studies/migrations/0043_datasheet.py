@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0042_checks'),
     ]
@@ -13,6 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='study',
             name='datasheet',
-            field=models.JSONField(blank=True, default=dict, editable=False, help_text='What researchers answered in the human evaluation datasheet, by its numbers.'),
+            field=models.JSONField(
+                blank=True,
+                default=dict,
+                editable=False,
+                help_text='What researchers answered in the human evaluation datasheet, by its numbers.',
+            ),
         ),
     ]

@@ -4,7 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ('studies', '0043_datasheet'),
     ]
@@ -16,7 +15,9 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
-            index=models.Index(condition=models.Q(('state', 'open')), fields=['updated_at'], name='task_open_touched'),
+            index=models.Index(
+                condition=models.Q(('state', 'open')), fields=['updated_at'], name='task_open_touched'
+            ),
         ),
         migrations.AddIndex(
             model_name='task',
@@ -24,7 +25,9 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
-            index=models.Index(condition=models.Q(('outcome', 'bot_failed')), fields=['participant'], name='task_bot_failed'),
+            index=models.Index(
+                condition=models.Q(('outcome', 'bot_failed')), fields=['participant'], name='task_bot_failed'
+            ),
         ),
         migrations.AddIndex(
             model_name='task',

@@ -6,7 +6,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -23,13 +22,38 @@ class Migration(migrations.Migration):
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('name', models.CharField(help_text='Whom it is for.', max_length=100)),
                 ('digest', models.CharField(max_length=64, unique=True)),
-                ('document', models.BinaryField(help_text='Compressed JSON, as the dashboard reads it; empty once the link has ended.')),
+                (
+                    'document',
+                    models.BinaryField(
+                        help_text='Compressed JSON, as the dashboard reads it; empty once the link has ended.'
+                    ),
+                ),
                 ('report_made_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('ended', models.CharField(blank=True, choices=[('withdrawn', 'Withdrawn'), ('erased', 'Ended when somebody’s data were removed')], max_length=10)),
-                ('made_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('study', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='shared_reports', to='studies.study')),
+                (
+                    'ended',
+                    models.CharField(
+                        blank=True,
+                        choices=[('withdrawn', 'Withdrawn'), ('erased', 'Ended when somebody’s data were removed')],
+                        max_length=10,
+                    ),
+                ),
+                (
+                    'made_by',
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name='+',
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    'study',
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name='shared_reports', to='studies.study'
+                    ),
+                ),
             ],
             options={
                 'ordering': ['-id'],
