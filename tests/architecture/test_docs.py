@@ -13,7 +13,7 @@ from chatbots.registry import bot_list
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
 from tests.documents import blocks_tested
-from webapp.command_line import SHORT
+from webapp.command_line import SHORT, commands_described
 from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
 from webapp.dashboard.management.commands.docs import DOCUMENTS
 
@@ -55,6 +55,23 @@ def test_every_shipped_bot_and_metric_has_a_line() -> None:
     for metric in metric_list():
         if type(metric).__module__.startswith("evaluation."):
             assert f"`{metric.name}`" in metrics
+
+
+def test_every_command_has_a_line_with_its_own_arguments() -> None:
+    lines = catalogue_fill("<!-- docs:commands -->\n<!-- /docs:commands -->", root=ROOT)
+    listed = set(re.findall(r"^\| `([a-z_]+)`", lines, re.MULTILINE))
+    assert listed == {SHORT[name][0] if name in SHORT else name for name in commands_described()}
+    assert "| `--study KEY --output FILE` |" in lines  # of export_study, the needed ones first
+    assert "| `[--no-backup]` |" in lines  # of migrate, without those of Django's command
+    assert "--json" not in lines
+
+
+def test_every_short_command_is_named_beside_the_catalogue() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8").partition("<!--")[0]
+    for short, (name, *arguments) in SHORT.items():
+        said = " ".join([name, *arguments])
+        assert re.search(rf"`(confab )?{short}`", page), short
+        assert f"`{said}`" in page, said
 
 
 def test_an_unknown_marker_is_refused() -> None:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from argparse import Action
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import BaseCommand
 
 from chatbots.configured import bot_kinds, kind_parameters
 from chatbots.registry import bot_list
@@ -256,6 +260,61 @@ def _settings(root: Path) -> str:
     return _table(["variable", "default", "what it is"], rows)
 
 
+def _commands(root: Path) -> str:
+    """Tabulate Confab's commands with the arguments that each needs and its first optional ones."""
+    rows = []
+    for name, app in sorted(get_commands().items()):
+        if app.startswith("webapp.") and name not in _INTERNAL_COMMANDS:
+            command = load_command_class(app, name)
+            arguments = " ".join(_arguments(command, name))
+            rows.append(
+                [f"`{name}`", _sentence(command.help), f"`{arguments}`" if arguments else ""]
+            )
+    return _table(["command", "what it does", "arguments"], rows)
+
+
+_INTERNAL_COMMANDS = {"docs"}
+_MOST_OPTIONS = 6
+"""Optional arguments shown of a command; `--help` has all."""
+_MOST_CHOICES = 4
+
+
+def _sentence(text: str) -> str:
+    """Return a text's first sentence."""
+    return re.split(r"(?<=\.) ", text)[0]
+
+
+def _arguments(command: BaseCommand, name: str) -> list[str]:
+    """Return the usage of each argument of Confab's own, those that are needed first."""
+    of_django = {"json"}
+    for base in type(command).__mro__:
+        if base.__module__.startswith("django.core.management"):
+            of_django |= {action.dest for action in base().create_parser("", name)._actions}
+            break
+    own = [
+        action
+        for action in command.create_parser("", name)._actions
+        if action.dest not in of_django
+    ]
+    needed = [_usage(action) for action in own if _is_needed(action)]
+    others = [f"[{_usage(action)}]" for action in own if not _is_needed(action)]
+    return [*needed, *others[:_MOST_OPTIONS], *["…"] * (len(others) > _MOST_OPTIONS)]
+
+
+def _is_needed(action: Action) -> bool:
+    return action.required if action.option_strings else action.nargs != "?"
+
+
+def _usage(action: Action) -> str:
+    if action.nargs == 0:
+        return action.option_strings[-1]
+    choices = [str(choice) for choice in action.choices or ()]
+    value = str(action.metavar or action.dest.upper())
+    if choices and len(choices) <= _MOST_CHOICES:
+        value = "|".join(choices)
+    return f"{action.option_strings[-1]} {value}" if action.option_strings else value
+
+
 CATALOGUES: dict[str, Callable[[Path], str]] = {
     "bots": _bots,
     "kinds": _kinds,
@@ -267,4 +326,5 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "rules": _rules,
     "exports": _exports,
     "settings": _settings,
+    "commands": _commands,
 }

@@ -1,4 +1,4 @@
-"""`docs [--check]`: rebuilds the catalogues of bots, metrics, columns and settings in docs."""
+"""`docs [--check]`: rebuilds the catalogues of bots, metrics, commands and settings in docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.dashboard.catalogue import catalogue_fill
 
 DOCUMENTS = (
     *(f"docs/guide/{name}.md" for name in ("bots", "studies")),
-    *(f"docs/reference/{name}.md" for name in ("data_formats", "metrics", "settings")),
+    *(f"docs/reference/{name}.md" for name in ("commands", "data_formats", "metrics", "settings")),
 )
 
 
