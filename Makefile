@@ -80,16 +80,16 @@ SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
   journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
-  webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py \
-  webapp/dashboard/wording webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
+  webapp/dashboard/test_rights.py webapp/jobs/test_train_bot.py webapp/bots/test_train_emotion.py \
+  webapp/dashboard/narrative webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
   webapp/core/test_plain_yaml.py webapp/test_catalogues.py webapp/studies/test_resolve_played.py \
   contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
   webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
-  webapp/api/test_contract.py webapp/plugins/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
-  webapp/dashboard/analysis/test_one_result.py webapp/runs/test_training.py \
+  webapp/api/test_contract.py webapp/core/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
+  webapp/dashboard/analysis/test_one_result.py webapp/jobs/test_training.py \
   webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \
-  webapp/test_command_line.py webapp/core/test_log_files.py webapp/runs/test_fits.py webapp/runs/test_devices.py \
-  webapp/runs/test_train_metric.py webapp/transfer/test_package_loaders.py webapp/dashboard/test_board_picture.py \
+  webapp/test_command_line.py webapp/core/test_log_files.py webapp/jobs/test_fits.py webapp/jobs/test_devices.py \
+  webapp/jobs/test_train_metric.py webapp/transfer/test_package_loaders.py webapp/dashboard/test_board_picture.py \
   webapp/dashboard/analysis/test_powered.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by

@@ -27,18 +27,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chatbots.configured import load_bots
-from chatbots.data_folder import usual_data_folder
 from chatbots.devices import batches_made_exact
+from chatbots.installation import VERSION as __version__
+from chatbots.installation import default_data_folder
 from chatbots.registry import plugins_import
-from chatbots.release import VERSION as __version__
-from evaluation.analysis.ranking import rank
+from chatbots.yaml_registry import load_bots
+from evaluation.analysis.pairwise_preference import rank
 from evaluation.combination import combine
-from evaluation.hybrid.of_study import hybrid
-from evaluation.judgements import judge
-from evaluation.judging import judge_pairs
-from evaluation.powered_study import powered
-from evaluation.reading import read
+from evaluation.hybrid.notebook import hybrid, powered
+from evaluation.llm_judge import judge_pairs
+from evaluation.loading import read
+from evaluation.metric_agreement import judge
 from evaluation.remote import connect
 from evaluation.study import (
     Study,
@@ -71,4 +70,4 @@ __all__ = [
 ]
 
 batches_made_exact()
-vectors_kept_in(lambda: Path(os.environ.get("CONFAB_DATA_DIR") or usual_data_folder()))
+vectors_kept_in(lambda: Path(os.environ.get("CONFAB_DATA_DIR") or default_data_folder()))

@@ -1,4 +1,6 @@
-"""Checkpoints of the neural models: a folder that says what it holds, and is refused if it does not hold it.
+"""Checkpoint folders with a manifest, of dialogue models and of learned metrics.
+
+A folder is written whole or not at all, says what it holds, and is refused if it does not hold it:
 
     manifest.json        format, model, config, tokeniser, digests, corpus, code version, metrics, training
     vocabulary.txt       the words, in the order of their ids
@@ -8,44 +10,152 @@
     checkpoint_write(folder, model, vocabulary, Manifest(tokeniser="words", corpus="9f…", metrics={"ppl": 41.7}))
     model, vocabulary, manifest = checkpoint_load(folder, "cpu")
 
-A manifest is read without torch, so a bot knows who it is without its weights.
+A manifest is read without torch, so a bot's identity is known without its weights.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from chatbots.checkpoint_folders import (
-    MANIFEST,
-    WEIGHTS,
-    CheckpointError,
-    folder_written,
-    manifest_read,
-    manifest_write,
-    tensors_stored,
-)
 from chatbots.identity import canonical_json
 from chatbots.models import catalogue
+from chatbots.text import quote
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from chatbots.corpora.vocabulary import Vocabulary
-    from chatbots.encoders.pca import PCA
+    from chatbots.encoders.sentence import PCA
     from chatbots.models.dialogue_model import DialogueModel
 
-FORMAT = 1
+MANIFEST_FILE, WEIGHTS_FILE = "manifest.json", "model.safetensors"
+TRAINING_LOCK = ".lock"
+"""In the folder of a training, from its beginning on: whoever trains there holds it."""
+
+DTYPES = {"float32": "F32", "float16": "F16"}
+"""Precisions of stored weights, and what safetensors calls them."""
+
+
+class CheckpointError(Exception):
+    """Error in a checkpoint that cannot be read; the message names it and the reason."""
+
+
+class Digested(Protocol):
+    """A manifest: a dataclass that knows the digest of what decides."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def digest(self) -> str: ...
+
+
+M = TypeVar("M", bound=Digested)
+
+
+@contextmanager
+def folder_written(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder to write into; at the end it replaces `folder`, flushed to the disk, never half."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        beside.chmod(0o755)  # mkdtemp gives access to the owner alone
+        yield beside
+        for path in beside.iterdir():
+            path.chmod(0o644)
+            _flush(path)
+        _put_in_place(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def manifest_write(folder: Path, manifest: Digested, format: int | str) -> None:
+    """Write a manifest with its format and digest into a folder."""
+    values = {"format": format, "digest": manifest.digest, **asdict(manifest)}
+    text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
+    """Read a manifest and check it.
+
+    Raises:
+        CheckpointError: it is cut off, of another format or version, or was changed.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != format:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise CheckpointError(
+            f"{path} has format {quote(found)}; this version of Confab reads format {quote(format)}"
+        )
+    digest = values.get("digest")
+    values = {key: value for key, value in values.items() if key not in ("format", "digest")}
+    if wrong := sorted({f.name for f in fields(kind)} ^ set(values)):
+        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
+    # JSON knows lists alone.
+    manifest = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    if manifest.digest != digest:
+        raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
+    return manifest
+
+
+def tensors_stored(
+    parameters: Iterable[tuple[str, nn.Parameter]], dtype: str
+) -> Mapping[str, Tensor]:
+    """Return parameters by name as they are stored, in this precision.
+
+    Raises:
+        ValueError: an unknown precision, or a number that is not finite in it.
+    """
+    import torch
+
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {quote(dtype)}; it must be {' or '.join(DTYPES)}")
+    stored = {}
+    for name, parameter in parameters:
+        tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
+        if not bool(tensor.isfinite().all()):
+            raise ValueError(f"{name} has numbers that are not finite in {dtype}")
+        stored[name] = tensor
+    return stored
+
+
+def _put_in_place(beside: Path, folder: Path) -> None:
+    """Rename a finished folder to its place; a folder that is there is renamed away first."""
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    folder.rename(old)
+    beside.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Have the bytes on the disk before the folder's name says that they are."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+CHECKPOINT_FORMAT = 1
 """Raised when older code could not read what is written, or newer code not what was."""
 
-VOCABULARY = "vocabulary.txt"
+VOCABULARY_FILE = "vocabulary.txt"
 
-HEADS = ("ei", "bow")
+TRAINING_HEADS = ("ei", "bow")
 """Parts that only training needs: a model's attributes, None where it has none."""
 
 
@@ -56,7 +166,7 @@ class Manifest:
     The trainer gives the first five attributes; the rest is filled in on writing.
 
     Attributes:
-        tokeniser: name of the tokeniser (`chatbots.corpora.text`).
+        tokeniser: name of the tokeniser (`chatbots.corpora.vocabulary`).
         corpus: digest of the corpus it was trained on.
         metrics: figures on held-out text; an undefined one is None.
         training: what else is worth knowing: config, epochs, date, licence of the data.
@@ -86,7 +196,7 @@ class Manifest:
     def digest(self) -> str:
         """16 hexadecimal digits of everything that decides what the model says."""
         decisive = {
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
             "model": self.model,
             "config": dict(self.config),
             "tokeniser": self.tokeniser,
@@ -127,12 +237,12 @@ def checkpoint_write(
         raise ValueError(
             f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}"
         )
-    dropped = tuple(h for h in HEADS if drop_heads and getattr(model, h, None) is not None)
+    dropped = tuple(h for h in TRAINING_HEADS if drop_heads and getattr(model, h, None) is not None)
     # By name, each once however many parts of the model share it.
     kept = (one for one in model.named_parameters() if one[0].partition(".")[0] not in dropped)
     with folder_written(Path(folder)) as beside:
-        save_file(dict(tensors_stored(kept, dtype)), beside / WEIGHTS)
-        vocabulary.write(beside / VOCABULARY)
+        save_file(dict(tensors_stored(kept, dtype)), beside / WEIGHTS_FILE)
+        vocabulary.write(beside / VOCABULARY_FILE)
         if ei_pca is not None:
             ei_pca.write(beside)
         manifest = replace(
@@ -142,11 +252,11 @@ def checkpoint_write(
             dtype=dtype,
             dropped_heads=dropped,
             code_version=code_version(),
-            vocabulary_sha256=_sha256(beside / VOCABULARY),
-            weights_sha256=_sha256(beside / WEIGHTS),
-            weights_bytes=(beside / WEIGHTS).stat().st_size,
+            vocabulary_sha256=_sha256(beside / VOCABULARY_FILE),
+            weights_sha256=_sha256(beside / WEIGHTS_FILE),
+            weights_bytes=(beside / WEIGHTS_FILE).stat().st_size,
         )
-        manifest_write(beside, manifest, FORMAT)
+        manifest_write(beside, manifest, CHECKPOINT_FORMAT)
     return manifest
 
 
@@ -156,11 +266,11 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
     Raises:
         CheckpointError: there is no manifest, it is cut off or was changed, or it has another format.
     """
-    path = Path(folder) / MANIFEST
+    path = Path(folder) / MANIFEST_FILE
     try:
         stat = path.stat()
     except OSError:
-        raise CheckpointError(f"{folder} has no {MANIFEST}, so it is no checkpoint") from None
+        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is no checkpoint") from None
     return _manifest(path, stat.st_mtime_ns, stat.st_size)
 
 
@@ -170,8 +280,8 @@ def missing_reason(folder: Path | str) -> str | None:
         _check_weights_size(Path(folder), checkpoint_manifest(folder))
     except CheckpointError as error:
         return str(error)
-    if not (Path(folder) / VOCABULARY).is_file():
-        return f"{folder} has no {VOCABULARY}"
+    if not (Path(folder) / VOCABULARY_FILE).is_file():
+        return f"{folder} has no {VOCABULARY_FILE}"
     return None
 
 
@@ -196,11 +306,11 @@ def checkpoint_load(
     folder = Path(folder)
     manifest = checkpoint_manifest(folder)
     _check_weights_size(folder, manifest)
-    _check_digest(folder / WEIGHTS, manifest.weights_sha256)
-    _check_digest(folder / VOCABULARY, manifest.vocabulary_sha256)
+    _check_digest(folder / WEIGHTS_FILE, manifest.weights_sha256)
+    _check_digest(folder / VOCABULARY_FILE, manifest.vocabulary_sha256)
     try:
         config = catalogue.config_read(manifest.model, manifest.config)
-        vocabulary = Vocabulary.read(folder / VOCABULARY)
+        vocabulary = Vocabulary.read(folder / VOCABULARY_FILE)
     except ValueError as error:
         raise CheckpointError(f"{folder} cannot be used: {error}") from error
     if len(vocabulary) != config.V:
@@ -211,7 +321,7 @@ def checkpoint_load(
         model = catalogue.model_class(manifest.model)(config)
     for head in manifest.dropped_heads:
         setattr(model, head, None)
-    _fill(model, folder / WEIGHTS, torch.device(device), share)
+    _fill(model, folder / WEIGHTS_FILE, torch.device(device), share)
     return model.eval(), vocabulary, manifest
 
 
@@ -254,16 +364,16 @@ def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
 
     The result is cached; time of change and size are arguments so that a new file is read.
     """
-    manifest = manifest_read(path, Manifest, FORMAT)
-    if not set(manifest.dropped_heads) <= set(HEADS):
-        raise CheckpointError(f"{path}: dropped_heads may hold {', '.join(HEADS)}")
+    manifest = manifest_read(path, Manifest, CHECKPOINT_FORMAT)
+    if not set(manifest.dropped_heads) <= set(TRAINING_HEADS):
+        raise CheckpointError(f"{path}: dropped_heads may hold {', '.join(TRAINING_HEADS)}")
     return manifest
 
 
 def _check_weights_size(folder: Path, manifest: Manifest) -> None:
-    path = folder / WEIGHTS
+    path = folder / WEIGHTS_FILE
     if not path.is_file():
-        raise CheckpointError(f"{folder} has no weights ({WEIGHTS})")
+        raise CheckpointError(f"{folder} has no weights ({WEIGHTS_FILE})")
     size = path.stat().st_size
     if size != manifest.weights_bytes:
         cut = "cut off" if size < manifest.weights_bytes else "of another checkpoint"

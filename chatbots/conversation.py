@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from chatbots.identity import derive_seed
-from chatbots.storable import quote
+from chatbots.text import quote
 
 Speaker = Literal["human", "bot"]
 

@@ -1,20 +1,69 @@
-"""The one way to a transformers model: find it on this machine, say what is missing, tell models apart, load it.
+"""Transformers models: finding, identifying and loading them.
 
-For bots, encoders and metrics. Importing this loads no torch; `load` does.
+For bots, encoders and metrics. Reports what is missing, tells models apart by a digest, and loads quietly: commands
+keep standard output and logs for what matters. Importing this loads no torch; `load_pretrained` does.
+
+Bots are loaded in threads of their own. When two of them import transformers at the same moment, one may
+find it half made ("cannot import name …"), so every first import of it, or of a package that imports it, holds
+`import_lock`. transformers itself imports most of its parts at their first use, long after its own import:
+`transformers_module` does so at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.imports import transformers_module
+import_lock = threading.RLock()
+
+
+def transformers_module() -> Any:
+    """Import transformers and what each of its models imports at its first use, such as accelerate."""
+    with import_lock:
+        import transformers
+        import transformers.modeling_utils
+    return transformers
+
+
+_lock = threading.RLock()
+
+
+@contextmanager
+def quiet_loading(*loggers: str) -> Iterator[None]:
+    """Hold back transformers' progress bars and load reports, and warnings of the named loggers.
+
+    What was set before is restored. One thread at a time: the switches are global.
+    """
+    with import_lock:
+        from transformers.utils import logging as transformers_logging
+
+    with _lock:
+        verbosity = transformers_logging.get_verbosity()
+        bars = transformers_logging.is_progress_bar_enabled()
+        levels = {name: logging.getLogger(name).level for name in loggers}
+        try:
+            transformers_logging.set_verbosity_error()
+            transformers_logging.disable_progress_bar()
+            for name in loggers:
+                logging.getLogger(name).setLevel(logging.ERROR)
+            yield
+        finally:
+            transformers_logging.set_verbosity(verbosity)
+            if bars:
+                transformers_logging.enable_progress_bar()
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
+
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENIZER_FILES = (
@@ -26,7 +75,7 @@ _TOKENIZER_FILES = (
 )
 _CONFIG_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
-SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+SAFE_LOADING: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """How transformers is to read a folder: nothing is downloaded, and no code of a model's own is run."""
 _N_PROBES = 16
 _PROBE_BYTES = 4096
@@ -177,7 +226,7 @@ def _incomplete_reason(folder: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPretrained:
     """A model of transformers in evaluation mode on its device, and what goes with it."""
 
     model: Any
@@ -186,7 +235,9 @@ class Loaded:
     device: str
 
 
-def load(folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto") -> Loaded:
+def load_pretrained(
+    folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto"
+) -> LoadedPretrained:
     """Load a model from safetensors; nothing is downloaded and nothing of its own code is run.
 
     Args:
@@ -199,18 +250,16 @@ def load(folder: Path, kind: str | None = None, *, device: str, dtype: str = "au
     transformers = transformers_module()
     import torch
 
-    from chatbots.encoders.quiet import quiet_loading
-
-    config = transformers.AutoConfig.from_pretrained(folder, **SAFELY)
+    config = transformers.AutoConfig.from_pretrained(folder, **SAFE_LOADING)
     if kind is None:
         kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
     chosen = (config.dtype or "auto") if dtype == "auto" else getattr(torch, dtype)
     with quiet_loading():
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFELY)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFE_LOADING)
         model = getattr(transformers, kind).from_pretrained(
-            folder, dtype=chosen, use_safetensors=True, **SAFELY
+            folder, dtype=chosen, use_safetensors=True, **SAFE_LOADING
         )
-    return Loaded(model.to(device).eval(), tokenizer, config, device)
+    return LoadedPretrained(model.to(device).eval(), tokenizer, config, device)
 
 
 def n_positions(config: Any) -> int | None:

@@ -11,9 +11,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from chatbots.base import Bot
-from chatbots.names import nearest_names
-from chatbots.storable import quote
+from chatbots.bots.base import Bot
+from chatbots.text import nearest_names, quote
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -147,7 +146,7 @@ def bot_load(name: str, device: str = "cpu") -> Bot:
         UnknownName: there is none; the message names the nearest ones.
         BotError: it cannot be loaded; the message gives the reason.
     """
-    from chatbots.base import BotError
+    from chatbots.bots.base import BotError
 
     bot = bot_get(name)
     reason = bot.unavailable_reason()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from chatbots.release import VERSION
+from chatbots.installation import VERSION
 
 project = "Confab"
 author = "Confab contributors"

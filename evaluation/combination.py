@@ -26,14 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from chatbots.storable import quote
-from evaluation.judgements import Judgements, MetricJudged, judge, judgements_read
+from chatbots.text import quote
+from evaluation.metric_agreement import JudgedReplies, MetricAgreement, judge, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
-from evaluation.metrics.shared import Shared
-from evaluation.stats.correlation import is_constant
-from evaluation.stats.jackknife import jackknife_half, values_without
-from evaluation.stats.weighted import ranks, weighted_correlations
+from evaluation.metrics.text_cache import TextCache
+from evaluation.stats.correlation import is_constant, ranks, weighted_correlations
+from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 METHODS = ("pearson", "spearman")
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
@@ -47,7 +46,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class JudgedSet:
+class ScoredSet:
     """Data set: scores of its N replies by people and metrics.
 
     Attributes:
@@ -160,7 +159,7 @@ def combine(
     metrics: Sequence[Metric | str],
     *,
     target: str = "",
-    shared: Shared | None = None,
+    shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> Combination:
     """Score the judged replies of files by metrics and combine these, each data set left out once.
@@ -173,8 +172,8 @@ def combine(
     Raises:
         ValueError: too few data sets or metrics; see `combine_sets`.
     """
-    shared = shared or Shared()
-    sets: list[JudgedSet] = []
+    shared = shared or TextCache()
+    sets: list[ScoredSet] = []
     for file in map(Path, files):
         judgements = judgements_read(file)
         judged = judge(judgements, metrics, target=target, shared=shared, progress=progress)
@@ -183,8 +182,8 @@ def combine(
 
 
 def judged_sets(
-    judgements: Judgements, judged: Mapping[str, MetricJudged], name: str
-) -> list[JudgedSet]:
+    judgements: JudgedReplies, judged: Mapping[str, MetricAgreement], name: str
+) -> list[ScoredSet]:
     """Split judged replies by the data set they name; replies that people did not judge are left out.
 
     Args:
@@ -206,11 +205,11 @@ def judged_sets(
             scores = {
                 metric: one.scores[next(iter(one.columns))][part] for metric, one in there.items()
             }
-            found.append(JudgedSet(str(source), human[part], contexts[part], scores))
+            found.append(ScoredSet(str(source), human[part], contexts[part], scores))
     return found
 
 
-def combine_sets(sets: Sequence[JudgedSet]) -> Combination:
+def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
     """Learn the weights of metrics on all data sets but one and compare with people there, for each in turn.
 
     Args:
@@ -258,7 +257,7 @@ def combine_sets(sets: Sequence[JudgedSet]) -> Combination:
     return Combination(tuple(found), gains)
 
 
-def _checked(sets: Sequence[JudgedSet]) -> tuple[str, ...]:
+def _checked(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
     """Return the metrics, or raise for data sets that nothing can be learned from."""
     names = [one.name for one in sets]
     if len(names) < FEWEST_SETS:
@@ -283,7 +282,7 @@ def _checked(sets: Sequence[JudgedSet]) -> tuple[str, ...]:
     return metrics
 
 
-def _normal_scores(one: JudgedSet, metrics: Sequence[str]) -> np.ndarray:
+def _normal_scores(one: ScoredSet, metrics: Sequence[str]) -> np.ndarray:
     """Return (N, M) the normal quantiles of each score's mean rank, 0 where it is undefined (Blom, 1958)."""
     from scipy.special import ndtri
     from scipy.stats import rankdata
@@ -357,7 +356,7 @@ def _best(
 
 
 def _gain(
-    sets: Sequence[JudgedSet],
+    sets: Sequence[ScoredSet],
     found: Sequence[SetCombined],
     predicted: Sequence[np.ndarray],
     method: str,
@@ -381,7 +380,7 @@ def _gain(
     )
 
 
-def _without(one: JudgedSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
+def _without(one: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
     """Return the gain on a data set without each of its contexts, NaN where it is undefined."""
     scores = one.scores[best]
     there = np.isfinite(scores)
@@ -393,4 +392,4 @@ def _without(one: JudgedSet, best: str, predicted: np.ndarray, method: str) -> n
             scores[there], one.human[there], weights[:, there], method
         )
 
-    return values_without(gains, len(names), max(1, _BLOCK // len(codes)))
+    return leave_one_out_values(gains, len(names), max(1, _BLOCK // len(codes)))

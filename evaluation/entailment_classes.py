@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.items import JudgedItem
-from evaluation.printing import share
-from evaluation.published.rows import published_accuracies
-from evaluation.stats.welch import Welch, welch
+from evaluation.number_format import share
+from evaluation.published.correlations import published_accuracies
+from evaluation.stats.comparisons import Welch, welch
 
 LabelRule = Literal["mean_threshold", "majority"]
 CLASSES = ("contradiction", "neutral", "entailment")

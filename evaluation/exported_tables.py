@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from chatbots import Conversation, Turn
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
 from evaluation.formats.jsonl import record_of
-from evaluation.formats.tables import Table, is_missing, name_of
-from evaluation.study import Dialogue, Study
+from evaluation.formats.tables import FileTable, is_missing, name_of
+from evaluation.study import Study, StudyDialogue
 
 Key = tuple[str, str, str]
 """Of a conversation: its source, its id there and its bot (`Record.key`)."""
@@ -47,7 +47,7 @@ def names_of(keys: Sequence[Key]) -> list[str]:
     return [f"{name}#{number}" for number, name in enumerate(with_bots, start=1)]
 
 
-def rows_read(table: Table) -> Iterator[Record | Skipped]:
+def rows_read(table: FileTable) -> Iterator[Record | Skipped]:
     """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
     for number, row in table.numbered():
         data: dict[str, Any] = {
@@ -62,7 +62,7 @@ def rows_read(table: Table) -> Iterator[Record | Skipped]:
             yield Skipped(number, str(error))
 
 
-def study_of_tables(messages: Table, ratings: Table | None, name: str) -> Study:
+def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -> Study:
     """Return the study of the two exported tables; a conversation's key is its id and bot."""
     messages.require(MESSAGE_COLUMNS)
     turns: dict[Key, dict[int, tuple[int, Turn]]] = {}
@@ -86,7 +86,7 @@ def study_of_tables(messages: Table, ratings: Table | None, name: str) -> Study:
     return _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
 
 
-def _turn(messages: Table, number: int) -> Turn:
+def _turn(messages: FileTable, number: int) -> Turn:
     row = messages.rows[number - 1]
     speaker, text = row["speaker"], row["text"]
     if speaker not in ("human", "bot"):
@@ -100,7 +100,7 @@ def _turn(messages: Table, number: int) -> Turn:
     return Turn(speaker, str(text), vote)
 
 
-def study_of_items(items: Table, ratings: Table | None, name: str) -> Study:
+def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> Study:
     """Return items with one reply as conversations that end with it, said by the model."""
     items.require(ITEM_COLUMNS)
     told: dict[Key, tuple[Turn, ...]] = {}
@@ -130,7 +130,7 @@ def study_of_items(items: Table, ratings: Table | None, name: str) -> Study:
 
 def _rated_apart(
     told: Mapping[Key, tuple[Turn, ...]],
-    ratings: Table | None,
+    ratings: FileTable | None,
     target: str,
     name: str,
     skipped: tuple[Skipped, ...],
@@ -161,7 +161,7 @@ def _rated_apart(
             of_bot = f" of bot {quote(bot)}" if bot else ""
             lost.append(Skipped(number, f"a rating of {target} {quote(rated)}{of_bot}, {why}"))
     dialogues = tuple(
-        Dialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
+        StudyDialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
         for named, (key, turns) in zip(names_of(tuple(told)), told.items(), strict=True)
     )
     return Study(name, dialogues, (*skipped, *lost))
@@ -173,7 +173,7 @@ def question_of(column: str) -> str:
     return key if key in NO_DIMENSIONS else column
 
 
-def _listed(table: Table, number: int, column: str) -> list[str]:
+def _listed(table: FileTable, number: int, column: str) -> list[str]:
     """Return the texts of a cell, a list or the JSON of one."""
     cell = table.rows[number - 1][column]
     try:
@@ -184,7 +184,9 @@ def _listed(table: Table, number: int, column: str) -> list[str]:
         raise ValueError(f"{where} is {quote(str(cell))}; a JSON list of texts is needed") from None
 
 
-def _answers(ratings: Table | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
+def _answers(
+    ratings: FileTable | None, target: str
+) -> Iterator[tuple[int, str, str, RecordRating]]:
     """Yield row, bot, target and rating of an exported table's ratings of such targets."""
     if ratings is None:
         return

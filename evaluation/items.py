@@ -1,23 +1,33 @@
-"""Items that people or metrics judge: a context, a reply to it and maybe a reference.
+"""Items that people or metrics rate: a context and a reply to it.
 
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
      "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …],
-     "emotion": "…", "topic": "…", "gold": {"coherence": [4, 5]}}
+     "emotion": "…", "topic": "…",
+     "gold": {"coherence": [4, 5]}}
 
-What stands in the second line and the third may be missing; a second reply is for comparisons. One JSON object per line
-(`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale` are
-read as well (`JudgedItem`, `judged_read`):
+Keys from `second_response` on may be missing; a second reply is for comparisons. One JSON object per line
+(`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale`
+are read as well (`JudgedItem`, `judged_read`):
 
     {…, "ratings": [{"rater": "…", "coherence": 3}, …], "scale": [1, 5],
      "scales": {"coherence": [1, 5]}, "reversed": ["contradicts"]}
 
 `scales` is for dimensions with a scale of their own; `reversed` names those on which a high answer is a bad one.
+
+Items are made from positions in dialogues. Ghandeharioun et al. (2019) compare replies to contexts of more than 10
+tokens without an unknown token; Huang et al. (2020) take two utterances before the reply; Shi et al. (2023) take
+dialogues of at least two turns whose utterances have up to 25 words on average.
+
+Texts of data sets as a person would write them: tokens are joined again before a model reads them. Sets mix habits,
+sometimes within one row: "I ' m fine .", "do n't", "it 's". A language model or an encoder sees another text there
+than the judges did. Metrics that count words as published take the text as it stands.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -25,12 +35,13 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from chatbots import Conversation
-from chatbots.outside import Many, Number, Values, ValuesError, values_read
-from chatbots.outside_types import Wanted
-from chatbots.storable import error_text, quote
+from chatbots.corpora.vocabulary import tokenise
+from chatbots.text import error_text, quote
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Many, Number, ValuesError, values_read
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
-from evaluation.formats.lines import text_lines
 from evaluation.formats.tables import is_missing
+from evaluation.formats.text_files import text_lines
 
 
 def _storable(text: str) -> str:
@@ -73,14 +84,16 @@ RightAnswers = Annotated[
     Many[int],
     BeforeValidator(_right_answers),
     Field(min_length=1),
-    Wanted("a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"),
+    TypeDescription(
+        "a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"
+    ),
 ]
 """Answers to one question about an item that are right."""
 Text = Annotated[str, AfterValidator(_storable)]
 Said = Annotated[Text, AfterValidator(_not_blank)]
 
 
-class Item(Values, extra="ignore"):
+class ReplyItem(InputModel, extra="ignore"):
     """One reply in its context.
 
     Attributes:
@@ -137,7 +150,7 @@ class ChatPair:
     """Two whole conversations that are compared.
 
     Attributes:
-        key: its name, as `evaluation.analysis.judged_pairs.Judgements.item` has it.
+        key: its name, as `evaluation.analysis.pairwise_preference.PairJudgements.item` has it.
         model, second_model: the bots.
         self_play: in both a bot talks with itself.
     """
@@ -176,12 +189,12 @@ VOTE = "vote"
 VOTE_SCALE = (-1.0, 1.0)
 _NOT_SCORES = ("rater", "comment", "comments")
 Scores = Annotated[
-    dict[str, Annotated[Number | str | None, Wanted("a number")]], AfterValidator(_scores)
+    dict[str, Annotated[Number | str | None, TypeDescription("a number")]], AfterValidator(_scores)
 ]
 """One person's scores by dimension, and `rater`, who it was."""
 
 
-class JudgedItem(Item):
+class JudgedItem(ReplyItem):
     """A reply that people have judged. It may be blank: it is counted then, not scored.
 
     Attributes:
@@ -240,7 +253,7 @@ class JudgedItem(Item):
         return kept, n_beyond
 
 
-I = TypeVar("I", bound=Item)  # noqa: E741
+I = TypeVar("I", bound=ReplyItem)  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +261,7 @@ class ItemLine:
     """An item and the line of the file that it stands in, from 1."""
 
     line: int
-    item: Item
+    item: ReplyItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +274,7 @@ class JudgedLine:
 
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
     """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
-    for found in _lines(path, Item):
+    for found in _lines(path, ReplyItem):
         yield found if isinstance(found, Skipped) else ItemLine(*found)
 
 
@@ -298,3 +311,85 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
             yield Skipped(number, "not an item: nested too deeply")
         except ValueError as error:  # a mistake in it, or an integer of thousands of digits
             yield Skipped(number, error_text(error))
+
+
+_UNKNOWN = re.compile(r"<unk>|\[unk\]|<unknown>|\bunk\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFilters:
+    """Conditions that a context must meet.
+
+    Attributes:
+        n_utterances: number of newest utterances kept; a position with fewer before it is left out.
+        more_than_tokens: of the context.
+        unknown: whether a context may hold an unknown token.
+        most_mean_words: of its utterances; 0: any number.
+    """
+
+    n_utterances: int = 3
+    more_than_tokens: int = 0
+    unknown: bool = False
+    most_mean_words: float = 0
+
+    def takes(self, context: Sequence[str]) -> bool:
+        """Return True if a context meets the conditions."""
+        if len(context) < self.n_utterances or not all(text.strip() for text in context):
+            return False
+        if not self.unknown and any(_UNKNOWN.search(text) for text in context):
+            return False
+        if sum(len(tokenise(text)) for text in context) <= self.more_than_tokens:
+            return False
+        words = sum(len(text.split()) for text in context) / len(context)
+        return not self.most_mean_words or words <= self.most_mean_words
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSpan:
+    """Position in a dialogue: the number of the replying turn, and the turns before it, oldest first."""
+
+    turn: int
+    context: tuple[str, ...]
+    reply: str
+
+
+def context_spans(conversation: Conversation, filters: ContextFilters) -> Iterator[ContextSpan]:
+    """Yield the places at which the bot replied and whose context passes, in order."""
+    texts = [turn.text for turn in conversation.turns]
+    for n, turn in enumerate(conversation.turns):
+        context = tuple(texts[max(0, n - filters.n_utterances) : n])
+        if turn.speaker == "bot" and turn.text.strip() and filters.takes(context):
+            yield ContextSpan(n, context, turn.text)
+
+
+_APOSTROPHE = re.compile(
+    r"(?<=\w)(?: ['’]|['’] | ['’] |['’])(?=(?:m|s|re|ve|ll|d|t)\b)", re.IGNORECASE
+)
+_NEGATION = re.compile(r"(?<=\w) (?=n['’]t\b)", re.IGNORECASE)
+_SPLIT_NEGATION = re.compile(r"(?<=\w) n ['’] ?t\b", re.IGNORECASE)
+_DOTS = re.compile(r" ?\.(?: \.)+")
+_BEFORE_MARK = re.compile(r" +(?=[,.!?;:%](?:[\s,.!?;:]|$))")
+_BLANKS = re.compile(r"\s+")
+
+
+def detokenise_text(text: str) -> str:
+    """Return the text with clitics and punctuation joined to the words before them, and single blanks.
+
+    A text without such tokens comes back as it is, but for its white space.
+    """
+    text = _BLANKS.sub(" ", text).strip()
+    text = _SPLIT_NEGATION.sub("n't", text)
+    text = _NEGATION.sub("", text)
+    text = _APOSTROPHE.sub("'", text)
+    text = _DOTS.sub(lambda found: found.group().replace(" ", ""), text)
+    return _BEFORE_MARK.sub("", text)
+
+
+def detokenise_reply(reply: ReplyInContext) -> ReplyInContext:
+    """Put the texts of a reply, its context and its reference together again."""
+    context, response, reference = reply
+    return ReplyInContext(
+        tuple(map(detokenise_text, context)),
+        detokenise_text(response),
+        None if reference is None else detokenise_text(reference),
+    )

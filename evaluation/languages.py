@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from evaluation.reasons import Reason
+from evaluation.findings import Reason
 
 MIN_LETTERS = 60
 """In less text than this languages are not distinguished."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chatbots.archives import damage_named, is_zip
-from chatbots.storable import error_text, quote
-from evaluation.formats.spreadsheet import unescaped
+from chatbots.compressed_files import damage_as_error, is_zip
+from chatbots.text import error_text, quote
+from evaluation.formats.tables import unescape_cell
 
 SUMS = "SHA256SUMS"
 DESCRIPTOR = "datapackage.json"
@@ -42,7 +42,7 @@ class PackageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PackageIntegrity:
     """Integrity of a package: its files compared with their digests.
 
     Attributes:
@@ -81,7 +81,7 @@ def package_open(path: Path) -> Iterator[Package]:
         raise FileNotFoundError(f"there is no file {path}")
     if not is_zip(path):
         raise PackageError(f"{path.name} is no zip, or a damaged one")
-    with damage_named(path.name, PackageError):
+    with damage_as_error(path.name, PackageError):
         archive = zipfile.ZipFile(path)
     with archive:
         _look(archive, path.name, path.stat().st_size)
@@ -186,14 +186,14 @@ class Package:
                         raise PackageError(
                             f"{path}, line {reader.line_num}: {len(cells)} cells for {len(header)} columns"
                         )
-                    yield dict(zip(header, map(unescaped, cells), strict=True))
+                    yield dict(zip(header, map(unescape_cell, cells), strict=True))
             except UnicodeDecodeError:
                 raise PackageError(f"{path} is no text in UTF-8") from None
             except csv.Error as error:
                 raise PackageError(f"{path} is damaged: {error}") from None
 
     def _damage_named(self, path: str) -> AbstractContextManager[None]:
-        return damage_named(f"{self.name}, file {path},", PackageError)
+        return damage_as_error(f"{self.name}, file {path},", PackageError)
 
     def unpack(self, folder: Path) -> None:
         """Write all files into a folder.
@@ -201,10 +201,10 @@ class Package:
         Raises:
             PackageError: one of them is damaged.
         """
-        with damage_named(self.name, PackageError):
+        with damage_as_error(self.name, PackageError):
             self._archive.extractall(folder)
 
-    def check(self) -> Checked:
+    def check(self) -> PackageIntegrity:
         """Compare every file with its digest.
 
         Raises:
@@ -215,7 +215,7 @@ class Package:
         changed = [
             path for path in sorted(there & known.keys()) if self._digest(path) != known[path]
         ]
-        return Checked(
+        return PackageIntegrity(
             len(known),
             tuple(changed),
             tuple(sorted(known.keys() - there)),

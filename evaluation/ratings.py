@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.registry import nearest_names
-from chatbots.storable import quote
-from evaluation.formats.scales import Scale, Scales
+from chatbots.text import quote
+from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import is_missing, name_of, table_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def rater_named(name: Any) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class RatingDimension:
     """One question that ratings answer.
 
     Attributes:
@@ -72,7 +72,7 @@ class Dimension:
             )
 
 
-def headline(dimensions: Sequence[Dimension], *, ordered: bool) -> tuple[str, ...]:
+def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[str, ...]:
     """Return the keys of the questions whose mean bots are ranked by.
 
     The question about the whole. Without one the first; or all of them, where their order means nothing.
@@ -111,7 +111,7 @@ class Ratings:
     bot: np.ndarray
     rater: np.ndarray
     answers: Mapping[str, np.ndarray]
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[RatingDimension, ...]
     headline: tuple[str, ...] = ()
     controls: frozenset[str] = field(default_factory=frozenset)
     is_collecting: bool = False
@@ -167,9 +167,9 @@ class Ratings:
     def from_frame(
         cls,
         frame: pd.DataFrame,
-        dimensions: Sequence[Dimension | str] | None = None,
+        dimensions: Sequence[RatingDimension | str] | None = None,
         *,
-        scale: Scale | Mapping[str, Scale] | Scales | None = None,
+        scale: Scale | Mapping[str, Scale] | FileScales | None = None,
         reversed: Collection[str] = (),
         controls: Collection[str] = (),
     ) -> Ratings:
@@ -202,10 +202,10 @@ class Ratings:
                     f"the table has no column of numbers; {', '.join(others)} hold texts"
                 )
         answers: dict[str, np.ndarray] = {}
-        scales = Scales.read(scale)
+        scales = FileScales.read(scale)
         asked = []
         for found in dimensions:
-            key = found.key if isinstance(found, Dimension) else found
+            key = found.key if isinstance(found, RatingDimension) else found
             if key not in frame.columns:
                 raise ValueError(_no_dimension(key, [str(name) for name in frame.columns]))
             answers[key] = (
@@ -213,13 +213,13 @@ class Ratings:
                 if key in numbers
                 else texts.numbers(key)
             )
-            if isinstance(found, Dimension):
+            if isinstance(found, RatingDimension):
                 asked.append(found)
                 continue
             given = scales.get(found)
             low, high = given or _seen(answers[key])
             asked.append(
-                Dimension(
+                RatingDimension(
                     found, found, low, high, reversed=found in reversed, inferred=given is None
                 )
             )
@@ -244,7 +244,7 @@ class Ratings:
             f"{self.n_raters} raters on {', '.join(self.answers)})"
         )
 
-    def dimension(self, key: str) -> Dimension:
+    def dimension(self, key: str) -> RatingDimension:
         """Return the question with this key.
 
         Raises:
@@ -256,7 +256,7 @@ class Ratings:
         return found
 
     @property
-    def leading(self) -> Dimension | None:
+    def leading(self) -> RatingDimension | None:
         """Dimension that bots are ranked by: a question, or the mean of several under `MEAN_KEY`; None without one."""
         if not self.headline:
             return None
@@ -264,7 +264,7 @@ class Ratings:
         if len(self.headline) == 1:
             return first
         inferred = self.bounds() is None
-        return Dimension(MEAN_KEY, MEAN_KEY, first.low, first.high, inferred=inferred)
+        return RatingDimension(MEAN_KEY, MEAN_KEY, first.low, first.high, inferred=inferred)
 
     def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
         """Return the answers with higher for better: (k,), NaN where undefined.
@@ -281,7 +281,7 @@ class Ratings:
             return np.full(len(self), np.nan)
         return columns[0] if len(columns) == 1 else np.mean(columns, axis=0)
 
-    def _counted(self, dimension: Dimension) -> np.ndarray:
+    def _counted(self, dimension: RatingDimension) -> np.ndarray:
         given = self.answers[dimension.key]
         return dimension.low + dimension.high - given if dimension.reversed else given
 

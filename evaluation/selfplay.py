@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chatbots import Conversation
-from chatbots.base import Bot
+from chatbots.bots.base import Bot
 from chatbots.conversation import Turn
 from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.identity import derive_seed

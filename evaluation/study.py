@@ -16,28 +16,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chatbots import Conversation
-from chatbots.data_folder import TEXTS
-from chatbots.storable import quote
+from chatbots.installation import TEXT_STORE_PATH
+from chatbots.text import quote
 from evaluation.formats.base import RecordRating, Skipped
-from evaluation.formats.scales import Scale, Scales
+from evaluation.formats.scales import FileScales, Scale
 from evaluation.formats.tables import is_missing
-from evaluation.judged_study import TABLE, judged_rows, voted
-from evaluation.judgements import Judgements, judgements_of
+from evaluation.metric_agreement import (
+    JUDGED_TABLE,
+    JudgedReplies,
+    items_from_votes,
+    judged_rows,
+    judgements_of,
+)
 from evaluation.metrics.registry import metric_defaults, metric_get
-from evaluation.metrics.shared import Shared
-from evaluation.printing import figure
+from evaluation.metrics.text_cache import TextCache
+from evaluation.number_format import counted, figure
 from evaluation.ratings import Ratings
-from evaluation.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.analysis.agreement import ItemSets
     from evaluation.analysis.comparisons import Comparisons
-    from evaluation.analysis.item_sets import ItemSets
-    from evaluation.analysis.models import RatingModels
     from evaluation.analysis.raters import RaterAnalysis
+    from evaluation.analysis.rating_models import RatingModels
     from evaluation.metrics.base import MetricTable
-    from evaluation.plots.plot import Plot
+    from evaluation.plots.svg import Plot
 
 FIRST_COLUMNS = ("conversation", "bot")
 
@@ -55,7 +59,7 @@ def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class StudyDialogue:
     """One conversation of a study: its bot, its source and people's answers about it.
 
     Attributes:
@@ -90,7 +94,7 @@ class Study:
     """
 
     name: str
-    dialogues: tuple[Dialogue, ...]
+    dialogues: tuple[StudyDialogue, ...]
     skipped: tuple[Skipped, ...] = ()
     is_selfplay: bool = False
     device: str = "cpu"
@@ -122,12 +126,14 @@ class Study:
         return f"Study {self.name}: {said}"
 
     @cached_property
-    def judged(self) -> Judgements:
+    def judged(self) -> JudgedReplies:
         """The single judged replies, for `judge`: of a data package its table, else the replies voted on."""
-        table = self.tables.get(TABLE)
+        table = self.tables.get(JUDGED_TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))
-        return judgements_of(voted((one.conversation, one.bot) for one in self.dialogues))
+        return judgements_of(
+            items_from_votes((one.conversation, one.bot) for one in self.dialogues)
+        )
 
     @cached_property
     def bots(self) -> tuple[str, ...]:
@@ -247,7 +253,7 @@ class Study:
         )
         return replace(self, dialogues=kept)
 
-    def within(self, scales: Scales) -> Study:
+    def within(self, scales: FileScales) -> Study:
         """Return the study without answers beyond their scales, which `skipped` lists.
 
         Raises:
@@ -307,16 +313,16 @@ class Study:
         return found
 
     @cached_property
-    def shared(self) -> Shared:
+    def shared(self) -> TextCache:
         """Cache that metrics and fits of this study share, so that no text is encoded twice.
 
         A text that was encoded earlier is not encoded again where vectors are stored (`vectors_kept_in`).
         """
         if _data_folder is None:
-            return Shared(self.device)
-        from chatbots.encoders.text_store import TextStore
+            return TextCache(self.device)
+        from chatbots.encoders.cache import TextStore
 
-        return Shared(self.device, store=TextStore(_data_folder() / TEXTS))
+        return TextCache(self.device, store=TextStore(_data_folder() / TEXT_STORE_PATH))
 
     def plot(self, target: str | Sequence[str] | None = None) -> Plot:
         """Draw every bot's mean rating against every other's, as the page of comparisons does.
@@ -377,7 +383,7 @@ def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None)
     Raises:
         ValueError: without ratings.
     """
-    from evaluation.analysis.models import rating_models
+    from evaluation.analysis.rating_models import rating_models
 
     return rating_models(rated(study), factors)
 
@@ -399,7 +405,7 @@ def agreement(study: Study) -> ItemSets:
     Raises:
         ValueError: without ratings.
     """
-    from evaluation.analysis.item_sets import item_sets
+    from evaluation.analysis.agreement import item_sets
 
     sets = {dialogue.conversation.id: dialogue.source for dialogue in study.dialogues}
     return item_sets(rated(study), sets)
@@ -441,7 +447,7 @@ def selfplay(
     from evaluation.selfplay import play, seed_of_conversation
 
     names = (bots,) if isinstance(bots, str) else tuple(bots)
-    dialogues: list[Dialogue] = []
+    dialogues: list[StudyDialogue] = []
     failed: list[Skipped] = []
     for name in names:
         bot = bot_load(name, device)
@@ -452,14 +458,14 @@ def selfplay(
             bot.unload()
         for number, one in enumerate(played):
             if one.error is None:
-                dialogues.append(Dialogue(one.conversation, name, "selfplay"))
+                dialogues.append(StudyDialogue(one.conversation, name, "selfplay"))
             else:
                 failed.append(Skipped(number, f"{name}: {one.error}"))
     title = f"self-play of {', '.join(names)}"
     return Study(title, tuple(dialogues), tuple(failed), is_selfplay=True, device=device)
 
 
-def _ids(dialogue: Dialogue) -> dict[str, Any]:
+def _ids(dialogue: StudyDialogue) -> dict[str, Any]:
     return {"conversation": dialogue.conversation.id, "bot": dialogue.bot}
 
 

@@ -10,11 +10,11 @@ from django.contrib.auth.models import AbstractBaseUser, Permission
 from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
 
-from webapp.bots.health import bot_answered
+from webapp.bots.services import bot_answered
 from webapp.conversations import services as conversation_services
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.showing import Times
+from webapp.conversations.pacing import ReplyTimes
+from webapp.conversations.task_start import conversation_start
 from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
 from webapp.studies.items import item_add
@@ -169,7 +169,7 @@ def first_exchanges(conversation: Conversation, n: int) -> None:
     """
     assert conversation.n_exchanges == 0
     assert n <= conversation.version.values.chat.max_exchanges  # type: ignore[union-attr]
-    in_ms = Times(whole_s=0.005).in_ms()
+    in_ms = ReplyTimes(whole_s=0.005).in_ms()
     turns = []
     for number in range(n):
         said = {"text": f"message {number}", "speaker": Turn.Speaker.HUMAN}

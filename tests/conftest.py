@@ -325,7 +325,7 @@ TEST_BOTS = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6
 def test_bots_server(
     tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
 ) -> Iterator[ConfabServer]:
-    """Run Confab with the bots of `tests/plugin_bots.py` and short time-outs, for the tests of a file.
+    """Run Confab with the bots of `tests//plugin_bots.py` and short time-outs, for the tests of a file.
 
     Each test makes a study with a key of its own; one that kills a process takes `own_bots_server`.
     """
@@ -378,7 +378,9 @@ def start_confab(
     server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
     try:
         if with_demo:
-            server.shell("from webapp.studies.demo import demo_study_ensure; demo_study_ensure()")
+            server.shell(
+                "from webapp.studies.lifecycle import demo_study_ensure; demo_study_ensure()"
+            )
         if with_processes:
             server.start_bot_host()
             server.start_web()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from chatbots import devices
-from chatbots.encoders import emotion, sentence, words
+from chatbots.encoders import emotion, sentence, word_vectors
 
 
 class RecordingLibrary:
@@ -80,7 +80,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
     import torch
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    words.word_vectors().load()  # made once a machine, on its processor
+    word_vectors.word_vectors().load()  # made once a machine, on its processor
     found = FakeDevice()
     marked: set[int] = set()  # addresses of weights
     move = torch.Tensor.to

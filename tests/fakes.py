@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from chatbots.base import BotDefaults, BotError, Piece
+from chatbots.bots.base import BotDefaults, BotError, Piece
 from chatbots.conversation import Conversation
 
 Chooser = Callable[[Conversation], bool]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 
 HOSTILE_REPLIES = {
     "nul": "Before\x00 and after",

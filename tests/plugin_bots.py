@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from chatbots import Conversation
-from chatbots.base import BotDefaults, BotError
+from chatbots.bots.base import BotDefaults, BotError
 from chatbots.registry import register_bot
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
 

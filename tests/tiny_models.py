@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatbots.encoders.quiet import quiet_loading
+from chatbots.huggingface import quiet_loading
 
 TEXT = (
     "hello how are you today i am fine thank you and what do you like to eat the weather is nice "

@@ -20,15 +20,11 @@ except ImproperlyConfigured as error:
 
 # These need the apps to be loaded.
 from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels
-from webapp.core.bodies import BodyLimits
-from webapp.core.crew import CrewedPages, PagesInOneThread
-from webapp.core.lifespan import lifespan
-from webapp.core.origins import OriginValidator
-from webapp.core.prefix import PathPrefix
-from webapp.core.processes import THREADS, signs
+from webapp.core.middleware import BodyLimits, OriginValidator, PathPrefix, StorableTextSockets
+from webapp.core.processes import THREADS, lifespan, signs
 from webapp.core.rights import Right
-from webapp.core.unstorable import StorableSockets
-from webapp.participant.routing import websocket_urlpatterns
+from webapp.core.thread_pool import PagesInOneThread, ThreadPooledApp
+from webapp.participant.consumers import websocket_urlpatterns
 
 prefix = settings.CONFAB_PATH_PREFIX
 
@@ -50,7 +46,7 @@ def rights_to_upload(path: str) -> tuple[Right, ...]:
 
 
 django_application = PagesInOneThread()
-crewed = CrewedPages(
+crewed = ThreadPooledApp(
     django_application,
     n_threads=settings.CONFAB_WEB_THREADS,
     wait_s=settings.CONFAB_WEB_WAIT_S,
@@ -63,7 +59,9 @@ pages = BodyLimits(
     upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
     rights_to_upload=rights_to_upload,
 )
-sockets = OriginValidator(StorableSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns))))
+sockets = OriginValidator(
+    StorableTextSockets(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
+)
 application = ProtocolTypeRouter(
     {
         "lifespan": lifespan,

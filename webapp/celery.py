@@ -1,4 +1,4 @@
-"""The Celery application; tasks live in `webapp/runs/tasks.py`."""
+"""The Celery application; tasks live in `webapp/jobs/tasks.py`."""
 
 from __future__ import annotations
 

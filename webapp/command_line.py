@@ -13,7 +13,7 @@ from django.core.management import ManagementUtility
 from django.core.management.base import BaseCommand
 
 from chatbots.devices import batches_made_exact
-from chatbots.release import release
+from chatbots.installation import release
 
 SHORT: dict[str, tuple[str, ...]] = {
     "bots": ("list_bots",),

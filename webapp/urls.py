@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-from webapp.core.sign_in import SignIn, SignOut
-from webapp.core.views import favicon, healthz
+from webapp.core.views import SignIn, SignOut, favicon, healthz
 from webapp.operating.views import metrics
 
 urlpatterns = [
@@ -25,5 +24,5 @@ urlpatterns = [
     path("shared/", include("webapp.dashboard.shared_urls")),
     path("", include("webapp.participant.urls")),
 ]
-handler404 = "webapp.core.failing.not_found"
-handler500 = "webapp.participant.broken.server_error"
+handler404 = "webapp.core.pages.not_found"
+handler500 = "webapp.participant.error_page.server_error"

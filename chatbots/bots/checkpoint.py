@@ -1,8 +1,15 @@
-"""A bot made of a checkpoint of `chatbots/models`: HRED, VHRED, VHCR, Seq2Seq, Transformer.
+"""Bots made of checkpoints of `chatbots/models`, configured or shipped with Confab.
 
-Bots of this kind are configured, one per entry of `bots.yaml`; the checkpoints that come with Confab are
-registered by `chatbots/bots/shipped.py`. Decoding as in Ghandeharioun et al. (2019) by default: beam search,
-the reply drawn among its results. Their known errors can be had by name (`compat_…`), to reproduce figures.
+HRED, VHRED, VHCR, Seq2Seq, Transformer. Bots of this kind are configured, one per entry of `bots.yaml`. Decoding as
+in Ghandeharioun et al. (2019) by default: beam search, the reply drawn among its results. Their known errors can be
+had by name (`compat_…`), to reproduce figures.
+
+Every folder of `chatbots/shipped` is registered as a bot, too; the folder's name is the bot's id. Next to the
+checkpoint it may hold a `bot.yaml` with the bot's name for people and its decoding settings, as an entry of
+`bots.yaml` would:
+
+    name: HRED with EI (demo)
+    params: {decoding: sample, temperature: 0.7}
 """
 
 from __future__ import annotations
@@ -11,15 +18,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatbots.base import BotError, Generation
+from chatbots.bots.base import BotError, Generation
 from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_manifest, missing_reason
-from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
-from chatbots.encoders.named import EncoderFiles
-from chatbots.encoders.pca import PCA_FILE
-from chatbots.generation.checkpoint_options import CheckpointOptions
-from chatbots.generation.ei_inputs import encoders_missing, reads_encoders
-from chatbots.imports import import_lock
+from chatbots.encoders.ei_encoders import EncoderFiles, encoders_missing, reads_encoders
+from chatbots.encoders.sentence import PCA_FILE
+from chatbots.generation.options import CheckpointOptions
+from chatbots.huggingface import import_lock
+from chatbots.registry import bots
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 if TYPE_CHECKING:
     from chatbots.generation.checkpoint_batch import LoadedCheckpoint
@@ -197,3 +204,48 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 def _with_full_stop(text: str) -> str:
     text = text.rstrip()
     return f"{text}." if text and text[-1] not in ".!?" else text
+
+
+SHIPPED = Path(__file__).parent.parent / "shipped"
+
+
+def shipped_bots(folder: Path = SHIPPED) -> list[type[CheckpointBot]]:
+    """Return a bot class, made without arguments, for every checkpoint folder in `folder`."""
+    return [_class(path) for path in sorted(folder.glob("[!._]*")) if path.is_dir()]
+
+
+def _class(folder: Path) -> type[CheckpointBot]:
+    settings = _settings(folder / "bot.yaml")
+    title = settings.get("name") or _title(folder)
+
+    class ShippedBot(CheckpointBot):
+        """A small neural model that comes with Confab; its folder has a model card."""
+
+        def __init__(self) -> None:
+            super().__init__(
+                name=folder.name, title=title, folder=str(folder), **settings.get("params", {})
+            )
+
+    return ShippedBot
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    import yaml
+
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+
+
+def _title(folder: Path) -> str:
+    """Return the title that the checkpoint states, or one made from its folder's name: "VHRED EI demo"."""
+    try:
+        title = checkpoint_manifest(folder).title
+    except CheckpointError:
+        title = ""
+    parts = folder.name.split("-")
+    return title or " ".join(part if part == "demo" else part.upper() for part in parts)
+
+
+for _bot in shipped_bots():
+    bots.register(_bot)

@@ -19,9 +19,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.base import BotDefaults
+from chatbots.bots.base import BotDefaults
 from chatbots.conversation import Conversation
-from chatbots.english import clauses, reflected
+from chatbots.english_rules import split_clauses, swap_pronouns
 from chatbots.registry import register_bot
 
 SCRIPT = Path(__file__).with_name("eliza.yaml")
@@ -67,7 +67,7 @@ class _Template:
         text = self.text
         for slot in _SLOT.finditer(self.text):
             number = int(slot[1])
-            group = reflected(groups[number - 1] or "") if number <= len(groups) else ""
+            group = swap_pronouns(groups[number - 1] or "") if number <= len(groups) else ""
             words = group.lower().split()
             if (
                 not words
@@ -99,7 +99,7 @@ class _Match:
 
 
 @dataclass(frozen=True)
-class Script:
+class ElizaScript:
     """The parsed script: rules from the highest rank down, and replies for special occasions."""
 
     rules: tuple[_Rule, ...]
@@ -109,7 +109,7 @@ class Script:
 
     def matches(self, text: str, after_question: bool) -> list[_Match]:
         """Return a match of every rule that fits, best first; among equal ranks, what was said last comes first."""
-        parts = clauses(text)[::-1]
+        parts = split_clauses(text)[::-1]
         found = []
         for rule in self.rules:
             if rule.after_question and not after_question:
@@ -130,7 +130,7 @@ def _script_text() -> str:
 
 
 @lru_cache(maxsize=1)
-def script_read() -> Script:
+def script_read() -> ElizaScript:
     """Parse and compile the script; done once per process."""
     import yaml
 
@@ -156,7 +156,7 @@ def script_read() -> Script:
         for rule in data["rules"]
     ]
     rules.sort(key=lambda rule: -rule.rank)
-    return Script(
+    return ElizaScript(
         rules=tuple(rules),
         special={name: templates(texts) for name, texts in data["special"].items()},
         foreign=frozenset(data["languages"]["foreign"].split()),
@@ -169,7 +169,7 @@ _SAD = set("😢😭😞😔😟🙁☹😕😣😖😫😩😿💔😥😓👎�
 _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍💘")
 
 
-def _special_kind(script: Script, text: str) -> str | None:
+def _special_kind(script: ElizaScript, text: str) -> str | None:
     """Return the kind of special reply to a text that fits no rule, or None."""
     letters = [char for char in text if char.isalpha()]
     if not letters:
@@ -221,7 +221,7 @@ class ElizaBot(BotDefaults):
         return [reply(script_read(), context) for context in contexts]
 
 
-def reply(script: Script, context: Conversation) -> str:
+def reply(script: ElizaScript, context: Conversation) -> str:
     """Return the script's reply to what the participant said since the bot's last turn."""
     rng = random.Random(context.reply_seed)
     said = _Said.of(context)
@@ -269,7 +269,7 @@ class _Said:
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 
-def _candidates(script: Script, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
+def _candidates(script: ElizaScript, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
     """Yield lists of possible replies, the most fitting list first."""
 
     def unused(
@@ -311,7 +311,7 @@ def _candidates(script: Script, said: _Said, rng: random.Random) -> Iterable[lis
     yield from _memories(script, said, unused)
 
 
-def _memories(script: Script, said: _Said, unused: Any) -> Iterable[list[str | None]]:
+def _memories(script: ElizaScript, said: _Said, unused: Any) -> Iterable[list[str | None]]:
     """Yield replies that return to earlier turns, the latest first; the turn just answered is left out."""
     for text in reversed(said.before[:-1]):
         for match in script.matches(text, after_question=False):

@@ -2,11 +2,11 @@
 
 Replies stream over asynchronous HTTP. A request that fails before its first piece is tried again a few times; once a
 piece has been shown, a failure is an error, since starting anew could contradict what the participant has read.
-Declared in `bots.yaml` (`chatbots/configured.py`) with the options of `chatbots/endpoints/settings.py`.
+Declared in `bots.yaml` (`chatbots/yaml_registry.py`) with the options of `chatbots/endpoints/options.py`.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
 `chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Thoughts and a
-template's marks are taken out (`chatbots/generation/template_marks.py`): nobody is shown them, nor is the model
+template's marks are taken out (`chatbots/generation/output_filter.py`): nobody is shown them, nor is the model
 again.
 
 Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
@@ -28,20 +28,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chatbots.base import BotError
-from chatbots.configured import ConfiguredBot, register_bot_kind
+from chatbots.bots.base import BotError, seconds_left
 from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, refusal, wait
 from chatbots.endpoints.chat_completions import CallFailed, call
-from chatbots.endpoints.keys import KeyFilter, without_keys
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
-from chatbots.endpoints.settings import EndpointOptions
-from chatbots.generation.deadline import seconds_left
-from chatbots.generation.detokenise import SentencePieces
+from chatbots.endpoints.options import EndpointOptions, KeyFilter, redact_keys
 from chatbots.generation.prompts import chat_messages, turns_joined
-from chatbots.outside import ValuesError
+from chatbots.generation.streamed_text import SentencePieces
 from chatbots.registry import bots
-from chatbots.storable import quote
+from chatbots.text import quote
+from chatbots.validation import ValuesError
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 _FIRST_WAIT_S = 0.5
 """Before the second try, where the endpoint asks for no wait; doubled before each further one."""
@@ -393,7 +391,7 @@ class EndpointBot(ConfiguredBot):
                 del self._likely[next(iter(self._likely))]
 
     def _clean(self, text: str) -> str:
-        return without_keys(text, (route.key for route in self._routes))
+        return redact_keys(text, (route.key for route in self._routes))
 
 
 def _about(n_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/gguf/server.py`).
+"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/generation/llama_server.py`).
 
 The kind `gguf` of `bots.yaml`; and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), for
 which requirements-demo.txt brings the file and the runtime. Without them both say that they are unavailable.
@@ -21,19 +21,13 @@ from typing import Any
 
 from pydantic import Field
 
-from chatbots.base import BotError
-from chatbots.configured import ConfiguredBot, register_bot_kind
+from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
-from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.llama_server import PROMPT_CACHE_MB, LlamaServer, PromptTooLong
+from chatbots.generation.options import ReasoningOptions, SystemPrompt, Temperature, TopK, TopP
 from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
-from chatbots.generation.sampling_options import (
-    SystemPrompt,
-    Temperature,
-    ThoughtOptions,
-    TopK,
-    TopP,
-)
-from chatbots.gguf.files import (
+from chatbots.generation.streamed_text import GrowingText
+from chatbots.gguf_files import (
     SMOLLM2,
     SMOLLM2_SHA256,
     GgufError,
@@ -42,11 +36,11 @@ from chatbots.gguf.files import (
     gguf_locate,
     gguf_sha256,
 )
-from chatbots.gguf.server import CACHE_MB, LlamaServer, PromptTooLong
 from chatbots.identity import derive_seed
-from chatbots.outside import NumberAsWritten
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
+from chatbots.validation import NumberAsWritten
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 _SEEDS = 2**32 - 1
 """llama.cpp's seeds are smaller than this, which stands for a random one."""
@@ -56,7 +50,7 @@ _WORKING_BYTES = 100_000_000
 """What llama.cpp takes beside weights, slots and cache: about so much for small models."""
 
 
-class GgufOptions(ThoughtOptions):
+class GgufOptions(ReasoningOptions):
     """Options of a GGUF bot in `bots.yaml`."""
 
     model: str = Field(
@@ -145,7 +139,7 @@ class GgufBot(ConfiguredBot):
             return 0
         n_tokens = self.capacity * (self.options.max_context_tokens + self.options.max_new_tokens)
         slots = n_tokens * header.cache_bytes
-        return file.stat().st_size + slots + CACHE_MB * 1024 * 1024 + _WORKING_BYTES
+        return file.stat().st_size + slots + PROMPT_CACHE_MB * 1024 * 1024 + _WORKING_BYTES
 
     def _header(self) -> GgufHeader | None:
         file = gguf_locate(self.options.model)

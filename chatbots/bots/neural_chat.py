@@ -7,7 +7,7 @@ oldest first, the participant's last. Such a class works here unchanged:
       kind: neural_chat
       params: {path: "my_package.my_module:MyBot"}
 
-Declared in `bots.yaml` (`chatbots/configured.py`).
+Declared in `bots.yaml` (`chatbots/yaml_registry.py`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from chatbots.base import BotError
-from chatbots.configured import ConfiguredBot, register_bot_kind
+from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
-from chatbots.outside import Values
-from chatbots.outside_types import Wanted
-from chatbots.storable import quote
+from chatbots.text import quote
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 
-class NeuralChatOptions(Values):
+class NeuralChatOptions(InputModel):
     """Options of a Neural Chat bot in `bots.yaml`."""
 
     path: Annotated[
         str,
         StringConstraints(pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"),
-        Wanted("like package.module:ClassName"),
+        TypeDescription("like package.module:ClassName"),
     ] = Field(description="`package.module:ClassName`; the module must be importable.")
     window: int = Field(
         5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5."
@@ -41,11 +41,11 @@ class NeuralChatOptions(Values):
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="keyword arguments for the class."
     )
-    opener: Annotated[str, StringConstraints(pattern=r"\S"), Wanted("a text that is not blank")] = (
-        Field(
-            "Hello!",
-            description="said where the bot has to open the conversation; the 2019 server knew no such case.",
-        )
+    opener: Annotated[
+        str, StringConstraints(pattern=r"\S"), TypeDescription("a text that is not blank")
+    ] = Field(
+        "Hello!",
+        description="said where the bot has to open the conversation; the 2019 server knew no such case.",
     )
     code_version: str = Field(
         "",

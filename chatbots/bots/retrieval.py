@@ -7,7 +7,7 @@ last utterance weighing most and the two before it less, as the dual encoders of
 sentence encoder the same ranking runs on TF-IDF vectors, and the bot's title and identity say so. Where nothing
 in the corpus fits, the bot says a word about what it heard and asks one of the corpus's opening
 questions, the one nearest to the subject. Goodbyes and the question whether it is a bot are answered in its own
-words (`chatbots/courtesies.py`), never with what a person of the corpus said.
+words (`chatbots/english_rules.py`), never with what a person of the corpus said.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from chatbots.base import BotError
-from chatbots.configured import ConfiguredBot, register_bot_kind
+from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
-from chatbots.corpora.reader import EVERYDAY, Corpus, CorpusError, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, Corpus, CorpusError, corpus_read
 from chatbots.corpora.situations import Situations, greets_alone, repetition_key
-from chatbots.courtesies import courtesies
 from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.emotion import vader_scores
 from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
-from chatbots.encoders.sentiment import vader_scores
+from chatbots.english_rules import canned_replies
 from chatbots.identity import Identity
-from chatbots.outside import Values
 from chatbots.registry import register_bot
+from chatbots.validation import InputModel
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class _Loaded:
     weak: float
 
 
-class RetrievalOptions(Values):
+class RetrievalOptions(InputModel):
     """Options of a retrieval bot in `bots.yaml`."""
 
     corpus: str = Field(
@@ -276,7 +276,7 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     if not similar:
         return _sentence(index.texts[rng.choice(_unsaid(index.all_openers, said_numbers).tolist())])
     last = _utterances(context)[-1]
-    if own_words := courtesies(last, context.texts):
+    if own_words := canned_replies(last, context.texts):
         return _fresh(own_words, "\n".join(context.texts), rng)
     scores, of_last = _scores(index, last, similar)
     scores[np.isin(index.replies, said_numbers)] = -np.inf

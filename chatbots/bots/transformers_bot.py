@@ -1,7 +1,7 @@
 """A bot made of a transformers model: decoder-only or encoder-decoder, a local folder or a hub id.
 
 Not registered by itself: bots of this kind are configured, one per entry of `bots.yaml`
-(`chatbots/configured.py`). Many conversations share the model a token at a time
+(`chatbots/yaml_registry.py`). Many conversations share the model a token at a time
 (`chatbots/generation/language_model.py`); each draws its tokens with random numbers of its own.
 """
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from chatbots.base import BotError
-from chatbots.configured import ConfiguredBot, register_bot_kind
-from chatbots.generation.kept_turns import KEPT
-from chatbots.generation.transformers_options import TransformersOptions
-from chatbots.huggingface import find_model, missing_reason, model_known_by, n_weights
-from chatbots.imports import import_lock
+from chatbots.bots.base import BotError
+from chatbots.generation.options import TransformersOptions
+from chatbots.generation.prefix_cache import PREFIX_CACHE
+from chatbots.huggingface import find_model, import_lock, missing_reason, model_known_by, n_weights
+from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 if TYPE_CHECKING:
     from chatbots.generation.transformers_batch import LoadedModel, SlotGeneration
@@ -73,7 +72,7 @@ class TransformersBot(ConfiguredBot):
     @property
     def kept_bytes(self) -> int:
         """Of what it has computed of earlier turns and keeps for the next ones; `memory_bytes` does not count it."""
-        return KEPT.n_bytes(self._loaded.owner) if self._loaded else 0
+        return PREFIX_CACHE.n_bytes(self._loaded.owner) if self._loaded else 0
 
     def unavailable_reason(self) -> str | None:
         for package in ("torch", "transformers"):

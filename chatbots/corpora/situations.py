@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from chatbots.corpora.reader import Corpus, CorpusError
-from chatbots.encoders.sentiment import vader_scores
+from chatbots.corpora.dialogues import Corpus, CorpusError
+from chatbots.encoders.emotion import vader_scores
 
 _GREETING = re.compile(
     r"(?:hi|hello|hey|hiya|good (?:morning|day|afternoon|evening)|nice to meet|how are you|how's it|what's up)\b",

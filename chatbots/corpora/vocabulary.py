@@ -1,16 +1,245 @@
-"""The words a dialogue model knows, by id: built from training text, kept as a text file."""
+"""Words of dialogue models: tokenisers, special tokens and vocabularies.
+
+The four special token ids begin every vocabulary here (Park et al. 2018, released code).
+
+`words-1` (recommended) keeps the letters of every script and takes an emoji or emoticon as one word.
+`paper-2019` repeats what Ghandeharioun et al. (2019) did: whatever is no ASCII letter, digit or one of
+`, ! ? ' . `` ` becomes a blank, so an emoji or a text in another script leaves nothing. Both are
+lower-case and split clitics off ("do n't", "it 's"). A text without words gives an empty list, and no text
+gives a special token: "<unk>" typed by a person is the word "unk".
+
+A name stands for exact behaviour: a change of what `tokenise` returns needs a new name. How `detokenise` joins
+words for people may improve; the version of the bots that speak through it rises with it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
-from chatbots.models.tokens import SPECIAL_TOKENS, UNK
-from chatbots.storable import quote
+import regex
+from pydantic import Field
+
+from chatbots.registry import UnknownName
+from chatbots.text import nearest_names, quote
+from chatbots.type_descriptions import TypeDescription
+
+PAD = 0
+"""Fills rows up; its embedding is fixed at zero."""
+UNK = 1
+"""Any word outside the vocabulary."""
+SOS = 2
+"""The decoder's first input; never part of an input utterance."""
+EOS = 3
+"""Ends every utterance, and counts in its length."""
+
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<sos>", "<eos>")
+"""Their texts, in the order of their ids."""
+
+VocabularySize = Annotated[
+    int,
+    Field(ge=len(SPECIAL_TOKENS) + 1),
+    TypeDescription("a whole number of at least 5: the 4 special tokens and a word"),
+]
+"""Words of a vocabulary, special ones included."""
+
+
+UNKNOWN_SHOWN = "<unknown>"
+"""How a reply shows `<unk>` (released code)."""
+
+_CLITIC = r"(?:n't|'(?:s|ve|re|d|ll|m))(?!\w)"
+_CLITICS = frozenset(("n't", "'s", "'ve", "'re", "'d", "'ll", "'m"))
+
+
+@dataclass(frozen=True)
+class Tokeniser:
+    """One way to cut text into words.
+
+    Attributes:
+        name: what a manifest says; it stands for exact behaviour.
+        tokenise: text to words.
+        detokenise: words to readable text. More words only ever change its last word, so the text of a
+            growing reply can be shown through `chatbots.generation.streamed_text.GrowingText`.
+    """
+
+    name: str
+    tokenise: Callable[[str], list[str]]
+    detokenise: Callable[[Sequence[str]], str]
+
+
+# --- paper-2019 -------------------------------------------------------------------------------------------
+
+_PAPER_BLANKED = re.compile(r"[^A-Za-z0-9,!?'`.]")
+_PAPER_SET_OFF = re.compile(r"(n't|'s|'ve|'re|'d|'ll)")
+# Then what spaCy's English tokeniser does to such text: sentence-final periods, quotes, "'m" and a few
+# contractions are split off; periods inside a word or number and some abbreviations stay.
+_PAPER_WORD = re.compile(
+    rf"""\.{{2,}}
+    | {_CLITIC}
+    | (?:a\.m|p\.m|e\.g|i\.e|vs)\.(?![a-z0-9])
+    | can(?=not\b) | gon(?=na\b) | got(?=ta\b)
+    | [a-z0-9]+ (?: \.[a-z0-9]+ | '(?!m\b)[a-z0-9]+ )*
+    | [,.!?'`]""",
+    re.VERBOSE,
+)
+
+
+def _paper_tokenise(text: str) -> list[str]:
+    text = _PAPER_BLANKED.sub(" ", text).lower()
+    return _PAPER_WORD.findall(_PAPER_SET_OFF.sub(r" \1", text))
+
+
+def _paper_detokenise(tokens: Sequence[str]) -> str:
+    words: list[str] = []
+    for token in _shown(tokens):
+        if not words:
+            words.append(token)
+        elif token in ("t", "s"):  # what was "'t" and "'s"
+            words[-1] += f"'{token}"
+        elif token in _CLITICS or token in ("na", "ta") or token[0] in ",.?!":
+            words[-1] += token
+        else:
+            words.append(token)
+    return " ".join(words)
+
+
+# --- words-1 ----------------------------------------------------------------------------------------------
+
+# Dropped: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
+# make two words of one emoji.
+_INVISIBLE = regex.compile(
+    r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]"
+)
+_APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
+# Scripts written without blanks: a character with its marks is a word.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_PICTURE = r"\p{Extended_Pictographic}\p{Emoji_Modifier}?"
+_ENDS_SENTENCE = frozenset(".!?؟。।")
+_JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
+
+
+def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
+    """Return the pattern of a word, from those of a letter, a digit, a run of both, and a sign that is a word."""
+    return rf"""
+      (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)          # an emoticon
+    | \.\.\.
+    | {_CLITIC}
+    | (?:mrs?|ms|dr|prof|vs)\.
+    | (?:{letter}\.){{2,}}(?!\w)                         # u.s.
+    | {digit}+(?:[.,:]{digit}+)+                         # 1,000.5 or 7:30
+    | {run}(?:'(?!(?:s|ve|re|d|ll|m)(?!\w)){run})*       # o'clock
+    | {sign}"""
+
+
+_NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
+_ELLIPSIS = regex.compile(r"\.{2,}")
+_ASCII_WORD = re.compile(
+    _word_pattern("[a-z]", "[0-9]", "[a-z0-9]+", "[,.!?;:%&$]"), re.VERBOSE | re.ASCII
+)
+"""The same as `_WORD` on ASCII text, in half the time."""
+_LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+_WORD = regex.compile(
+    rf"""(?V1)
+      \p{{Regional_Indicator}}{{2}}                       # a flag
+    | {_PICTURE}(?:\u200d{_PICTURE})*[\U000e0020-\U000e007f]*
+    | [{_UNSPACED}]\p{{M}}*
+    | """
+    # The joiners are those of Persian and Indic scripts.
+    + _word_pattern(
+        r"\p{L}",
+        r"\p{N}",
+        rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*",
+        r"[,.!?;:%&؟،؛。、।\p{Sc}]",
+    ),
+    regex.VERBOSE,
+)
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}。、]")
+_IS_CURRENCY = regex.compile(r"\p{Sc}")
+
+
+def tokenise(text: str) -> list[str]:
+    """Split a text into words by the rules called `words-1`; a text without words gives an empty list."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
+    text = text.replace("`", "'").lower()
+    text = _ELLIPSIS.sub(" ... ", _NEGATION.sub(" n't", text))
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def detokenise(tokens: Sequence[str]) -> str:
+    """Make readable text from the words of `words-1`: join punctuation and clitics, write English capitals."""
+    text, previous = "", ""
+    for word in _shown(tokens):
+        if _is_range(previous, word):
+            text += "-"
+        elif previous and not _joined(previous, word):
+            text += " "
+        begins = not previous or previous in _ENDS_SENTENCE
+        text += word[:1].upper() + word[1:] if begins or word == "i" else word
+        previous = word
+    return text
+
+
+def _joined(left: str, right: str) -> bool:
+    """Return True if two words stand together without a blank."""
+    if right in _JOINS_LEFT or _IS_CURRENCY.fullmatch(left):
+        return True
+    return bool(_IS_UNSPACED.match(left) and _IS_UNSPACED.match(right))
+
+
+def _is_range(left: str, right: str) -> bool:
+    """Check that two numbers in a row were one expression with a hyphen: "222-0".
+
+    The tokeniser drops the hyphen.
+
+    A number is one word with its points and commas, so something stood between two of them. In the corpora that
+    the demo models read this is a hyphen in nine of ten cases, and a blank before "000" in most others.
+    """
+    return left.isdecimal() and right.isdecimal() and right != "000"
+
+
+def _shown(tokens: Sequence[str]) -> Iterable[str]:
+    """Yield the words to show: special tokens are left out, the unknown word is shown by a text of its own."""
+    for token in tokens:
+        if token == SPECIAL_TOKENS[UNK]:
+            yield UNKNOWN_SHOWN
+        elif token and token not in SPECIAL_TOKENS:
+            yield token
+
+
+# --- by name ----------------------------------------------------------------------------------------------
+
+RECOMMENDED = "words-1"
+TOKENISERS: dict[str, Tokeniser] = {
+    t.name: t
+    for t in (
+        Tokeniser(RECOMMENDED, tokenise, detokenise),
+        Tokeniser("paper-2019", _paper_tokenise, _paper_detokenise),
+    )
+}
+
+
+def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
+    """Return the tokeniser called `name`.
+
+    Raises:
+        UnknownName: there is no such tokeniser; the message lists those there are.
+    """
+    if name not in TOKENISERS:
+        near = nearest_names(name, list(TOKENISERS), limit=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownName(
+            f"there is no tokeniser called {quote(name)}{hint} (there are {', '.join(TOKENISERS)})"
+        )
+    return TOKENISERS[name]
+
 
 MAX_SIZE = 20_000
 MIN_COUNT = 5
@@ -22,7 +251,7 @@ class VocabularyError(ValueError):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by id. The first four are the specials of `chatbots.models.tokens`; there may be no others.
+    """Words by id. The first four are the specials of `chatbots.corpora.vocabulary`; there may be no others.
 
     Attributes:
         words: all words, specials first, none twice, none empty or with a blank in it.

@@ -1,7 +1,15 @@
-"""Cache of computed arrays between runs: word vectors, encoded corpora.
+"""Caches of encoders between runs: computed arrays, and encoded texts.
 
-One folder per process, set once by whoever knows the settings (`cache_folder_set`). A cache is a matter
-of speed only: a folder that cannot be written costs time, never a result.
+Arrays (word vectors, encoded corpora) lie in one folder per process, set once by the process that knows the settings
+(`cache_folder_set`).
+
+`TextStore` keeps one row of numbers per encoder and text. A study is measured and fitted many times, and most of the
+time goes into encoding the same texts again. The rows lie in one SQLite file: readers and a writer of several threads
+and processes of one host do not block each other (WAL), and a process that is killed leaves whole rows or none. Texts
+are known by their digest. A row may still tell what its text was about, so `forget` removes the rows of texts that a
+participant wants erased.
+
+Both are a matter of speed only: a folder or file that cannot be read or written costs time, never a result.
 """
 
 from __future__ import annotations
@@ -10,14 +18,18 @@ import contextlib
 import hashlib
 import logging
 import os
+import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from filelock import FileLock, Timeout
 
-from chatbots.archives import DAMAGE
+from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.identity import Identity, canonical_json
 
 if TYPE_CHECKING:
@@ -26,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Longer than anything here takes to make, so that a process that hangs does not block others for ever.
-WAIT_S = 300.0
+LOCK_WAIT_S = 300.0
 
 _folder: Path | None = None
 
@@ -56,16 +68,16 @@ def arrays_cached(
     """
     digest = hashlib.sha256(canonical_json(identity.as_dict()).encode()).hexdigest()[:24]
     path = cache_folder() / identity.name / f"{digest}.npz"
-    stored = _read(path)
+    stored = _read_arrays(path)
     if stored is not None:
         return stored
-    with made_alone(path):
-        stored = _read(path)  # another process may have made them while this one waited
+    with build_lock(path):
+        stored = _read_arrays(path)  # another process may have made them while this one waited
         if stored is not None:
             return stored
         arrays = dict(make())
         try:
-            _store(path, arrays)
+            _store_arrays(path, arrays)
         except OSError as error:
             log.warning(
                 "nothing is cached under %s (%s); the next start computes it again", path, error
@@ -73,7 +85,7 @@ def arrays_cached(
         return arrays
 
 
-def _read(path: Path) -> dict[str, np.ndarray] | None:
+def _read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     import numpy as np
 
     try:
@@ -81,16 +93,16 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
             return {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         return None
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         log.warning("the cached file %s is unreadable and is made again: %s", path, error)
         return None
 
 
 @contextlib.contextmanager
-def made_alone(path: Path) -> Iterator[None]:
+def build_lock(path: Path) -> Iterator[None]:
     """Keep other processes from making the same file or folder meanwhile; not for ever, and only where
     files can be."""
-    lock = FileLock(f"{path}.lock", timeout=WAIT_S)
+    lock = FileLock(f"{path}.lock", timeout=LOCK_WAIT_S)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -102,7 +114,7 @@ def made_alone(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _store(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _store_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,3 +126,192 @@ def _store(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+TEXT_STORE_LIMIT_BYTES = 4 * 1024**3
+"""Some 2.6 million rows of MiniLM's."""
+KEPT_FRACTION = 0.9
+"""Of the limit, once it is passed: what has not been read for longest goes."""
+_DATABASE_WAIT_S = 20.0
+_DAY_S = 24 * 60 * 60
+_MOST_AT_ONCE = 500
+"""Texts named in one query; SQLite takes some thousands of values at most."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS rows (
+    encoder TEXT NOT NULL,     -- key of its identity
+    text BLOB NOT NULL,        -- digest
+    day INTEGER NOT NULL,      -- when it was last read, in days since 1970
+    numbers BLOB NOT NULL,     -- float32
+    PRIMARY KEY (encoder, text)
+);
+CREATE INDEX IF NOT EXISTS rows_by_text ON rows (text);
+CREATE INDEX IF NOT EXISTS rows_by_day ON rows (day);
+"""
+
+
+class TextStore:
+    """Rows of float32 numbers by encoder and text. Opens its file for each call, so any thread may use it.
+
+    Args:
+        path: of the file; it and its folder are made when the first rows are kept.
+        limit_bytes: how large the rows may grow together. Where they pass it, those that have not been read
+            for the most days are removed until nine tenths are left.
+    """
+
+    def __init__(self, path: Path | str, *, limit_bytes: int = TEXT_STORE_LIMIT_BYTES) -> None:
+        if limit_bytes < 1:
+            raise ValueError(f"limit_bytes is {limit_bytes}; it must be 1 or more")
+        self.path = Path(path)
+        self.limit_bytes = limit_bytes
+
+    def get(self, encoder: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
+        """Return the rows that are kept of these texts, each (D,) float32; others are left out.
+
+        Args:
+            encoder: the key of its identity.
+        """
+        by_digest = {_digest(text): text for text in texts}
+        if not by_digest or not self.path.exists():
+            return {}
+        try:
+            with self._opened() as database:
+                found = _read_rows(database, encoder, list(by_digest))
+        except (OSError, sqlite3.Error) as error:
+            self._bear(error)
+            return {}
+        return {by_digest[digest]: row for digest, row in found.items()}
+
+    def put(self, encoder: str, rows: Mapping[str, np.ndarray]) -> None:
+        """Keep the row of each text, (D,); a text that has one already keeps it."""
+        if not rows:
+            return
+        today = _today()
+        kept = [
+            (encoder, _digest(text), today, np.asarray(row, dtype="<f4").tobytes())
+            for text, row in rows.items()
+        ]
+        try:
+            with self._opened() as database:
+                with database:
+                    database.executemany("INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?)", kept)
+                self._shrink(database)
+        except (OSError, sqlite3.Error) as error:
+            self._bear(error)
+
+    def known(self, texts: Iterable[str]) -> set[str]:
+        """Return those of the texts of which any encoder's row is kept.
+
+        Raises:
+            OSError, sqlite3.Error: the file cannot be read.
+        """
+        by_digest = {_digest(text): text for text in texts}
+        if not by_digest or not self.path.exists():
+            return set()
+        found: set[str] = set()
+        with self._opened() as database:
+            for part in _parts(list(by_digest)):
+                marks = ",".join("?" * len(part))
+                query = f"SELECT DISTINCT text FROM rows WHERE text IN ({marks})"  # noqa: S608
+                found.update(by_digest[digest] for (digest,) in database.execute(query, part))
+        return found
+
+    def forget(self, texts: Iterable[str]) -> int:
+        """Remove what every encoder made of these texts. Returns the number of rows removed.
+
+        Raises:
+            OSError, sqlite3.Error: they may still be there.
+        """
+        digests = list({_digest(text) for text in texts})
+        if not digests or not self.path.exists():
+            return 0
+        with self._opened() as database:
+            with database:
+                n_removed = database.executemany(
+                    "DELETE FROM rows WHERE text = ?", [(digest,) for digest in digests]
+                ).rowcount
+            # What was removed must not stay readable in the journal.
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return n_removed
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Only for this user: SQLite gives its journals the same permissions.
+        self.path.touch(mode=0o600)
+        with closing(sqlite3.connect(self.path, timeout=_DATABASE_WAIT_S)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            # Safe when a process is killed; a power cut may cost the newest rows.
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA secure_delete = ON")
+            database.executescript(_TABLES)
+            yield database
+
+    def _shrink(self, database: sqlite3.Connection) -> None:
+        size = _used_bytes(database)
+        if size <= self.limit_bytes:
+            return
+        (n_rows,) = database.execute("SELECT count(*) FROM rows").fetchone()
+        n_kept = int(n_rows * KEPT_FRACTION * self.limit_bytes / size)
+        with database:
+            database.execute(
+                "DELETE FROM rows WHERE rowid IN (SELECT rowid FROM rows ORDER BY day, rowid LIMIT ?)",
+                (n_rows - n_kept,),
+            )
+
+    def _bear(self, error: Exception) -> None:
+        """Log what went wrong; a file that is no database any more makes room for a new one."""
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
+        if not damaged:  # full, read-only, held by another for too long
+            log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)
+            return
+        log.warning("%s is damaged (%s) and is begun anew", self.path, error)
+        for path in (self.path, *(Path(f"{self.path}-{end}") for end in ("wal", "shm"))):
+            path.unlink(missing_ok=True)
+
+
+def _read_rows(
+    database: sqlite3.Connection, encoder: str, digests: list[bytes]
+) -> dict[bytes, np.ndarray]:
+    """Return the stored rows of these texts by digest and note that they were read today."""
+    today = _today()
+    found: dict[bytes, np.ndarray] = {}
+    stale: list[bytes] = []
+    for part in _parts(digests):
+        marks = ",".join("?" * len(part))
+        query = f"SELECT text, day, numbers FROM rows WHERE encoder = ? AND text IN ({marks})"  # noqa: S608
+        for digest, day, numbers in database.execute(query, (encoder, *part)):
+            found[digest] = np.frombuffer(numbers, dtype="<f4")
+            if day != today:
+                stale.append(digest)
+    if stale:
+        with database:
+            database.executemany(
+                "UPDATE rows SET day = ? WHERE encoder = ? AND text = ?",
+                [(today, encoder, digest) for digest in stale],
+            )
+    return found
+
+
+def _parts(digests: list[bytes]) -> Iterator[list[bytes]]:
+    for start in range(0, len(digests), _MOST_AT_ONCE):
+        yield digests[start : start + _MOST_AT_ONCE]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _today() -> int:
+    return int(time.time() // _DAY_S)
+
+
+def _used_bytes(database: sqlite3.Connection) -> int:
+    """Return the bytes of the file that are in use, without the pages that wait to be used again."""
+    (size,), (n_pages,), (n_free,) = (
+        database.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_size", "page_count", "freelist_count")
+    )
+    return int(size * (n_pages - n_free))

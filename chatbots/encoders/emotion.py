@@ -1,12 +1,23 @@
-"""Emotion encoders: a text in, a distribution over emotions out, and a sentiment made of it.
+"""Emotion and sentiment of texts: encoders, valence weights, VADER.
 
-The default is a head of our own on the sentence encoder MiniLM, trained on GoEmotions (Demszky et al. 2020;
-27 emotions and neutral) and shipped in `emotion_head/` with its card, `CARD.md`, and the command that trains
-it again. It stands where Ghandeharioun et al. (2019) have DeepMoji (`deepmoji.py`): its rows sum to 1, as
+The default is a head of our own on the sentence encoder MiniLM, trained on GoEmotions (Demszky et al. 2020,
+"GoEmotions", ACL; 27 emotions and neutral) and shipped in `emotion_head/` with its card, `CARD.md`, and the command
+that trains it again. It stands where Ghandeharioun et al. (2019) have DeepMoji (`deepmoji.py`): its rows sum to 1, as
 DeepMoji's softmax over 64 emoji does, so cosine, cross-entropy and Σ_k w_k p_k mean the same for both.
 
-The head reads MiniLM's vectors, so whoever has those already pays next to nothing: `from_embeddings`. It runs
+The head reads MiniLM's vectors, so callers who have those already pay next to nothing: `from_embeddings`. It runs
 in NumPy; no torch is loaded for it.
+
+`VALENCE` holds the weights w_k of the sentiment score. Ghandeharioun et al. weigh DeepMoji's 64 emoji by hand (fact
+sheet section 1.1); this is the same for the categories of GoEmotions. The numbers are our own judgement, in steps
+of a tenth, made once from the category definitions and fitted to no data. They follow the circumplex of affect
+(Russell 1980): pleasant above 0, unpleasant below, and the size says how sure and how strong the pleasantness is,
+whatever the arousal.
+
+VADER's compound score is sentiment by a word list: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model
+for Sentiment Analysis of Social Media Text", ICWSM, by their own package `vaderSentiment`. One deviation: VADER knows
+its negations with a straight apostrophe only ("don't"), phones type a curly one ("don’t"), so the curly one is
+straightened first; without that "I don’t like it" would count as praise.
 """
 
 from __future__ import annotations
@@ -21,12 +32,52 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chatbots.encoders.provenance import Provenance
-from chatbots.encoders.sentence import EncoderError, SentenceEncoder, sentence_encoder
-from chatbots.encoders.valence import VALENCE, valence_weights
+from chatbots.encoders.sentence import EncoderError, Provenance, SentenceEncoder, sentence_encoder
 from chatbots.identity import Identity
+from chatbots.installation import package_version
 
-HEAD = Path(__file__).parent / "emotion_head"
+VALENCE: dict[str, tuple[float, str]] = {
+    "admiration": (0.8, "praise of somebody or something"),
+    "amusement": (0.7, "enjoyment, though one may also laugh at somebody"),
+    "anger": (-0.9, "strong displeasure, directed at somebody"),
+    "annoyance": (-0.6, "mild anger"),
+    "approval": (0.5, "a favourable opinion, often no more than agreement"),
+    "caring": (0.5, "kindness, often towards somebody in trouble"),
+    "confusion": (-0.3, "not understanding is slightly unpleasant, and a complaint in a chat"),
+    "curiosity": (0.2, "interest, slightly pleasant"),
+    "desire": (0.3, "a pleasant thing in mind, but not had"),
+    "disappointment": (-0.7, "a hope that failed"),
+    "disapproval": (-0.6, "an unfavourable opinion; the counterpart of approval, and more heated"),
+    "disgust": (-0.9, "revulsion, as strong as anger"),
+    "embarrassment": (-0.5, "unpleasant, yet often told with a smile"),
+    "excitement": (0.8, "joy with high arousal, now and then uneasy"),
+    "fear": (-0.8, "strongly unpleasant"),
+    "gratitude": (0.9, "thanks for something good"),
+    "grief": (-1.0, "the most unpleasant category: a death or a great loss"),
+    "joy": (1.0, "pleasure itself"),
+    "love": (1.0, "pleasure in somebody or something"),
+    "nervousness": (-0.5, "mild fear"),
+    "optimism": (0.6, "a good thing expected, not yet there"),
+    "pride": (0.7, "pleasure in what one has done"),
+    "realization": (0.0, "becoming aware of something, good or bad"),
+    "relief": (0.5, "pleasant, with the trouble it ends still in mind"),
+    "remorse": (-0.6, "regret of one's own deed; an apology mends a little"),
+    "sadness": (-0.8, "unpleasant with low arousal; milder than grief"),
+    "surprise": (0.0, "pleasant as often as unpleasant"),
+    "neutral": (0.0, "no emotion"),
+}
+"""Category, in the order of the head's outputs, to weight and reason."""
+
+LABELS: tuple[str, ...] = tuple(VALENCE)
+"""The 28 categories in order: alphabetical, neutral last, as GoEmotions numbers them."""
+
+
+def valence_weights() -> np.ndarray:
+    """Return the (28,) float32 weights in [-1, 1], in the order of `LABELS`."""
+    return np.array([weight for weight, _ in VALENCE.values()], dtype=np.float32)
+
+
+EMOTION_HEAD_FOLDER = Path(__file__).parent / "emotion_head"
 """The head that is shipped."""
 WEIGHTS_FILE, MANIFEST_FILE = "head.safetensors", "manifest.json"
 
@@ -96,7 +147,9 @@ class EmotionHead:
         sentence: the encoder whose vectors it reads, MiniLM.
     """
 
-    def __init__(self, folder: Path | str = HEAD, sentence: SentenceEncoder | None = None) -> None:
+    def __init__(
+        self, folder: Path | str = EMOTION_HEAD_FOLDER, sentence: SentenceEncoder | None = None
+    ) -> None:
         self.folder = Path(folder)
         self.sentence = sentence if sentence is not None else sentence_encoder()
         self._arrays: dict[str, np.ndarray] | None = None
@@ -234,3 +287,73 @@ def emotion_encoder(device: str = "cpu") -> EmotionHead:
 def _manifest(folder: Path, mtime_ns: int) -> dict[str, Any]:
     """Read the manifest. Its time of change is an argument so that a changed file is read again."""
     return dict(json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8")))
+
+
+_CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _analyser() -> Any:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    class Analyser(SentimentIntensityAnalyzer):  # type: ignore[misc]
+        """VADER, with the two rules that lower the whole text for each word shown its neighbours only.
+
+        They look at most three words back and two ahead, so the scores are the same, and a text of 10,000
+        words takes a moment instead of seconds.
+        """
+
+        @staticmethod
+        def _negation_check(valence: float, words: list[str], start_i: int, i: int) -> float:
+            first = max(0, i - 3)
+            found = SentimentIntensityAnalyzer._negation_check(
+                valence, words[first : i + 1], start_i, i - first
+            )
+            return float(found)
+
+        @staticmethod
+        def _special_idioms_check(valence: float, words: list[str], i: int) -> float:
+            first = max(0, i - 3)
+            found = SentimentIntensityAnalyzer._special_idioms_check(
+                valence, words[first : i + 3], i - first
+            )
+            return float(found)
+
+    return Analyser()
+
+
+def vader_identity() -> Identity:
+    """Return the identity of what makes the scores: the package's version and how apostrophes are treated."""
+    return Identity(
+        "vader",
+        "1",
+        {"vaderSentiment": package_version("vaderSentiment"), "apostrophes": "straight"},
+    )
+
+
+def vader_scores(texts: Sequence[str]) -> np.ndarray:
+    """Compute VADER's compound sentiment of each text.
+
+    Returns:
+        (N,) float64 in [-1, 1]; negative, neutral (0: also a text with no word in it) or positive.
+        A text that stands in `texts` several times is scored once.
+    """
+    return vader_details(texts)[:, 0]
+
+
+def vader_details(texts: Sequence[str]) -> np.ndarray:
+    """Compute VADER's compound sentiment and how much of each text is negative, neutral and positive.
+
+    Returns:
+        (N, 4) float64: compound in [-1, 1] as `vader_scores` gives it, then the three proportions, which
+        sum to about 1 (VADER rounds to three digits), or are all 0 for a text with no word in it.
+    """
+    with _lock:
+        analyser = _analyser()
+    found: dict[str, tuple[float, float, float, float]] = {}
+    for text in texts:
+        if text not in found:
+            scores = analyser.polarity_scores(text.translate(_CURLY))
+            found[text] = (scores["compound"], scores["neg"], scores["neu"], scores["pos"])
+    return np.array([found[text] for text in texts], dtype=np.float64).reshape(-1, 4)

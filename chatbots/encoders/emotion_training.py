@@ -22,35 +22,40 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from chatbots.archives import DAMAGE
+from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.emotion import (
-    HEAD,
+    EMOTION_HEAD_FOLDER,
+    LABELS,
     MANIFEST_FILE,
     WEIGHTS_FILE,
     head_forward,
     sentiment_of,
+    vader_scores,
+    valence_weights,
 )
-from chatbots.encoders.emotion_card import card
-from chatbots.encoders.emotion_figures import polarity_figures, test_figures, thresholds_choose
+from chatbots.encoders.emotion_report import (
+    emotion_model_card,
+    polarity_figures,
+    test_figures,
+    thresholds_choose,
+)
 from chatbots.encoders.sentence import SentenceEncoder, sentence_encoder
-from chatbots.encoders.sentiment import vader_scores
-from chatbots.encoders.valence import LABELS, valence_weights
 from chatbots.identity import Identity
-from chatbots.outside import (
+from chatbots.text import quote
+from chatbots.validation import (
+    InputModel,
     Many,
     Number,
     Share,
     Size,
-    Values,
     ValuesError,
     values_read,
     values_read_json,
     yaml_read,
 )
-from chatbots.storable import quote
 
-CONFIG = HEAD / "training.yaml"
+CONFIG = EMOTION_HEAD_FOLDER / "training.yaml"
 SPLITS = ("train", "valid", "test")
 
 L = TypeVar("L", bound="_Line")
@@ -60,7 +65,7 @@ class EmotionDataError(ValueError):
     """Error in training data that cannot be used; the message explains what would be right."""
 
 
-class EmotionTraining(Values):
+class EmotionTraining(InputModel):
     """Training parameters of the emotion head (`emotion_head/training.yaml`).
 
     Attributes:
@@ -152,7 +157,7 @@ def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
     return [text for text, _ in kept], np.array([positive for _, positive in kept])
 
 
-class _Line(Values):
+class _Line(InputModel):
     """Line of such a file; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -180,7 +185,7 @@ def _records(kind: type[L], path: Path) -> Iterator[L]:
                     raise EmotionDataError(f"{path}, line {number}: {error}") from None
     except (EmotionDataError, FileNotFoundError):
         raise
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise EmotionDataError(f"{path} cannot be read: {error}") from error
 
 
@@ -257,7 +262,7 @@ def _fit(
 def emotion_train(
     data: Path | str,
     config: Path | str = CONFIG,
-    output: Path | str = HEAD,
+    output: Path | str = EMOTION_HEAD_FOLDER,
     measure: Sequence[Path | str] = (),
     device: str = "cpu",
 ) -> dict[str, Any]:
@@ -312,5 +317,5 @@ def emotion_train(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / WEIGHTS_FILE).write_bytes(packed)
     (folder / MANIFEST_FILE).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    (folder / "CARD.md").write_text(card(manifest), encoding="utf-8")
+    (folder / "CARD.md").write_text(emotion_model_card(manifest), encoding="utf-8")
     return manifest

@@ -2,7 +2,7 @@
 
 Fact sheet section 1.3; Conneau et al. (2017). Version 1 reads GloVe vectors, version 2 fastText's. Weights and
 vectors are published by Facebook and Stanford and not shipped; without them `sentence.py` serves in its place.
-Network: `chatbots/models/infersent.py`; vectors: `vectors.py`.
+Network: `chatbots/models/published_encoders.py`; vectors: `vectors.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots.devices import rows_that_fit
-from chatbots.encoders.provenance import Provenance
-from chatbots.encoders.sentence import EncoderError
-from chatbots.encoders.vectors import FileVectors, Format, VectorTable
-from chatbots.encoders.weights import file_sha256, weights_read
+from chatbots.encoders.published_files import (
+    FileVectors,
+    VectorFormat,
+    VectorTable,
+    file_sha256,
+    weights_read,
+)
+from chatbots.encoders.sentence import EncoderError, Provenance
 from chatbots.identity import Identity
-from chatbots.release import package_version
-from chatbots.storable import quote
+from chatbots.installation import package_version
+from chatbots.text import quote
 
 COMPAT_BATCH = 64
 COMPAT_ROWS = 100_000
@@ -33,7 +37,7 @@ COMPAT_ROWS = 100_000
 class _Version:
     begin: str
     end: str
-    vectors: Format
+    vectors: VectorFormat
 
 
 _VERSIONS = {1: _Version("<s>", "</s>", "glove"), 2: _Version("<p>", "</p>", "fasttext")}
@@ -125,7 +129,7 @@ class InferSentEncoder:
             if reason is not None:
                 raise EncoderError(f"InferSent {self.version}: {reason}")
             state = weights_read(self.weights_path)
-            from chatbots.models.infersent import infersent_from_state
+            from chatbots.models.published_encoders import infersent_from_state
 
             try:
                 model = infersent_from_state(state, compat_padding=self.compat)

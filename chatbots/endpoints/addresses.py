@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from chatbots.base import BotError
-from chatbots.generation.deadline import seconds_left
+from chatbots.bots.base import BotError, seconds_left
 
 if TYPE_CHECKING:
     import anyio

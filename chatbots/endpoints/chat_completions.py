@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 
 if TYPE_CHECKING:
     import httpx2

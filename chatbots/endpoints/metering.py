@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.conversation import Conversation
 
 

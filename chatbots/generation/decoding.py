@@ -1,4 +1,4 @@
-"""Choosing the next token of many rows at once, each with random numbers of its own.
+"""Decoding: the next token of every row, drawn independently of the batch.
 
 A row's choice depends on its own logits and its own uniform number only, never on who shares the batch.
 The distribution is walked through in the order of the vocabulary, not of probability: a rounding error
@@ -6,7 +6,8 @@ that swaps two almost equal tokens then moves a boundary by that error, and cann
 another token.
 
 `choose` picks for any logits; `sample` drives the networks of `chatbots/models` to the end of their replies, and
-`chatbots/models/beam_search.py` searches.
+`chatbots/models/beam_search.py` searches. A `ReplyRow` is one reply under way in a running batch: its random numbers,
+its tokens, and the text that was shown.
 
 Filters as in Holtzman et al. (2020), "The Curious Case of Neural Text Degeneration": temperature, then
 the k likeliest tokens, then the nucleus of the probability mass p.
@@ -14,11 +15,16 @@ the k likeliest tokens, then the nucleus of the probability mass p.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
+
+from chatbots.bots.base import BotError, Piece
+from chatbots.conversation import Conversation
+from chatbots.generation.output_filter import OutputFilter
+from chatbots.generation.streamed_text import GrowingText
 
 _FIRST_LOOK = 512
 """So many of the likeliest tokens usually hold the nucleus; else the whole vocabulary is sorted."""
@@ -142,8 +148,8 @@ class NgramBan:
         return self._followers.get(head, set())
 
 
-class Rows(Protocol):
-    """The state of a running batch, as `chatbots.models.state.DecoderState`."""
+class StateRows(Protocol):
+    """The state of a running batch, as `chatbots.models.batch.DecoderState`."""
 
     @property
     def n_rows(self) -> int: ...
@@ -153,7 +159,7 @@ class Rows(Protocol):
     def repeat(self, n: int) -> Self: ...
 
 
-S = TypeVar("S", bound=Rows)
+S = TypeVar("S", bound=StateRows)
 
 
 class Stepper(Protocol[S]):
@@ -232,3 +238,94 @@ def forbid(logits: Tensor, everywhere: Sequence[int], by_row: Iterable[Iterable[
     if pairs:
         rows, tokens = torch.tensor(pairs, device=logits.device).T
         logits[rows, tokens] = -torch.inf
+
+
+NO_NUMBERS = "the model computed no numbers (NaN)"
+
+
+class ReplyRow:
+    """A conversation's place in a running batch, whatever model computes it.
+
+    Args:
+        number: what the batch knows it by.
+        context: the conversation; its reply's seed decides every choice.
+        max_tokens: the reply's longest.
+        no_repeat_ngram_size: no sequence of so many tokens twice in the reply; 0: off.
+        stops: texts before which the reply ends.
+        prompt: token ids that the model reads first, where it reads some.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        context: Conversation,
+        *,
+        max_tokens: int,
+        no_repeat_ngram_size: int = 0,
+        stops: Sequence[str] = (),
+        make_filter: Callable[[], OutputFilter] | None = None,
+        prompt: Sequence[int] = (),
+    ) -> None:
+        self.number = number
+        self.max_tokens = max_tokens
+        self.context = context
+        self.prompt = list(prompt)
+        self.said = ""
+        """What was shown of the reply."""
+        self.place = (context.id, context.turns[-1].speaker if context.turns else "")
+        """Conversation and who spoke last in it: in self-play a bot has two places in one conversation."""
+        self.tokens: list[int] = []
+        self.gone = False
+        """Finished or cancelled; its row is dropped with the next ones."""
+        self._uniforms = uniform_numbers(context.reply_seed, max_tokens)
+        self._ban = NgramBan(no_repeat_ngram_size) if no_repeat_ngram_size else None
+        self._text = GrowingText(stops, make_filter=make_filter)
+
+    @property
+    def uniform(self) -> float:
+        """The number in [0, 1) that chooses the next token."""
+        return self._uniforms[len(self.tokens)]
+
+    @property
+    def is_full(self) -> bool:
+        """True if the reply is as long as it may be."""
+        return len(self.tokens) >= self.max_tokens
+
+    def forbidden(self) -> set[int]:
+        """Return the tokens that would repeat a sequence of this reply."""
+        return self._ban.forbidden() if self._ban else set()
+
+    def say(self, token: int) -> None:
+        """Take up the next token."""
+        self.tokens.append(token)
+        if self._ban:
+            self._ban.add(token)
+
+    def piece(self, text: str, *, ended: bool) -> Piece:
+        """Return the next piece of the reply.
+
+        Args:
+            text: of all its tokens so far.
+            ended: the model has said that it ends here.
+        """
+        if ended or self.is_full:
+            return self.last_piece(text, cut=not ended)
+        try:
+            shown, stopped = self._text.grow(text)
+        except BotError as error:  # of this reply alone
+            return Piece(self.number, done=True, error=str(error))
+        self.said += shown
+        return Piece(self.number, shown, done=stopped)
+
+    def last_piece(self, text: str, *, cut: bool) -> Piece:
+        """Return the rest of the reply.
+
+        Args:
+            cut: it was cut off, so a sentence that is not complete is left out.
+        """
+        try:
+            shown = self._text.end(text, cut=cut)
+        except BotError as error:
+            return Piece(self.number, done=True, error=str(error))
+        self.said += shown
+        return Piece(self.number, shown, done=True)

@@ -32,27 +32,27 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from chatbots.generation.cache_rows import (
+from chatbots.generation.kv_cache import (
     SPARE_COLUMNS,
+    CacheRows,
     GrowingLayer,
-    Rows,
-    cache_of,
-    joined,
+    cache_from_prefixes,
+    copy_row,
+    join_layers,
     pad_left,
     pad_right,
-    row_kept,
 )
-from chatbots.generation.kept_turns import Known
+from chatbots.generation.prefix_cache import CachedPrefix
 
 PREFILL_TOKENS = 8192
 """Newcomers' prompts are computed in batches of at most so many tokens, padding counted."""
 
-LITTLE = 32
+MAX_LENGTH_DIFFERENCE = 32
 """Prompts whose unread tokens differ by no more are read as one batch, however short the shorter one is."""
 
 
 @dataclass
-class Reading:
+class PromptPrefill:
     """Prompts on their way into a model.
 
     Attributes:
@@ -61,7 +61,7 @@ class Reading:
         n_read: columns of these that have been read.
     """
 
-    rows: Rows
+    rows: CacheRows
     ids: Tensor
     mask: Tensor
     positions: Tensor
@@ -149,7 +149,7 @@ class LanguageModel:
             if module is not None:
                 self._hook = _PositionsPerRow(module)
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Rows, Tensor]:
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[CacheRows, Tensor]:
         """Compute prompts as one batch.
 
         Args:
@@ -166,8 +166,8 @@ class LanguageModel:
         return reading.rows, logits
 
     def begin(
-        self, prompts: Sequence[Sequence[int]], known: Sequence[Known | None] = ()
-    ) -> Reading:
+        self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None] = ()
+    ) -> PromptPrefill:
         """Return a reading of prompts as one batch, of a model without an encoder.
 
         Args:
@@ -185,16 +185,16 @@ class LanguageModel:
             mask[row, n_old + n_new - len(prompt) :] = 1
         positions = (mask.cumsum(-1) - 1).clamp_(min=0)[:, n_old:].to(self.device)
         mask = mask.to(self.device)
-        rows = Rows(
+        rows = CacheRows(
             lengths=[len(prompt) for prompt in prompts],
             mask=mask[:, :n_old],
-            cache=cache_of(known, starts, n_new + SPARE_COLUMNS)
+            cache=cache_from_prefixes(known, starts, n_new + SPARE_COLUMNS)
             if n_old
             else Cache(layer_class_to_replicate=GrowingLayer),
         )
-        return Reading(rows, ids.to(self.device), mask[:, n_old:], positions)
+        return PromptPrefill(rows, ids.to(self.device), mask[:, n_old:], positions)
 
-    def read(self, reading: Reading, n_columns: int | None = None) -> Tensor | None:
+    def read(self, reading: PromptPrefill, n_columns: int | None = None) -> Tensor | None:
         """Read on, so many columns at most; all that is left if None.
 
         Returns:
@@ -211,7 +211,7 @@ class LanguageModel:
     def prefill_batches(
         self,
         prompts: Sequence[Sequence[int]],
-        known: Sequence[Known | None],
+        known: Sequence[CachedPrefix | None],
         most_tokens: int = PREFILL_TOKENS,
     ) -> list[list[int]]:
         """Group the prompts, by index, that are read together: with as much to read, and not too many at once.
@@ -228,14 +228,14 @@ class LanguageModel:
             if (
                 groups
                 and (len(groups[-1]) + 1) * longest <= most_tokens
-                and longest <= 2 * n_new[i] + LITTLE
+                and longest <= 2 * n_new[i] + MAX_LENGTH_DIFFERENCE
             ):
                 groups[-1].append(i)
             else:
                 groups.append([i])
         return groups
 
-    def step(self, rows: Rows, tokens: Sequence[int]) -> Tensor:
+    def step(self, rows: CacheRows, tokens: Sequence[int]) -> Tensor:
         """Give every row its next token; returns the logits of the one after, (B, V)."""
         ids = torch.tensor(tokens, device=self.device)[:, None]
         rows.mask = torch.cat([rows.mask, rows.mask.new_ones(len(rows), 1)], dim=1)
@@ -247,20 +247,20 @@ class LanguageModel:
         rows.lengths = [n + 1 for n in rows.lengths]
         return logits
 
-    def merge(self, a: Rows, b: Rows) -> Rows:
+    def merge(self, a: CacheRows, b: CacheRows) -> CacheRows:
         """Return one batch of the rows of both, those of `a` first."""
         n = max(a.mask.shape[1], b.mask.shape[1])
-        merged = Rows(
+        merged = CacheRows(
             lengths=a.lengths + b.lengths,
             mask=torch.cat([pad_left(a.mask, n, 1), pad_left(b.mask, n, 1)]),
-            cache=joined(a.self_layers, b.self_layers, pad_left, n, SPARE_COLUMNS),
+            cache=join_layers(a.self_layers, b.self_layers, pad_left, n, SPARE_COLUMNS),
         )
         if a.encoded is not None and a.encoded_mask is not None:
             assert b.encoded is not None
             assert b.encoded_mask is not None
             s = max(a.encoded.shape[1], b.encoded.shape[1])
             merged.cache = EncoderDecoderCache(
-                merged.cache, joined(a.cross_layers, b.cross_layers, pad_right, s, 0)
+                merged.cache, join_layers(a.cross_layers, b.cross_layers, pad_right, s, 0)
             )
             merged.encoded = torch.cat([pad_right(a.encoded, s, 1), pad_right(b.encoded, s, 1)])
             merged.encoded_mask = torch.cat(
@@ -268,7 +268,7 @@ class LanguageModel:
             )
         return merged
 
-    def keep(self, rows: Rows, kept: Sequence[int]) -> Rows:
+    def keep(self, rows: CacheRows, kept: Sequence[int]) -> CacheRows:
         """Keep only these rows, in this order, without columns that are empty in all of them."""
         index = torch.tensor(kept, device=self.device)
         lengths = [rows.lengths[i] for i in kept]
@@ -316,10 +316,10 @@ class LanguageModel:
         got = self.step(rows, [after[2], after[0], after[0]])
         self.mergeable = self._alike(got, expected)
         if self.resumable:
-            first = row_kept(self.prefill([long[:4]])[0], 0, long[:4])
-            prompts, known = [long], [Known(first, 3)]
+            first = copy_row(self.prefill([long[:4]])[0], 0, long[:4])
+            prompts, known = [long], [CachedPrefix(first, 3)]
             if self.mergeable:
-                prompts, known = [long, short], [Known(first, 3), None]  # type: ignore[list-item]
+                prompts, known = [long, short], [CachedPrefix(first, 3), None]  # type: ignore[list-item]
             reading = self.begin(prompts, known)
             self.read(reading, 2)
             resumed = self.read(reading)
@@ -334,7 +334,7 @@ class LanguageModel:
         tolerance = (2e-3 if precise else 0.1) * float(expected.max() - expected.min())
         return bool(((got - expected).abs().max() <= tolerance).item())
 
-    def _prefill_encoder(self, prompts: Sequence[Sequence[int]]) -> tuple[Rows, Tensor]:
+    def _prefill_encoder(self, prompts: Sequence[Sequence[int]]) -> tuple[CacheRows, Tensor]:
         longest = max(map(len, prompts))
         ids = torch.full((len(prompts), longest), self.pad_token)
         mask = torch.zeros((len(prompts), longest), dtype=torch.long)
@@ -344,7 +344,7 @@ class LanguageModel:
         ids, mask = ids.to(self.device), mask.to(self.device)
         encoder = self.model.get_encoder()
         encoded = encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, S, E)
-        rows = Rows(
+        rows = CacheRows(
             lengths=[0] * len(prompts),
             mask=torch.zeros((len(prompts), 0), dtype=torch.long, device=self.device),
             cache=EncoderDecoderCache(
@@ -357,7 +357,7 @@ class LanguageModel:
         return rows, self.step(rows, [self.start_token] * len(prompts))
 
     def _decode(
-        self, rows: Rows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None
+        self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None
     ) -> Tensor:
         """Make one forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
         if rows.encoded is None:
@@ -386,11 +386,11 @@ class LanguageModel:
         return output.logits[:, -1].float()
 
     @staticmethod
-    def _gaps(rows: Rows) -> bool:
+    def _gaps(rows: CacheRows) -> bool:
         """Return True if the cache has more columns than the rows have tokens."""
         return rows.mask.shape[1] - 1 != rows.lengths[0]
 
 
-def n_unknown(prompt: Sequence[int], known: Known | None) -> int:
+def n_unknown(prompt: Sequence[int], known: CachedPrefix | None) -> int:
     """Count the tokens of a prompt that have to be read."""
     return len(prompt) - (known.n_tokens if known else 0)

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chatbots.conversation import Conversation
-from chatbots.generation.thoughts import without_thoughts
+from chatbots.generation.output_filter import strip_reasoning
 
 OPENING = "Hello!"
 """What the user is made to say when nobody has said anything, for chat templates."""
@@ -53,7 +53,7 @@ def turns_joined(
         if (
             role == "assistant"
         ):  # marks first: a model's own may look like the beginning of a thought
-            text = without_thoughts(text, thought_marks)
+            text = strip_reasoning(text, thought_marks)
         text = text.strip()
         if not text:
             continue

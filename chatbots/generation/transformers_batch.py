@@ -12,19 +12,16 @@ from typing import Any, Protocol
 import torch
 from transformers import AutoConfig, GenerationConfig
 
-from chatbots.base import BotError, Piece
+from chatbots.bots.base import BotError, Piece
 from chatbots.conversation import Conversation
-from chatbots.generation.attention import attention_use
-from chatbots.generation.cache_rows import Rows
-from chatbots.generation.decoding import choose, penalise_repetition
-from chatbots.generation.kept_turns import KEPT
+from chatbots.generation.decoding import NO_NUMBERS, ReplyRow, choose, penalise_repetition
+from chatbots.generation.kv_cache import CacheRows, use_grouped_attention
 from chatbots.generation.language_model import LanguageModel
-from chatbots.generation.newcomers import Newcomers
+from chatbots.generation.options import TransformersOptions
+from chatbots.generation.prefill import EagerPrefill, PrefillQueue
+from chatbots.generation.prefix_cache import PREFIX_CACHE
 from chatbots.generation.prompts import Prompts
-from chatbots.generation.read_ahead import ReadAhead
-from chatbots.generation.slots import NO_NUMBERS, Slot
-from chatbots.generation.transformers_options import TransformersOptions
-from chatbots.huggingface import SAFELY, fetch_model, load, n_positions
+from chatbots.huggingface import SAFE_LOADING, fetch_model, load_pretrained, n_positions
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +51,9 @@ class LoadedModel:
         forced_first: int | None,
     ) -> None:
         self.language_model = language_model
-        self.owner = KEPT.owner()
+        self.owner = PREFIX_CACHE.owner()
         """Whose what is kept between turns is; it is forgotten with this model."""
-        weakref.finalize(self, KEPT.drop, self.owner)
+        weakref.finalize(self, PREFIX_CACHE.drop, self.owner)
         self.tokenizer = tokenizer
         self.stop_tokens = stop_tokens
         self.forced_first = forced_first
@@ -69,7 +66,7 @@ class LoadedModel:
             for_encoder=language_model.has_encoder,
             thought_marks=bot.options.thought_marks,
         )
-        self.ahead = ReadAhead(language_model, self.prompts, self.owner)
+        self.ahead = EagerPrefill(language_model, self.prompts, self.owner)
         self.stops = bot.options.stop
         if bot.options.separator and not self.prompts.has_template:
             self.stops = (*bot.options.stop, bot.options.separator)
@@ -94,7 +91,9 @@ def bfloat16_is_native() -> bool:
 
 def _refuse_slow_dtype(bot: ModelSpeaker, folder: Path, device: str) -> None:
     is_stored = bot.options.dtype == "auto"
-    dtype = AutoConfig.from_pretrained(folder, **SAFELY).dtype if is_stored else bot.options.dtype
+    dtype = (
+        AutoConfig.from_pretrained(folder, **SAFE_LOADING).dtype if is_stored else bot.options.dtype
+    )
     if (
         str(dtype) in ("bfloat16", "torch.bfloat16")
         and device == "cpu"
@@ -118,9 +117,9 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
         bot.options.model, bot.options.revision, allow_download=bot.options.allow_download
     )
     _refuse_slow_dtype(bot, folder, device)
-    loaded = load(folder, device=device, dtype=bot.options.dtype)
+    loaded = load_pretrained(folder, device=device, dtype=bot.options.dtype)
     model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
-    attention_use(model)
+    use_grouped_attention(model)
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
     stop_tokens = {ends} if isinstance(ends, int) else set(ends or ())
@@ -169,7 +168,7 @@ def _context_limit(bot: ModelSpeaker, config: Any) -> int:
 class _Batch:
     """Rows of the model and whose they are: row i belongs to `slots[i]`."""
 
-    def __init__(self, rows: Rows, slots: list[Slot], seen: torch.Tensor | None) -> None:
+    def __init__(self, rows: CacheRows, slots: list[ReplyRow], seen: torch.Tensor | None) -> None:
         self.rows = rows
         self.slots = slots
         self.seen = seen  # (B, V), tokens that the repetition penalty touches
@@ -180,7 +179,7 @@ class _Batch:
 
 
 class SlotGeneration:
-    """The running batch; see `chatbots.base.Generation`.
+    """The running batch; see `chatbots.bots.base.Generation`.
 
     One batch normally; one per row for a model whose rows may not be mixed.
     """
@@ -190,18 +189,18 @@ class SlotGeneration:
         self._ready = ready
         self._model = ready.language_model
         self._batches: list[_Batch] = []
-        self._newcomers = Newcomers(ready.language_model, ready.owner)
-        self._slots: dict[int, Slot] = {}
+        self._newcomers = PrefillQueue(ready.language_model, ready.owner)
+        self._slots: dict[int, ReplyRow] = {}
         self._n_slots = 0
         self._n_steps = 0
 
     def admit(self, contexts: Sequence[Conversation]) -> list[int]:
         bot = self._bot
-        slots: list[Slot] = []
+        slots: list[ReplyRow] = []
         for context in contexts:
             number = self._n_slots + len(slots)
             slots.append(
-                Slot(
+                ReplyRow(
                     number,
                     context,
                     max_tokens=bot.options.max_new_tokens,
@@ -264,7 +263,7 @@ class SlotGeneration:
                 batch.seen = batch.seen[kept]
         return batch
 
-    def _seen(self, slots: list[Slot], logits: torch.Tensor) -> torch.Tensor | None:
+    def _seen(self, slots: list[ReplyRow], logits: torch.Tensor) -> torch.Tensor | None:
         if self._bot.options.repetition_penalty == 1:
             return None
         seen = torch.zeros(logits.shape, dtype=torch.bool)
@@ -322,7 +321,7 @@ class SlotGeneration:
                 logits[index[:, 0], index[:, 1]] = -torch.inf
         return logits
 
-    def _pieces(self, slots: list[Slot]) -> list[Piece]:
+    def _pieces(self, slots: list[ReplyRow]) -> list[Piece]:
         """Return the pieces of text that the newest token of every slot completes."""
         ready, pieces = self._ready, []
         ended = [slot.tokens[-1] in ready.stop_tokens for slot in slots]
@@ -348,7 +347,7 @@ class SlotGeneration:
     def _decoded(self, tokens: list[list[int]]) -> list[str]:
         return self._ready.tokenizer.batch_decode(tokens, skip_special_tokens=True)
 
-    def _finish(self, slot: Slot) -> None:
+    def _finish(self, slot: ReplyRow) -> None:
         slot.gone = True
         if not slot.tokens or slot.tokens[-1] < 0:
             slot.tokens[-1:] = [self._model.pad_token]  # its row may run on for a few steps

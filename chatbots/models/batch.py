@@ -1,20 +1,31 @@
-"""Inputs and outputs of a model: `DialogueBatch`, `Targets`, `Terms`, `LossParts`.
+"""Inputs, outputs, decoder states and seeds of a dialogue model.
 
 A batch holds B conversations of up to N utterances of up to T tokens. In training utterances 0 … n−2 of a
 conversation are read and utterances 1 … n−1 are predicted, so a conversation of one utterance adds nothing.
 To generate, all utterances are read, and none may be there yet.
+
+Every tensor of a decoder's state has the rows first. A row is one reply under way, or one hypothesis of it. Rows can
+be picked by index (dropped, doubled, reordered: beam search) and states joined (requests admitted), and no row sees
+another's numbers.
+
+What belongs to a conversation (VHCR's z_conv) is drawn from the conversation's seed, so it is the same at each
+of its replies though a bot remembers nothing; what belongs to a reply (z_t) from the reply's. Every row has
+numbers of its own, drawn on the CPU in single precision: the same whoever shares the batch, on any device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from chatbots.models.tokens import EOS, PAD
+from chatbots.conversation import Conversation
+from chatbots.corpora.vocabulary import EOS, PAD
+from chatbots.identity import derive_seed
 
 MAX_TOKENS = 30
 """Longest row of an utterance, `<eos>` included (Ghandeharioun et al. 2019, released code)."""
@@ -109,7 +120,7 @@ class DialogueBatch:
         return replace(self, **moved)
 
     @cached_property
-    def targets(self) -> Targets:
+    def targets(self) -> TargetUtterances:
         """The utterances to predict.
 
         Raises:
@@ -123,7 +134,7 @@ class DialogueBatch:
             )
         lengths = self.lengths[:, 1:][mask]  # (M,)
         tokens = self.utterances[:, 1:][mask][:, : int(lengths.max())]  # (M, T')
-        return Targets(mask, tokens, lengths, mask.nonzero()[:, 0])
+        return TargetUtterances(mask, tokens, lengths, mask.nonzero()[:, 0])
 
     @property
     def latest(self) -> tuple[Tensor, Tensor]:
@@ -151,7 +162,7 @@ def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class TargetUtterances:
     """The M utterances of a batch that are predicted, of all conversations one after the other.
 
     Attributes:
@@ -200,7 +211,7 @@ class LatentNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class ObjectiveTerms:
     """The parts of a batch's objective, conversation by conversation.
 
     Attributes:
@@ -226,7 +237,7 @@ class Terms:
     n_inputs: int
 
     @classmethod
-    def of_words_alone(cls, nll: Tensor, targets: Targets) -> Terms:
+    def of_words_alone(cls, nll: Tensor, targets: TargetUtterances) -> ObjectiveTerms:
         """Return the terms of a model without latents and heads, from the (M,) −log p of its targets."""
         per_conversation = targets.per_conversation(nll)  # (B,)
         zeros = torch.zeros_like(per_conversation)
@@ -264,7 +275,7 @@ class LossParts:
     total: Tensor
 
     @classmethod
-    def of(cls, terms: Terms, kl_weight: float) -> LossParts:
+    def of(cls, terms: ObjectiveTerms, kl_weight: float) -> LossParts:
         """Add the conversations up."""
         nll, kl, bow = terms.nll.sum(), terms.kl.sum(), terms.bow.sum()
         return cls(
@@ -277,3 +288,79 @@ class LossParts:
             n_inputs=terms.n_inputs,
             total=nll + kl_weight * kl + bow + terms.ei,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderState:
+    """Base of all states: a frozen dataclass of tensors, rows first.
+
+    Where the sizes of two states differ after the first dimension, the smaller is filled up with zeros at
+    its end; a state with such dimensions says in a mask or a length what is filled.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """R"""
+        return len(getattr(self, fields(self)[0].name))
+
+    def select(self, rows: Tensor | Sequence[int]) -> Self:
+        """Return the rows of these indices, in their order; an index may come twice."""
+        first = getattr(self, fields(self)[0].name)
+        index = torch.as_tensor(rows, dtype=torch.long, device=first.device)
+        return type(self)(
+            **{f.name: getattr(self, f.name).index_select(0, index) for f in fields(self)}
+        )
+
+    def repeat(self, n: int) -> Self:
+        """Repeat each row n times, next to itself: r_0, r_0, …, r_1, r_1, … (beam search counts on this order)."""
+        return self.select([row for row in range(self.n_rows) for _ in range(n)])
+
+    @classmethod
+    def join(cls, states: Sequence[Self]) -> Self:
+        """Return the rows of several states, in their order."""
+        return cls(**{f.name: _joined([getattr(s, f.name) for s in states]) for f in fields(cls)})
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    """Concatenate by rows, filling the other dimensions up with zeros at their end."""
+    shape = [max(sizes) for sizes in zip(*(t.shape[1:] for t in tensors), strict=True)]
+    if all(list(t.shape[1:]) == shape for t in tensors):
+        return torch.cat(tensors)
+    joined = tensors[0].new_zeros(sum(len(t) for t in tensors), *shape)
+    start = 0
+    for tensor in tensors:
+        place = (slice(start, start + len(tensor)), *(slice(0, size) for size in tensor.shape[1:]))
+        joined[place] = tensor
+        start += len(tensor)
+    return joined
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenState(DecoderState):
+    """A recurrent decoder's state."""
+
+    hidden: Tensor  # (R, H_d)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySeeds:
+    """The seeds of one reply's latents, each 0 … 2^63 − 1."""
+
+    conversation: int
+    """of z_conv"""
+    sentence: int
+    """of z_t; not the reply's own seed, which its choices of words are drawn from"""
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> ReplySeeds:
+        """Return the seeds of the next reply."""
+        return cls(
+            derive_seed(conversation.seed, "conversation"),
+            derive_seed(conversation.reply_seed, "latent"),
+        )
+
+
+def standard_normal(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:
+    """Draw (R, n) standard normal numbers, each row from its own seed."""
+    rows = [torch.randn(n, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    return torch.stack(rows).to(device)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from chatbots.generation.decoding import NgramBan, S, Stepper, forbid
-from chatbots.storable import quote
+from chatbots.text import quote
 
 
 @dataclass(frozen=True, slots=True)

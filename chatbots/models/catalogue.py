@@ -13,8 +13,8 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatbots.names import did_you_mean
-from chatbots.outside import ValuesError, values_read
+from chatbots.text import did_you_mean
+from chatbots.validation import ValuesError, values_read
 
 if TYPE_CHECKING:
     from chatbots.models.dialogue_model import DialogueModel

@@ -15,11 +15,17 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from chatbots.models.batch import DialogueBatch, LatentNoise, LossParts, Terms
+from chatbots.models.batch import (
+    DecoderState,
+    DialogueBatch,
+    HiddenState,
+    LatentNoise,
+    LossParts,
+    ObjectiveTerms,
+    ReplySeeds,
+)
 from chatbots.models.ei import EIConfig, with_inputs
 from chatbots.models.layers import ReplyDecoder, UtteranceEncoder, WordDrop
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import DecoderState, HiddenState
 
 
 class DialogueModel(nn.Module, ABC):
@@ -41,7 +47,7 @@ class DialogueModel(nn.Module, ABC):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         """Compute the parts of the objective for each conversation; see `loss` for the arguments."""
 
     @abstractmethod

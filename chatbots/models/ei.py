@@ -19,10 +19,10 @@ from torch.nn import functional as F
 
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.layers import FeedForward
-from chatbots.outside import Number, Size, Values
+from chatbots.validation import InputModel, Number, Size
 
 
-class EIConfig(Values):
+class EIConfig(InputModel):
     """Configuration of the EI heads: which, their sizes and loss weights (Table 9 of the paper).
 
     Attributes:

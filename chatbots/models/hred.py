@@ -18,7 +18,14 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.corpora.vocabulary import PAD, VocabularySize
+from chatbots.models.batch import (
+    DialogueBatch,
+    HiddenState,
+    LatentNoise,
+    ObjectiveTerms,
+    ReplySeeds,
+)
 from chatbots.models.dialogue_model import HierarchicalModel
 from chatbots.models.ei import EIConfig, EIHeads, ei_losses, input_width
 from chatbots.models.layers import (
@@ -28,13 +35,10 @@ from chatbots.models.layers import (
     WordDrop,
     initialise,
 )
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import HiddenState
-from chatbots.models.tokens import PAD, VocabularySize
-from chatbots.outside import Share, Size, Values
+from chatbots.validation import InputModel, Share, Size
 
 
-class HREDConfig(Values):
+class HREDConfig(InputModel):
     """Sizes of an HRED.
 
     Attributes:
@@ -91,14 +95,14 @@ class HRED(HierarchicalModel):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         targets = batch.targets
         x = self.read_utterances(batch)  # (B, N, W), (1)
         c = self.context(x[:, :-1])[targets.mask]  # (M, C), (2)
         h_0 = self.decoder.start(c)  # (M, H_d), (3)
         nll = self.decoder.nll(h_0, targets, word_drop)  # (M,), (4)
         ei = ei_losses(self.ei, c, batch)
-        terms = Terms.of_words_alone(nll, targets)
+        terms = ObjectiveTerms.of_words_alone(nll, targets)
         return replace(terms, emotion=ei.emotion, sentence=ei.sentence, ei=ei.weighted)  # (5)
 
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> HiddenState:

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from chatbots.models.batch import Targets
-from chatbots.models.state import HiddenState
-from chatbots.models.tokens import PAD, SOS, UNK
+from chatbots.corpora.vocabulary import PAD, SOS, UNK
+from chatbots.models.batch import HiddenState, TargetUtterances
 
 _MIN_VARIANCE = 1e-8
 """Below it softplus rounds to 0, whose logarithm would be −∞."""
@@ -213,7 +212,7 @@ class ReplyDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.project = nn.Linear(H_d, embedding.num_embeddings)
 
-    def nll(self, h_0: Tensor, targets: Targets, word_drop: WordDrop) -> Tensor:
+    def nll(self, h_0: Tensor, targets: TargetUtterances, word_drop: WordDrop) -> Tensor:
         """Compute −log p of each target, teacher forced.
 
         Args:
@@ -246,7 +245,7 @@ def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
     return inputs.masked_fill(positions >= lengths[:, None], PAD)
 
 
-def tokens_nll(logits_at, targets: Targets) -> Tensor:
+def tokens_nll(logits_at, targets: TargetUtterances) -> Tensor:
     """Compute the cross-entropy per target, of the positions that hold a token only.
 
     Args:

@@ -22,16 +22,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.corpora.vocabulary import PAD, VocabularySize
+from chatbots.models.batch import (
+    DecoderState,
+    DialogueBatch,
+    LatentNoise,
+    ObjectiveTerms,
+    ReplySeeds,
+)
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import FeedForward, WordDrop, initialise, one_step, shifted, tokens_nll
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import DecoderState
-from chatbots.models.tokens import PAD, VocabularySize
-from chatbots.outside import Share, Size, Values
+from chatbots.validation import InputModel, Share, Size
 
 
-class Seq2SeqConfig(Values):
+class Seq2SeqConfig(InputModel):
     """Sizes of a Seq2Seq.
 
     Attributes:
@@ -83,7 +87,7 @@ class Seq2Seq(DialogueModel):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         targets = batch.targets
         state = self._encode(
             batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
@@ -94,7 +98,7 @@ class Seq2Seq(DialogueModel):
         )  # (M, T, H_d), (3)
         attended = self._attend(h, state)  # (M, T, H_d)
         nll = tokens_nll(lambda there: self.project(self.dropout(attended[there])), targets)  # (6)
-        return Terms.of_words_alone(nll, targets)
+        return ObjectiveTerms.of_words_alone(nll, targets)
 
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> AttentionState:
         return self._encode(*batch.latest)

@@ -20,16 +20,20 @@ from pydantic import model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.corpora.vocabulary import PAD, VocabularySize
+from chatbots.models.batch import (
+    DecoderState,
+    DialogueBatch,
+    LatentNoise,
+    ObjectiveTerms,
+    ReplySeeds,
+)
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import WordDrop, shifted, tokens_nll
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import DecoderState
-from chatbots.models.tokens import PAD, VocabularySize
-from chatbots.outside import Share, Size, Values
+from chatbots.validation import InputModel, Share, Size
 
 
-class TransformerConfig(Values):
+class TransformerConfig(InputModel):
     """Sizes of a Transformer, in the paper's names.
 
     Attributes:
@@ -109,7 +113,7 @@ class Transformer(DialogueModel):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         targets = batch.targets
         memory, there = self._encode(
             batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
@@ -125,7 +129,7 @@ class Transformer(DialogueModel):
             memory_key_padding_mask=~there,
         )  # (M, T, d_model)
         nll = tokens_nll(lambda said: self._logits(states[said]), targets)  # (M,)
-        return Terms.of_words_alone(nll, targets)
+        return ObjectiveTerms.of_words_alone(nll, targets)
 
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> CacheState:
         memory, there = self._encode(*batch.latest)  # (R, S, d_model), (R, S)

@@ -24,8 +24,16 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from chatbots.corpora.vocabulary import PAD
 from chatbots.identity import derive_seed
-from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.models.batch import (
+    DialogueBatch,
+    HiddenState,
+    LatentNoise,
+    ObjectiveTerms,
+    ReplySeeds,
+    standard_normal,
+)
 from chatbots.models.dialogue_model import HierarchicalModel
 from chatbots.models.ei import EIHeads, ei_losses
 from chatbots.models.hred import HREDConfig
@@ -41,10 +49,7 @@ from chatbots.models.layers import (
     initialise,
     last_states,
 )
-from chatbots.models.seeds import ReplySeeds, standard_normal
-from chatbots.models.state import HiddenState
-from chatbots.models.tokens import PAD
-from chatbots.outside import Size
+from chatbots.validation import Size
 
 
 class VHCRConfig(HREDConfig):
@@ -103,7 +108,7 @@ class VHCR(HierarchicalModel):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         targets = batch.targets
         noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
         x = self.read_utterances(batch)  # (B, N, W), (1)
@@ -126,7 +131,7 @@ class VHCR(HierarchicalModel):
         nll = targets.per_conversation(self.decoder.nll(h_0, targets, word_drop))  # (B,)
         ratio = targets.per_conversation(prior.log_density(z) - posterior.log_density(z))  # (B,)
         ei = ei_losses(self.ei, c, batch)
-        return Terms(
+        return ObjectiveTerms(
             nll=nll,
             kl=kl_conv + targets.per_conversation(posterior.kl(prior)),  # (7)
             log_ratio=ratio_conv + ratio,

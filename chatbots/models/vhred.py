@@ -18,7 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from chatbots.models.batch import DialogueBatch, LatentNoise, Targets, Terms
+from chatbots.corpora.vocabulary import EOS, PAD
+from chatbots.models.batch import (
+    DialogueBatch,
+    HiddenState,
+    LatentNoise,
+    ObjectiveTerms,
+    ReplySeeds,
+    TargetUtterances,
+    standard_normal,
+)
 from chatbots.models.dialogue_model import HierarchicalModel
 from chatbots.models.ei import EIHeads, ei_losses
 from chatbots.models.hred import HREDConfig
@@ -31,10 +40,7 @@ from chatbots.models.layers import (
     WordDrop,
     initialise,
 )
-from chatbots.models.seeds import ReplySeeds, standard_normal
-from chatbots.models.state import HiddenState
-from chatbots.models.tokens import EOS, PAD
-from chatbots.outside import Size
+from chatbots.validation import Size
 
 
 class VHREDConfig(HREDConfig):
@@ -76,7 +82,7 @@ class VHRED(HierarchicalModel):
         sentence_drop: float,
         generator: torch.Generator | None,
         noise: LatentNoise | None,
-    ) -> Terms:
+    ) -> ObjectiveTerms:
         targets = batch.targets
         noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
         x = self.read_utterances(batch)  # (B, N, W), (1)
@@ -88,7 +94,7 @@ class VHRED(HierarchicalModel):
         nll = self.decoder.nll(h_0, targets, word_drop)  # (M,)
         bow = self.bow(z.to(c.dtype), targets) if self.bow else torch.zeros_like(nll)  # (M,)
         ei = ei_losses(self.ei, c, batch)
-        return Terms(
+        return ObjectiveTerms(
             nll=targets.per_conversation(nll),
             kl=targets.per_conversation(posterior.kl(prior)),  # (5)
             log_ratio=targets.per_conversation(prior.log_density(z) - posterior.log_density(z)),
@@ -118,7 +124,7 @@ class BagOfWords(nn.Module):
         self.features = FeedForward(Z, H_d)
         self.project = nn.Linear(H_d, V)
 
-    def forward(self, z: Tensor, targets: Targets) -> Tensor:
+    def forward(self, z: Tensor, targets: TargetUtterances) -> Tensor:
         """Return the bag-of-words loss, (M, Z) → (M,) nats: the divergence of the predicted words from the target's."""
         log_p = F.log_softmax(self.project(self.features(z)).float(), dim=-1)  # (M, V)
         words = (targets.tokens != PAD) & (targets.tokens != EOS)  # (M, T)

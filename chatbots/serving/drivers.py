@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from chatbots.base import BotError, Generation, Piece, StepBot, WholeBot
-from chatbots.serving.request import Event, Request, describe
+from chatbots.bots.base import BotError, Generation, Piece, StepBot, WholeBot
+from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ class Driver(Protocol):
 
     @property
     def has_idle_work(self) -> bool: ...
-    def submit(self, request: Request) -> None: ...
-    def cancel(self, request: Request) -> None: ...
+    def submit(self, request: ReplyRequest) -> None: ...
+    def cancel(self, request: ReplyRequest) -> None: ...
     def due_in(self, now: float, batch_wait_s: float) -> float | None: ...
-    def turn(self, guard: Guard = nullcontext) -> list[Event]: ...
-    def drop_running(self, reason: str) -> list[Event]: ...
-    def drop_all(self, reason: str) -> list[Event]: ...
+    def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]: ...
+    def drop_running(self, reason: str) -> list[ReplyEvent]: ...
+    def drop_all(self, reason: str) -> list[ReplyEvent]: ...
 
 
 class _Queues:
@@ -50,20 +50,20 @@ class _Queues:
         self.capacity = capacity
         self.n_running = 0
         self._lock = threading.Lock()
-        self._waiting: deque[Request] = deque()
-        self._alone: deque[Request] = deque()
+        self._waiting: deque[ReplyRequest] = deque()
+        self._alone: deque[ReplyRequest] = deque()
 
     @property
     def has_idle_work(self) -> bool:
         """True if `turn` has work to do that no caller waits for."""
         return False
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: ReplyRequest) -> None:
         """Queue a request."""
         with self._lock:
             self._waiting.append(request)
 
-    def _forget(self, request: Request) -> bool:
+    def _forget(self, request: ReplyRequest) -> bool:
         """Take a request out of the queues; False if it stood in none."""
         for queue in (self._waiting, self._alone):
             if request in queue:
@@ -79,34 +79,34 @@ class _Queues:
             return None
         return max(0.0, self._waiting[0].queued_at + batch_wait_s - now)
 
-    def _pop_waiting(self, n: int) -> list[Request]:
+    def _pop_waiting(self, n: int) -> list[ReplyRequest]:
         with self._lock:
             return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
 
-    def _pop_alone(self) -> Request | None:
+    def _pop_alone(self) -> ReplyRequest | None:
         with self._lock:
             return self._alone.popleft() if self._alone else None
 
-    def _again(self, requests: Iterable[Request], exc: BaseException) -> list[Event]:
+    def _again(self, requests: Iterable[ReplyRequest], exc: BaseException) -> list[ReplyEvent]:
         """Queue each request once more, to be answered alone; fail those that have had their second try."""
         events = []
         for request in requests:
             if request.closed:
                 continue
             if request.tries > 1:
-                events.append(Event(request, error=describe(exc)))
+                events.append(ReplyEvent(request, error=describe_error(exc)))
                 continue
             request.restart()
             with self._lock:
                 self._alone.append(request)
         return events
 
-    def _drop_queues(self, reason: str) -> list[Event]:
+    def _drop_queues(self, reason: str) -> list[ReplyEvent]:
         with self._lock:
             dropped = [*self._alone, *self._waiting]
             self._alone.clear()
             self._waiting.clear()
-        return [Event(request, error=reason) for request in dropped]
+        return [ReplyEvent(request, error=reason) for request in dropped]
 
 
 class _Batch:
@@ -114,7 +114,7 @@ class _Batch:
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
-        self.slots: dict[int, Request] = {}
+        self.slots: dict[int, ReplyRequest] = {}
 
 
 class StepDriver(_Queues):
@@ -130,11 +130,11 @@ class StepDriver(_Queues):
         self.bot = bot
         self._main: _Batch | None = None
         self._solo: _Batch | None = None
-        self._gone: list[Request] = []
-        self._joining: list[Request] = []
-        self._news: list[Event] = []
+        self._gone: list[ReplyRequest] = []
+        self._joining: list[ReplyRequest] = []
+        self._news: list[ReplyEvent] = []
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: ReplyRequest) -> None:
         """Forget a waiting request at once, free the slot of a running one before the next step."""
         request.closed = True
         with self._lock:
@@ -148,7 +148,7 @@ class StepDriver(_Queues):
         with self._lock:
             return self._wait_left(now, batch_wait_s)
 
-    def turn(self, guard: Guard = nullcontext) -> list[Event]:
+    def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]:
         """Free slots, admit requests, advance every batch by one step."""
         # Events are kept on the driver: a call that never returns must not lose those of other requests.
         self._news = self._free_gone(guard)
@@ -175,7 +175,7 @@ class StepDriver(_Queues):
         except Exception:
             log.exception("%s failed at what nobody waits for", self.bot.name)
 
-    def drop_running(self, reason: str) -> list[Event]:
+    def drop_running(self, reason: str) -> list[ReplyEvent]:
         """Give up the running batches, for a bot that never came back from a call."""
         batches = [batch for batch in (self._main, self._solo) if batch]
         concerned = [r for batch in batches for r in batch.slots.values()] + self._joining
@@ -183,16 +183,16 @@ class StepDriver(_Queues):
         self._main = self._solo = None
         self._gone, self._joining, self._news = [], [], []
         self._count()
-        return news + [Event(request, error=reason) for request in concerned]
+        return news + [ReplyEvent(request, error=reason) for request in concerned]
 
-    def drop_all(self, reason: str) -> list[Event]:
+    def drop_all(self, reason: str) -> list[ReplyEvent]:
         """Give up the waiting ones too."""
         return self.drop_running(reason) + self._drop_queues(reason)
 
     def _count(self) -> None:
         self.n_running = sum(len(batch.slots) for batch in (self._main, self._solo) if batch)
 
-    def _free_gone(self, guard: Guard) -> list[Event]:
+    def _free_gone(self, guard: Guard) -> list[ReplyEvent]:
         with self._lock:
             gone, self._gone = self._gone, []
         events = []
@@ -216,7 +216,7 @@ class StepDriver(_Queues):
                 self._drop_if_empty(batch)
         return events
 
-    def _admit_alone(self, guard: Guard) -> list[Event]:
+    def _admit_alone(self, guard: Guard) -> list[ReplyEvent]:
         n_main = len(self._main.slots) if self._main else 0
         if self._solo or n_main >= self.capacity:
             return []
@@ -226,7 +226,7 @@ class StepDriver(_Queues):
         self._solo = _Batch(None)  # type: ignore[arg-type]  # started below
         return self._admit(self._solo, [request], guard)
 
-    def _admit_waiting(self, guard: Guard) -> list[Event]:
+    def _admit_waiting(self, guard: Guard) -> list[ReplyEvent]:
         n_main = len(self._main.slots) if self._main else 0
         kept_free = 1 if self._solo or self._alone else 0
         newcomers = self._pop_waiting(self.capacity - n_main - kept_free)
@@ -236,7 +236,9 @@ class StepDriver(_Queues):
             self._main = _Batch(None)  # type: ignore[arg-type]  # started below
         return self._admit(self._main, newcomers, guard)
 
-    def _admit(self, batch: _Batch, newcomers: list[Request], guard: Guard) -> list[Event]:
+    def _admit(
+        self, batch: _Batch, newcomers: list[ReplyRequest], guard: Guard
+    ) -> list[ReplyEvent]:
         self._joining = newcomers
         try:
             with guard():
@@ -256,8 +258,8 @@ class StepDriver(_Queues):
         self._count()
         return []
 
-    def _step(self, batch: _Batch, guard: Guard) -> list[Event]:
-        events: list[Event] = []
+    def _step(self, batch: _Batch, guard: Guard) -> list[ReplyEvent]:
+        events: list[ReplyEvent] = []
         try:
             with guard():
                 pieces = batch.generation.step()
@@ -270,7 +272,7 @@ class StepDriver(_Queues):
         self._drop_if_empty(batch)
         return events
 
-    def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[Event]:
+    def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[ReplyEvent]:
         ends = piece.done or piece.error is not None
         request = batch.slots.get(piece.slot)
         if request is None:  # a slot of an `admit` that raised half-way: no caller waits for it
@@ -287,10 +289,10 @@ class StepDriver(_Queues):
                 text += request.finish()
         except BotError as exc:
             self._end(batch, piece, guard)
-            return [Event(request, error=describe(exc))]
+            return [ReplyEvent(request, error=describe_error(exc))]
         if done:
             self._end(batch, piece, guard)
-        return [Event(request, text, done)] if text or done else []
+        return [ReplyEvent(request, text, done)] if text or done else []
 
     @staticmethod
     def _end(batch: _Batch, piece: Piece, guard: Guard) -> None:
@@ -300,7 +302,7 @@ class StepDriver(_Queues):
             with guard():
                 batch.generation.cancel(piece.slot)
 
-    def _broken(self, batch: _Batch, exc: BaseException) -> list[Event]:
+    def _broken(self, batch: _Batch, exc: BaseException) -> list[ReplyEvent]:
         """Drop a batch whose generation cannot be trusted any more, and try its requests again alone."""
         concerned = list(batch.slots.values())
         batch.slots.clear()
@@ -323,9 +325,9 @@ class WholeDriver(_Queues):
     def __init__(self, bot: WholeBot) -> None:
         super().__init__(bot.capacity)
         self.bot = bot
-        self._running: list[Request] = []
+        self._running: list[ReplyRequest] = []
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: ReplyRequest) -> None:
         """Forget a waiting request; the reply to a running one will be dropped."""
         request.closed = True
         with self._lock:
@@ -336,7 +338,7 @@ class WholeDriver(_Queues):
         with self._lock:
             return self._wait_left(now, batch_wait_s)
 
-    def turn(self, guard: Guard = nullcontext) -> list[Event]:
+    def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]:
         """Call `answer` once: for one request that is tried alone, else for all that wait."""
         alone = self._pop_alone()
         batch = [alone] if alone else self._pop_waiting(self.capacity)
@@ -359,12 +361,12 @@ class WholeDriver(_Queues):
                 self.n_running = 0
         return [self._event(request, text) for request, text in zip(batch, texts, strict=True)]
 
-    def drop_running(self, reason: str) -> list[Event]:
+    def drop_running(self, reason: str) -> list[ReplyEvent]:
         """Give up the call under way."""
         batch, self._running, self.n_running = self._running, [], 0
-        return [Event(request, error=reason) for request in batch]
+        return [ReplyEvent(request, error=reason) for request in batch]
 
-    def drop_all(self, reason: str) -> list[Event]:
+    def drop_all(self, reason: str) -> list[ReplyEvent]:
         """Give up the waiting ones too."""
         return self.drop_running(reason) + self._drop_queues(reason)
 
@@ -375,11 +377,11 @@ class WholeDriver(_Queues):
             raise BotError(f"gave {got} to {n} conversations; it must be a list of {n}")
 
     @staticmethod
-    def _event(request: Request, text: object) -> Event:
+    def _event(request: ReplyRequest, text: object) -> ReplyEvent:
         try:
             if not isinstance(text, str):
                 raise BotError(f"gave a reply of type {type(text).__name__}; it must be text")
             fresh = request.take(text) + request.finish()
         except BotError as exc:
-            return Event(request, error=describe(exc))
-        return Event(request, fresh, done=True)
+            return ReplyEvent(request, error=describe_error(exc))
+        return ReplyEvent(request, fresh, done=True)

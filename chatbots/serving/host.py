@@ -14,16 +14,14 @@ from contextlib import aclosing
 from typing import Any
 
 from chatbots import registry
-from chatbots.base import Bot, BotBusy, BotError, StandIn
+from chatbots.bots.base import Bot, BotBusy, BotError, FallbackBot
 from chatbots.conversation import Conversation
-from chatbots.generation.kept_turns import KEPT
+from chatbots.generation.prefix_cache import PREFIX_CACHE
+from chatbots.serving.bot_state import HostedBot, MemoryBudget, resident_bytes
 from chatbots.serving.drivers import Driver, StepDriver
-from chatbots.serving.lane import Lane
-from chatbots.serving.memory import MemoryBudget, resident_bytes
-from chatbots.serving.request import Event, Request, describe
-from chatbots.serving.streams import StreamPump
+from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
 from chatbots.serving.synchronous import driver_for
-from chatbots.serving.workers import Shift, Worker, in_daemon_thread
+from chatbots.serving.workers import StreamRunner, Worker, WorkerShift, in_daemon_thread
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +77,11 @@ class BotHost:
         self.queue_limit = queue_limit
         self._get_bot = get_bot
         self._batch_wait_s = batch_wait_ms / 1000
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, HostedBot] = {}
         self._memory = MemoryBudget(memory_limit_bytes, self._lanes.values, self._shut)
-        self._of_driver: dict[Driver, Lane] = {}
-        self._inboxes: dict[Request, asyncio.Queue[Event]] = {}
-        self._stand_ins: dict[Conversation, StandIn] = {}
+        self._of_driver: dict[Driver, HostedBot] = {}
+        self._inboxes: dict[ReplyRequest, asyncio.Queue[ReplyEvent]] = {}
+        self._stand_ins: dict[Conversation, FallbackBot] = {}
         self._device_worker: Worker | None = None
         self._closed = False
 
@@ -118,7 +116,7 @@ class BotHost:
         lane = self._lane(bot_id)
         fallback: str = getattr(lane.bot, "fallback_bot", "") if by_others else ""
         first_s = (FIRST_SHARE if fallback else 1) * self.reply_timeout_s
-        request, has_begun = Request(context), False
+        request, has_begun = ReplyRequest(context), False
         try:
             async with aclosing(
                 self._stream(lane, request, first_s, self.reply_timeout_s)
@@ -137,27 +135,29 @@ class BotHost:
             other, left_s = self._lane(fallback), self.reply_timeout_s
             if request.deadline is not None:  # it was loaded, so that part of the time is used up
                 left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
-            async with aclosing(self._stream(other, Request(context), left_s, left_s)) as pieces:
+            async with aclosing(
+                self._stream(other, ReplyRequest(context), left_s, left_s)
+            ) as pieces:
                 async for text in pieces:
-                    self._note_stand_in(context, StandIn(fallback, why))
+                    self._note_stand_in(context, FallbackBot(fallback, why))
                     yield text
         except BotError as error:
             raise BotError(f"{why}; in its place {error}") from None
 
-    def stand_in_take(self, context: Conversation) -> StandIn | None:
+    def stand_in_take(self, context: Conversation) -> FallbackBot | None:
         """Return and forget the fallback bot that answered this context, and why.
 
         None if the bot replied itself. It is reported once.
         """
         return self._stand_ins.pop(context, None)
 
-    def _note_stand_in(self, context: Conversation, stand_in: StandIn) -> None:
+    def _note_stand_in(self, context: Conversation, stand_in: FallbackBot) -> None:
         self._stand_ins[context] = stand_in
         while len(self._stand_ins) > STAND_INS_KEPT:
             del self._stand_ins[next(iter(self._stand_ins))]
 
     async def _stream(
-        self, lane: Lane, request: Request, first_s: float, whole_s: float
+        self, lane: HostedBot, request: ReplyRequest, first_s: float, whole_s: float
     ) -> AsyncGenerator[str, None]:
         """Yield a reply of this very bot. Once it is loaded, its first piece has `first_s`, its last `whole_s`."""
         bot_id = lane.bot.name
@@ -222,8 +222,8 @@ class BotHost:
             "busy": sorted(i for i, n in self.load_numbers().items() if n["busy"]),
             "memory_bytes": self._memory.used_bytes,
             "memory_limit_bytes": self._memory.limit_bytes,
-            "kept_bytes": KEPT.n_bytes(),
-            "kept_limit_bytes": KEPT.limit_bytes,
+            "kept_bytes": PREFIX_CACHE.n_bytes(),
+            "kept_limit_bytes": PREFIX_CACHE.limit_bytes,
             "resident_bytes": resident_bytes(),
         }
 
@@ -234,7 +234,7 @@ class BotHost:
         self._closed = True
         self._memory.close()
         closing = "the bot host is closing"
-        self._deliver([Event(r, error=closing, is_trouble=False) for r in self._inboxes])
+        self._deliver([ReplyEvent(r, error=closing, is_trouble=False) for r in self._inboxes])
         lanes = list(self._lanes.values())
         # The device's worker may have no lane any more: all may have been unloaded.
         found = (self._device_worker, *(lane.worker for lane in lanes))
@@ -261,7 +261,7 @@ class BotHost:
 
     # Loading.
 
-    def _lane(self, bot_id: str) -> Lane:
+    def _lane(self, bot_id: str) -> HostedBot:
         if self._closed:
             raise BotError("the bot host is closed")
         lane = self._lanes.get(bot_id)
@@ -270,10 +270,10 @@ class BotHost:
                 bot = self._get_bot(bot_id)
             except (KeyError, BotError) as exc:
                 raise BotError(str(exc)) from exc
-            lane = self._lanes[bot_id] = Lane(bot)
+            lane = self._lanes[bot_id] = HostedBot(bot)
         return lane
 
-    async def _make_ready(self, lane: Lane) -> None:
+    async def _make_ready(self, lane: HostedBot) -> None:
         """Load the bot for `stream`, unless that failed a moment ago.
 
         Raises:
@@ -288,14 +288,14 @@ class BotHost:
         if lane.state != "ready":
             raise BotError(f"is unavailable: {lane.reason}")
 
-    async def _load(self, lane: Lane) -> None:
+    async def _load(self, lane: HostedBot) -> None:
         """Wait for the one load under way, or begin it. The outcome is the lane's state."""
         if lane.loading is None:
             lane.state = "loading"
             lane.loading = asyncio.get_running_loop().create_task(self._load_once(lane))
         await asyncio.shield(lane.loading)
 
-    async def _load_once(self, lane: Lane) -> None:
+    async def _load_once(self, lane: HostedBot) -> None:
         def load() -> None:
             reason = lane.bot.unavailable_reason()
             if reason is not None:
@@ -312,7 +312,7 @@ class BotHost:
             await in_daemon_thread(f"load {lane.bot.name}", load)
             self._open(lane)
         except Exception as exc:
-            lane.state, lane.reason = "unavailable", describe(exc)
+            lane.state, lane.reason = "unavailable", describe_error(exc)
             lane.failed_at = time.monotonic()
             self._memory.give_back(lane)
             log.warning("%s cannot be loaded: %s", lane.bot.name, lane.reason)
@@ -323,11 +323,11 @@ class BotHost:
         finally:
             lane.loading = None
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: HostedBot) -> None:
         """Give a loaded bot its driver, and the driver its thread."""
         driver = driver_for(lane.bot)
         if driver is None:
-            lane.pump = StreamPump(lane.bot, self._deliver)  # type: ignore[arg-type]
+            lane.pump = StreamRunner(lane.bot, self._deliver)  # type: ignore[arg-type]
             return
         if isinstance(driver, StepDriver):
             if self._device_worker is None:
@@ -349,7 +349,7 @@ class BotHost:
             on_hang=self._bot_hangs,
         )
 
-    def _bot_hangs(self, driver: Driver, shift: Shift) -> None:
+    def _bot_hangs(self, driver: Driver, shift: WorkerShift) -> None:
         """Count a thread that was abandoned; after too many of them the bot is offered to no participant."""
         lane = self._of_driver[driver]
         lane.hung = [old for old in lane.hung if old.alive] + [shift]
@@ -361,7 +361,7 @@ class BotHost:
         self._shut(lane)
         self._deliver(driver.drop_all(f"is unavailable: {lane.reason}"))
 
-    def _shut(self, lane: Lane) -> None:
+    def _shut(self, lane: HostedBot) -> None:
         """Take a bot's driver away from its thread."""
         if lane.driver is not None and lane.worker is not None:
             lane.worker.remove(lane.driver)
@@ -372,7 +372,7 @@ class BotHost:
 
     # Requests.
 
-    def _submit(self, lane: Lane, request: Request) -> asyncio.Queue[Event]:
+    def _submit(self, lane: HostedBot, request: ReplyRequest) -> asyncio.Queue[ReplyEvent]:
         if self._closed:
             raise BotError("the bot host is closed")
         inbox = self._inboxes[request] = asyncio.Queue()
@@ -385,7 +385,7 @@ class BotHost:
             lane.worker.wake()
         return inbox
 
-    def _let_go(self, lane: Lane, request: Request) -> None:
+    def _let_go(self, lane: HostedBot, request: ReplyRequest) -> None:
         """Free the place of a request that no caller waits for any more, if it still has one."""
         del self._inboxes[request]
         if request.closed:
@@ -397,7 +397,7 @@ class BotHost:
             lane.driver.cancel(request)
             lane.worker.wake()
 
-    def _deliver(self, events: list[Event]) -> None:
+    def _deliver(self, events: list[ReplyEvent]) -> None:
         for event in events:
             request = event.request
             if request.closed:
@@ -406,7 +406,7 @@ class BotHost:
             request.closed = event.done or event.error is not None
 
     @staticmethod
-    def _gather(event: Event, inbox: asyncio.Queue[Event]) -> tuple[str, bool]:
+    def _gather(event: ReplyEvent, inbox: asyncio.Queue[ReplyEvent]) -> tuple[str, bool]:
         """Join what has arrived since; returns its text and whether the reply is complete.
 
         Raises:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from chatbots.base import REPLY_MAX_CHARS, BotError
+from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
-from chatbots.storable import StorableStream, error_text, is_blank, storable
+from chatbots.text import SanitisedStream, error_text, is_blank, sanitise
 
 REASON_MAX_CHARS = 400
 """Of what an exception says."""
 
 
-class Request:
+class ReplyRequest:
     """A context waiting for, or getting, its reply.
 
     A reply that failed in a batch is made a second time, alone. What was handed over stays handed
@@ -43,7 +43,7 @@ class Request:
         self.sent = ""
         """What the asker has been given."""
         self._text = ""
-        self._storable = StorableStream(REPLY_MAX_CHARS)
+        self._storable = SanitisedStream(REPLY_MAX_CHARS)
 
     @property
     def is_full(self) -> bool:
@@ -77,7 +77,7 @@ class Request:
         """Begin the second try."""
         self.tries += 1
         self._text = ""
-        self._storable = StorableStream(REPLY_MAX_CHARS)
+        self._storable = SanitisedStream(REPLY_MAX_CHARS)
 
     def finish(self) -> str:
         """Check the whole reply; return the last of it that the asker has not seen.
@@ -94,23 +94,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReplyEvent:
     """News of a request: more text, its end, or its failure (which is an end too).
 
     `is_trouble` is that of the error, see `BotError`.
     """
 
-    request: Request
+    request: ReplyRequest
     text: str = ""
     done: bool = False
     error: str | None = None
     is_trouble: bool = True
 
 
-def describe(exc: BaseException) -> str:
+def describe_error(exc: BaseException) -> str:
     """Describe an exception in one line for researchers; a BotError's own text is enough."""
     text = error_text(exc, REASON_MAX_CHARS)
     if isinstance(exc, BotError) and text:
         return text
-    kind = storable(type(exc).__name__, REASON_MAX_CHARS)
+    kind = sanitise(type(exc).__name__, REASON_MAX_CHARS)
     return f"failed: {kind}: {text}" if text else f"failed: {kind}"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from chatbots.base import Bot, BotError, StepBot, StreamBot, WholeBot
+from chatbots.bots.base import Bot, BotError, StepBot, StreamBot, WholeBot
 from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Abandoned, Driver, StepDriver, WholeDriver
-from chatbots.serving.request import Event, Request
-from chatbots.serving.streams import StreamPump
+from chatbots.serving.request import ReplyEvent, ReplyRequest
+from chatbots.serving.workers import StreamRunner
 
 _GRACE_S = 1.0
 """A stream that is told to stop may take so long to let go before its thread is given up."""
@@ -83,8 +83,8 @@ class _Work:
     """The replies to be made, and how they end."""
 
     def __init__(self, contexts: Sequence[Conversation], timeout_s: float | None) -> None:
-        self.requests = [Request(context) for context in contexts]
-        self.errors: dict[Request, str] = {}
+        self.requests = [ReplyRequest(context) for context in contexts]
+        self.errors: dict[ReplyRequest, str] = {}
         self._timeout_s = timeout_s
         self._given_up = False
         self._heard_at = time.monotonic()
@@ -99,14 +99,14 @@ class _Work:
     def stream(self, bot: StreamBot) -> None:
         """Make the replies of a stream bot."""
 
-        async def one(pump: StreamPump, request: Request) -> None:
+        async def one(pump: StreamRunner, request: ReplyRequest) -> None:
             await asyncio.wait({pump.submit(request)}, timeout=self._timeout_s)
             if not request.closed:
                 self._late([request])
                 pump.cancel(request)
 
         async def run() -> None:
-            pump = StreamPump(bot, self._deliver)
+            pump = StreamRunner(bot, self._deliver)
             await asyncio.gather(*(one(pump, request) for request in self.requests))
 
         asyncio.run(run())
@@ -144,7 +144,7 @@ class _Work:
         until = min(silent_until, began + self._timeout_s * len(self.requests) + _GRACE_S)
         return until - time.monotonic()
 
-    def _deliver(self, events: list[Event]) -> None:
+    def _deliver(self, events: list[ReplyEvent]) -> None:
         self._heard_at = time.monotonic()
         for event in events:
             request = event.request
@@ -154,8 +154,10 @@ class _Work:
             if event.error is not None:
                 self.errors[request] = event.error
 
-    def _late(self, requests: list[Request]) -> None:
-        self._deliver([Event(r, error=f"took longer than {self._timeout_s:g} s") for r in requests])
+    def _late(self, requests: list[ReplyRequest]) -> None:
+        self._deliver(
+            [ReplyEvent(r, error=f"took longer than {self._timeout_s:g} s") for r in requests]
+        )
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:

@@ -1,9 +1,11 @@
-"""Workers: the threads that bots compute in, and what happens when a bot never comes back.
+"""Worker threads and event-loop tasks that run bots, and hung bots' replacement.
 
 A worker is a thread that takes turns among drivers: one worker per device for all step bots, one for
 each whole-reply bot. Python cannot stop a thread, so a thread whose bot has been in one call for too
 long is abandoned: a new one takes over its drivers, and the old one, should it ever come back, touches
 nothing and ends. Threads are daemons: a hanging bot must not keep the process from ending.
+
+A `StreamBot` runs on an event loop: a task per reply, as many at once as its capacity.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError, StreamBot, set_deadline
 from chatbots.serving.drivers import Abandoned, Driver
-from chatbots.serving.request import Event, describe
+from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
 
 log = logging.getLogger(__name__)
 
-DeliverEvents = Callable[[list[Event]], None]
+DeliverEvents = Callable[[list[ReplyEvent]], None]
 
 
-class Shift:
+class WorkerShift:
     """One thread's time in a worker."""
 
     def __init__(self) -> None:
@@ -60,7 +62,7 @@ class Worker:
         *,
         batch_wait_s: float,
         hang_s: float,
-        on_hang: Callable[[Driver, Shift], None],
+        on_hang: Callable[[Driver, WorkerShift], None],
     ) -> None:
         self._name = name
         self._loop = loop
@@ -71,7 +73,7 @@ class Worker:
         self._changed = threading.Condition()
         self._drivers: list[Driver] = []
         self._stopped = False
-        self._shift: Shift | None = None
+        self._shift: WorkerShift | None = None
         self._watch: asyncio.TimerHandle | None = None
 
     def add(self, driver: Driver) -> None:
@@ -110,7 +112,7 @@ class Worker:
             self._shift.thread.join(timeout_s)
 
     def _start_shift(self) -> None:
-        shift = Shift()
+        shift = WorkerShift()
         shift.thread = threading.Thread(
             target=self._run, args=(shift,), name=self._name, daemon=True
         )
@@ -119,7 +121,7 @@ class Worker:
 
     # In the thread.
 
-    def _run(self, shift: Shift) -> None:
+    def _run(self, shift: WorkerShift) -> None:
         while True:
             due = self._wait_for_work(shift)
             if not due:
@@ -131,11 +133,11 @@ class Worker:
                     return
                 except Exception as exc:  # a mistake in a driver: no conversation may wait for ever
                     log.exception("a driver failed")
-                    events = driver.drop_all(describe(exc))
+                    events = driver.drop_all(describe_error(exc))
                 if events and not self._hand_over(events):
                     return
 
-    def _wait_for_work(self, shift: Shift) -> list[Driver]:
+    def _wait_for_work(self, shift: WorkerShift) -> list[Driver]:
         """Wait for drivers with something to do and return them in turn; none when the thread is to end."""
         with self._changed:
             while not (self._stopped or shift.abandoned):
@@ -152,7 +154,7 @@ class Worker:
         return []
 
     @contextlib.contextmanager
-    def _guard(self, shift: Shift, driver: Driver) -> Iterator[None]:
+    def _guard(self, shift: WorkerShift, driver: Driver) -> Iterator[None]:
         with self._changed:
             if shift.abandoned:
                 raise Abandoned
@@ -166,7 +168,7 @@ class Worker:
             if abandoned:
                 raise Abandoned
 
-    def _hand_over(self, events: list[Event]) -> bool:
+    def _hand_over(self, events: list[ReplyEvent]) -> bool:
         try:
             self._loop.call_soon_threadsafe(self._deliver, events)
         except RuntimeError:  # the loop is closed: no caller is left
@@ -220,7 +222,7 @@ async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
         except Exception as exc:
             failure = exc
         except BaseException as exc:  # sys.exit() in a plug-in, say
-            failure = BotError(describe(exc))
+            failure = BotError(describe_error(exc))
         try:
             loop.call_soon_threadsafe(settle, failure)
         except RuntimeError:  # the loop is closed
@@ -228,3 +230,71 @@ async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
 
     threading.Thread(target=main, name=name, daemon=True).start()
     await future
+
+
+class StreamRunner:
+    """Runs the streams of one bot and hands over their pieces.
+
+    Args:
+        bot: the bot.
+        deliver: called on the loop with every event.
+    """
+
+    def __init__(self, bot: StreamBot, deliver: DeliverEvents) -> None:
+        self.bot = bot
+        self.n_running = 0
+        self._deliver = deliver
+        self._places = asyncio.Semaphore(bot.capacity)
+        self._tasks: dict[ReplyRequest, asyncio.Task[None]] = {}
+
+    def submit(self, request: ReplyRequest) -> asyncio.Task[None]:
+        """Start a reply as soon as there is a place."""
+        task = asyncio.get_running_loop().create_task(self._run(request))
+        self._tasks[request] = task
+        task.add_done_callback(lambda _: self._tasks.pop(request, None))
+        return task
+
+    def cancel(self, request: ReplyRequest) -> None:
+        """Stop a reply; its place is free once its bot has let go."""
+        request.closed = True
+        if task := self._tasks.get(request):
+            task.cancel()
+
+    async def stop(self, timeout_s: float) -> None:
+        """Stop all replies and wait for their bots to let go."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+
+    async def _run(self, request: ReplyRequest) -> None:
+        set_deadline(request.deadline)  # the task is the request's own, and so is its context
+        async with self._places:
+            self.n_running += 1
+            try:
+                await self._pump(request)
+                last = request.finish()
+            except (Exception, SystemExit) as exc:  # an exit would end the whole server
+                is_trouble = getattr(exc, "is_trouble", True)
+                self._deliver(
+                    [ReplyEvent(request, error=describe_error(exc), is_trouble=is_trouble)]
+                )
+            except asyncio.CancelledError:
+                if not request.closed:  # the bot cancelled its own reply: no caller did
+                    self._deliver([ReplyEvent(request, error="cancelled its own reply")])
+                raise
+            else:
+                self._deliver([ReplyEvent(request, last, done=True)])
+            finally:
+                self.n_running -= 1
+
+    async def _pump(self, request: ReplyRequest) -> None:
+        pieces = self.bot.stream(request.context)
+        async with contextlib.AsyncExitStack() as stack:
+            if hasattr(pieces, "aclose"):
+                stack.push_async_callback(pieces.aclose)
+            async for piece in pieces:
+                self._deliver([ReplyEvent(request, request.take(piece))])
+                if request.is_full:
+                    return

@@ -1,4 +1,4 @@
-"""Training of the dialogue models: from a YAML config to a checkpoint with its figures.
+"""Training of dialogue models: from a YAML config to a checkpoint.
 
     from chatbots.training.config import config_load
     from chatbots.training.loop import train
@@ -6,7 +6,8 @@
     result = train(config_load("hred.yaml", data="corpora"), "runs/hred")
     print(result.best["perplexity"])
 
-The modules in the order of the work: `config` (what is asked, checked before anything starts), `data` (corpora
-to windows), `targets` (EI targets, cached), `loop` (the training itself), `state` (resuming), `logs` (JSON Lines,
-TensorBoard), `held_out` (perplexity, KL, embedding metrics, Table 3), `shipping` (the demo models).
+The modules in the order of the work: `config` (parameters, validated before anything starts), `data` (corpora
+to windows), `ei` (EI targets, cached), `initialisation`, `loop` over `engine` (the training itself), `run_folder`
+(resuming, JSON Lines, TensorBoard), `held_out` (perplexity, KL, embedding metrics, Table 3), `shipping` (the demo
+models).
 """

@@ -1,4 +1,4 @@
-"""Configuration of a training: a YAML file, read into models and validated before any work starts.
+"""Configuration of a training: a YAML file, validated before any work starts.
 
     name: hred-small
     model: hred
@@ -8,6 +8,13 @@
     optimiser: {lr: 1e-3, epochs: 5}
 
 Defaults are the paper's (Ghandeharioun et al. 2019; fact sheet sections 6 and 7.1).
+
+A config may inherit values from a base that several configs share:
+
+    base: compat-2019            # in a config; or `train_bot CONFIG --base compat-2019`
+
+A base is written like a config. Under the name of a model it may hold what is meant for that model alone, and
+its `ei` holds only where the config has an `ei`: a base does not switch EI on. The config's own values win.
 """
 
 from __future__ import annotations
@@ -20,25 +27,69 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, field_validator
 
 from chatbots.corpora.formats import FORMATS
-from chatbots.corpora.text import RECOMMENDED, TOKENISERS
-from chatbots.encoders.named import GOEMOTIONS
+from chatbots.corpora.vocabulary import RECOMMENDED, TOKENISERS, VocabularySize
+from chatbots.encoders.ei_encoders import GOEMOTIONS
 from chatbots.identity import canonical_json
 from chatbots.models.catalogue import MODELS, config_read
-from chatbots.models.tokens import VocabularySize
-from chatbots.outside import (
+from chatbots.training.ei import EITraining
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import (
+    InputModel,
     Many,
     Mistake,
     Number,
     Share,
     Size,
-    Values,
     ValuesError,
     values_read,
     yaml_read,
 )
-from chatbots.outside_types import Wanted
-from chatbots.training.bases import base_applied, base_find
-from chatbots.training.ei import EITraining
+
+CONFIGS_FOLDER = Path(__file__).parent / "configs"
+"""Where a base without a folder in its name is looked for, beside the config's own folder."""
+
+
+def base_find(name: str, beside: Path) -> Path:
+    """Find the file of a base: by its path, relative to `beside`, or by its name among the project's configs.
+
+    Raises:
+        ValuesError: there is none; the message names those there are.
+    """
+    file = Path(name).expanduser()
+    file = file if file.suffix else file.with_suffix(".yaml")
+    for folder in (beside, CONFIGS_FOLDER):
+        if (folder / file).is_file():
+            return folder / file
+    there = ", ".join(sorted(path.stem for path in CONFIGS_FOLDER.glob("*.yaml")))
+    raise ValuesError(f"base is {name!r}, and there is no such file in {beside}; there is {there}")
+
+
+def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Lay the config's values over those of a base.
+
+    Raises:
+        ValuesError: the base cannot be read or holds no keys.
+    """
+    found = yaml_read(base)
+    if not isinstance(found, Mapping):
+        raise ValuesError(f"{base} is {found!r}; it must be a mapping")
+    shared = {key: value for key, value in found.items() if key not in MODELS}
+    own = found.get(str(values.get("model"))) or {}
+    merged = merge_values(shared, own)
+    if values.get("ei") is None:
+        merged.pop("ei", None)
+    return merge_values(merged, values)
+
+
+def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge both, mappings key by key; where both have a value, the one above counts."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        both = isinstance(under, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge_values(under, value) if both else value  # type: ignore[arg-type]
+    return merged
+
 
 EVERYDAY = "everyday"
 """The `path` that stands for the corpus written for this project; it needs no file of the user's."""
@@ -49,13 +100,13 @@ WITH_LATENTS = ("vhred", "vhcr")
 _FolderName = Annotated[
     str,
     StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$"),
-    Wanted("the plain name of a folder"),
+    TypeDescription("the plain name of a folder"),
 ]
 _Limit = Annotated[int, Field(ge=0)]
 _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
 
-class CorpusConfig(Values):
+class CorpusConfig(InputModel):
     """One corpus.
 
     Attributes:
@@ -71,7 +122,7 @@ class CorpusConfig(Values):
     licence: str = ""
 
 
-class DataConfig(Values):
+class DataConfig(InputModel):
     """From corpora to batches.
 
     Attributes:
@@ -101,7 +152,7 @@ class DataConfig(Values):
     split_seed: int = 0
 
 
-class OptimiserConfig(Values):
+class OptimiserConfig(InputModel):
     """Adam over epochs.
 
     Attributes:
@@ -129,7 +180,7 @@ class OptimiserConfig(Values):
     max_skipped: _Limit = 10
 
 
-class RegularisationConfig(Values):
+class RegularisationConfig(InputModel):
     """Settings that keep the model from ignoring its latent variables.
 
     Attributes:
@@ -143,7 +194,7 @@ class RegularisationConfig(Values):
     sentence_drop: Share = 0.0
 
 
-class StartConfig(Values):
+class StartConfig(InputModel):
     """Initial weights of a training.
 
     Attributes:
@@ -162,7 +213,7 @@ class StartConfig(Values):
     listening: bool = False
 
 
-class HeldOutConfig(Values):
+class HeldOutConfig(InputModel):
     """Settings of the evaluation of the finished model.
 
     Attributes:
@@ -178,7 +229,7 @@ class HeldOutConfig(Values):
     beam: Size = 1
 
 
-class KeepingConfig(Values):
+class KeepingConfig(InputModel):
     """When something is written.
 
     Attributes:
@@ -192,7 +243,7 @@ class KeepingConfig(Values):
     validate_every: _Limit = 0
 
 
-class TrainingConfig(Values):
+class TrainingConfig(InputModel):
     """Everything a training is asked to do. Equal configs on equal data train equal models.
 
     Attributes:
@@ -261,11 +312,11 @@ class TrainingConfig(Values):
     def _word_vectors_fit(cls, start: StartConfig, info: ValidationInfo) -> StartConfig:
         size = info.data.get("sizes", {}).get("E")
         if start.word_vectors and not start.weights and size is not None:
-            from chatbots.encoders.words import DIMENSION
+            from chatbots.encoders.word_vectors import WORD_DIMENSION
 
-            if size != DIMENSION:
+            if size != WORD_DIMENSION:
                 raise ValueError(
-                    f"word_vectors needs sizes.E of {DIMENSION}, the width of the static word vectors; it is {size}"
+                    f"word_vectors needs sizes.E of {WORD_DIMENSION}, the width of the static word vectors; it is {size}"
                 )
         return start
 
@@ -313,7 +364,7 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
 
     Args:
         data: folder of the corpora; the config's own if None.
-        base: lay the config over this one (`chatbots.training.bases`); the training's name then says so, so
+        base: lay the config over this one (`chatbots.training.config`); the training's name then says so, so
             that it stands beside the one without.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The loop that every training runs: steps of Adam, validated, the best kept, resumable to the bit.
+"""Training loop of every model: Adam, validation, best checkpoint, exact resuming.
 
-`Training` knows neither models nor data: what learns says how (`loop.py` for dialogue models,
+`TrainingLoop` knows neither models nor data: what learns says how (`loop.py` for dialogue models,
 `evaluation/training/loop.py` for learned metrics). Whatever is drawn at a batch comes from the config's seed and
 the batch's number, so a training that was killed ends with the very weights of one that was not.
 """
@@ -12,7 +12,9 @@ import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,17 +24,61 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from chatbots.checkpoint_folders import TRAINING_LOCK
+from chatbots.checkpoints import TRAINING_LOCK
 from chatbots.identity import derive_seed
 from chatbots.training.config import KeepingConfig, OptimiserConfig
-from chatbots.training.logs import MetricsLog
-from chatbots.training.state import FILE as STATE
-from chatbots.training.state import Progress, state_read, state_write
-from chatbots.training.steps import learning_rate, mixed_precision, prepared_ahead, timed
+from chatbots.training.run_folder import STATE_FILE as STATE
+from chatbots.training.run_folder import MetricsLog, TrainingProgress, state_read, state_write
+
+B = TypeVar("B")
+
+AHEAD = 4
+"""Batches made ready while one is learnt from."""
+
+
+def kl_weight(step: int, kl_batches: int) -> float:
+    """Return β of the KL term at a batch counted from 0: 0 → 1 linearly over `kl_batches`."""
+    return min(1.0, step / kl_batches) if kl_batches else 1.0
+
+
+def learning_rate(config: OptimiserConfig, step: int, n_planned: int) -> float:
+    """Return the learning rate of a batch counted from 0."""
+    rate = config.lr
+    if config.schedule == "linear":
+        rate *= 1 - step / n_planned
+    if step < config.warmup:
+        rate *= (step + 1) / config.warmup
+    return rate
+
+
+def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
+    """Return the context in which a loss is computed; bfloat16 needs no scaling of the loss."""
+    on = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=on)
+
+
+def prepared_ahead(batches: Iterator[B]) -> Iterator[B]:
+    """Yield the same batches while another thread makes the next few."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
+        while (batch := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, batches, None))
+            yield batch
+
+
+def timed(batches: Iterator[B]) -> Iterator[tuple[B, float]]:
+    """Yield each batch with the seconds it was waited for."""
+    while True:
+        started = time.perf_counter()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch, time.perf_counter() - started
+
 
 log = logging.getLogger(__name__)
 
-BEST = "best"
+BEST_FOLDER = "best"
 """The folder of the checkpoint with the lowest validation loss."""
 
 
@@ -40,18 +86,17 @@ class TrainingError(Exception):
     """A training that cannot go on; the message says why and what would help."""
 
 
-class Loss(Protocol):
+class BatchLoss(Protocol):
     """Protocol of a batch's loss; `total` is minimised."""
 
     @property
     def total(self) -> Tensor: ...
 
 
-B = TypeVar("B")
-L = TypeVar("L", bound=Loss)
+L = TypeVar("L", bound=BatchLoss)
 
 
-class Window(Protocol):
+class LossTotals(Protocol):
     """Protocol of the totals over the batches since the last line of the log."""
 
     n_batches: int
@@ -88,10 +133,10 @@ def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[Non
 def training_forget(output: Path) -> None:
     """Remove the files of a training from its folder, so that it begins again; its log stays."""
     (output / STATE).unlink(missing_ok=True)
-    shutil.rmtree(output / BEST, ignore_errors=True)
+    shutil.rmtree(output / BEST_FOLDER, ignore_errors=True)
 
 
-class Training(ABC, Generic[B, L]):
+class TrainingLoop(ABC, Generic[B, L]):
     """One call of a training.
 
     Args:
@@ -116,14 +161,14 @@ class Training(ABC, Generic[B, L]):
         fingerprint: str,
         output: Path,
         device: torch.device,
-        watch: Callable[[Progress], None] | None,
+        watch: Callable[[TrainingProgress], None] | None,
     ) -> None:
         self.name, self.seed, self.optimiser, self.keeping = name, seed, optimiser, keeping
         self.model, self.adam, self.per_epoch = model, adam, per_epoch
         self.output, self.device, self.watch = output, device, watch
         self.fingerprint = fingerprint
         found = state_read(output, model, adam, fingerprint, self.recall)
-        self.progress = found or Progress()
+        self.progress = found or TrainingProgress()
         if found:
             log.info("%s goes on after batch %d", name, found.step)
         planned = optimiser.epochs * per_epoch
@@ -145,7 +190,7 @@ class Training(ABC, Generic[B, L]):
         """Return the loss to show for a batch, and its number of tokens or examples."""
 
     @abstractmethod
-    def window(self) -> Window:
+    def window(self) -> LossTotals:
         """Return an empty window of the log."""
 
     @abstractmethod
@@ -332,7 +377,7 @@ class Training(ABC, Generic[B, L]):
             progress.plateaus += 1
         self.model.train()
 
-    def _log(self, metrics: MetricsLog, window: Window, bar: Any) -> None:
+    def _log(self, metrics: MetricsLog, window: LossTotals, bar: Any) -> None:
         values = window.values()
         values["lr"] = self.adam.param_groups[0]["lr"]
         values["epoch"] = self.progress.epoch

@@ -12,16 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from chatbots.corpora.text import tokeniser_get
-from chatbots.encoders.word_similarity import KINDS, pair_similarities
-from chatbots.encoders.words import word_vectors
+from chatbots.corpora.vocabulary import EOS, PAD, SOS, UNK, tokeniser_get
+from chatbots.encoders.word_vectors import SIMILARITY_KINDS, pair_similarities, word_vectors
 from chatbots.generation.decoding import sample
 from chatbots.identity import derive_seed
-from chatbots.models.batch import DialogueBatch
+from chatbots.models.batch import DialogueBatch, ReplySeeds
 from chatbots.models.beam_search import BeamSettings, beam_search
 from chatbots.models.dialogue_model import DialogueModel
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.tokens import EOS, PAD, SOS, UNK
 from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import TrainingData
 
@@ -125,8 +122,8 @@ def embedding_metrics(
         lambda text: said[text] if text in said else words.tokenise(text),
     )  # (n, 4)
     defined = values[~np.isnan(values).any(axis=1)]
-    means = defined.mean(axis=0) if len(defined) else np.full(len(KINDS), math.nan)
-    return {**dict(zip(KINDS, means.tolist(), strict=True)), "replies": len(defined)}
+    means = defined.mean(axis=0) if len(defined) else np.full(len(SIMILARITY_KINDS), math.nan)
+    return {**dict(zip(SIMILARITY_KINDS, means.tolist(), strict=True)), "replies": len(defined)}
 
 
 def first_replies(

@@ -31,23 +31,22 @@ from chatbots.models.batch import DialogueBatch, LossParts
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import TrainingData, data_prepare
-from chatbots.training.ei import weight_check
+from chatbots.training.ei import check_ei_weights
 from chatbots.training.engine import (
-    BEST,
+    BEST_FOLDER,
     STATE,
-    Training,
     TrainingError,
+    TrainingLoop,
+    kl_weight,
     training_folder,
     training_forget,
 )
 from chatbots.training.held_out import held_out_measure, validation_loss
-from chatbots.training.logs import LossWindow
-from chatbots.training.start import model_start
-from chatbots.training.state import Progress
-from chatbots.training.steps import kl_weight
+from chatbots.training.initialisation import initialise_model
+from chatbots.training.run_folder import LossWindow, TrainingProgress
 
 __all__ = [
-    "BEST",
+    "BEST_FOLDER",
     "STATE",
     "TrainingError",
     "TrainingResult",
@@ -93,7 +92,7 @@ def train(
     *,
     device: str = "cpu",
     restart: bool = False,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
 ) -> TrainingResult:
     """Train a model, or go on with a training that was stopped; one that is finished is only reported.
 
@@ -118,12 +117,12 @@ def train(
 def finished(output: Path) -> bool:
     """Return True if the training in a folder came to its end and was measured."""
     try:
-        return bool(checkpoint_manifest(output / BEST).metrics)
+        return bool(checkpoint_manifest(output / BEST_FOLDER).metrics)
     except CheckpointError:
         return False
 
 
-class _DialogueTraining(Training[DialogueBatch, LossParts]):
+class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
     """One call of `train`."""
 
     model: DialogueModel
@@ -133,14 +132,14 @@ class _DialogueTraining(Training[DialogueBatch, LossParts]):
         config: TrainingConfig,
         output: Path,
         device: torch.device,
-        watch: Callable[[Progress], None] | None,
+        watch: Callable[[TrainingProgress], None] | None,
     ) -> None:
         self.config = config
         self.data: TrainingData = data_prepare(config, str(device))
         self.sentence_nats = self._weight_check()
         targets = self.data.targets
         self.ei_pca = targets.pca if targets and self.data.reads_targets else None
-        model = model_start(config, self.data, output).to(device).train()
+        model = initialise_model(config, self.data, output).to(device).train()
         super().__init__(
             name=config.name,
             seed=config.seed,
@@ -166,7 +165,7 @@ class _DialogueTraining(Training[DialogueBatch, LossParts]):
             return 0.0
         per_batch = min(config.optimiser.batch_size / len(data.train), 1.0)
         words = data.train.n_target_tokens * per_batch * math.log(len(data.vocabulary))
-        return weight_check(config.ei, data.targets.sentence_variance, words)
+        return check_ei_weights(config.ei, data.targets.sentence_variance, words)
 
     def batches(self, epoch: int, start: int) -> Iterator[DialogueBatch]:
         return self.data.train.batches(
@@ -198,7 +197,7 @@ class _DialogueTraining(Training[DialogueBatch, LossParts]):
 
     def keep_best(self) -> None:
         checkpoint_write(
-            self.output / BEST,
+            self.output / BEST_FOLDER,
             self.model,
             self.data.vocabulary,
             self._manifest({}),
@@ -241,7 +240,7 @@ class _DialogueTraining(Training[DialogueBatch, LossParts]):
     def result(self) -> TrainingResult:
         """Measure the best checkpoint on held-out text, unless its manifest has the figures already."""
         progress, config = self.progress, self.config
-        folder = self.output / BEST
+        folder = self.output / BEST_FOLDER
         stored = checkpoint_manifest(folder)
         if not stored.metrics:
             model, vocabulary, _ = checkpoint_load(folder, str(self.device))

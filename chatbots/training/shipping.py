@@ -14,12 +14,11 @@ from chatbots.checkpoints import (
     checkpoint_manifest,
     checkpoint_write,
 )
-from chatbots.encoders.named import GOEMOTIONS
-from chatbots.encoders.pca import PCA
-from chatbots.generation.ei_inputs import reads_encoders
+from chatbots.encoders.ei_encoders import GOEMOTIONS, reads_encoders
+from chatbots.encoders.sentence import PCA
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
-from chatbots.training.loop import BEST
+from chatbots.training.loop import BEST_FOLDER
 
 MAX_BYTES = 16_000_000
 """Weights and vocabulary together; a repository is no place for more."""
@@ -41,9 +40,9 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
     Raises:
         CheckpointError: no finished training, or a checkpoint of more than 16 MB.
     """
-    if not checkpoint_manifest(training / BEST).metrics:
+    if not checkpoint_manifest(training / BEST_FOLDER).metrics:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
-    model, vocabulary, manifest = checkpoint_load(training / BEST)
+    model, vocabulary, manifest = checkpoint_load(training / BEST_FOLDER)
     kept = {p.name: p.read_bytes() for p in folder.glob("bot.yaml")}
     manifest = checkpoint_write(
         folder,
@@ -52,7 +51,7 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
         manifest,
         dtype="float16",
         drop_heads=True,
-        ei_pca=PCA.read(training / BEST) if reads_encoders(manifest) else None,
+        ei_pca=PCA.read(training / BEST_FOLDER) if reads_encoders(manifest) else None,
     )
     for name, data in kept.items():
         (folder / name).write_bytes(data)
@@ -63,13 +62,13 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
         )
     begun = None
     if config.start.weights:
-        begun = checkpoint_manifest(training.parent / config.start.weights / BEST)
-    text = card(config, manifest, model.n_parameters, command, begun)
+        begun = checkpoint_manifest(training.parent / config.start.weights / BEST_FOLDER)
+    text = dialogue_model_card(config, manifest, model.n_parameters, command, begun)
     (folder / CARD).write_text(text, encoding="utf-8")
     return manifest
 
 
-def card(
+def dialogue_model_card(
     config: TrainingConfig,
     manifest: Manifest,
     n_parameters: int,

@@ -1,30 +1,43 @@
-"""Inter-rater agreement for each dimension: every coefficient that fits, or the reason why it does not fit.
+"""Agreement between raters, on sets of items, and of raters with themselves.
 
-It covers the same conversation, where several raters rated it, and the same bot, which is another conversation
-for every rater. Controls are left out of agreement about bots: they are bad on purpose.
+For each dimension every coefficient that fits is given, or the reason why it does not fit. It covers the same
+conversation, where several raters rated it, and the same bot, which is another conversation for every rater.
+Controls are left out of agreement about bots: they are bad on purpose.
+
+Inter-rater agreement on each set of items: of one upload or data set, or drawn from one place. Items of one source
+are similarly difficult, and papers compare sets by such figures; over all items together, easy and hard sets would
+mix. The coefficients and their intervals are those of `stats/agreement.py`.
+
+Self-agreement: items that a rater judged twice in one session, not in succession.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.analysis.tables import number_or_reason, text_table
-from evaluation.printing import share, span
-from evaluation.ratings import Ratings
-from evaluation.reasons import Reason
+from chatbots.text import quote
+from evaluation.findings import Reason
+from evaluation.number_format import share, span
+from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import (
-    Agreement,
+    USUAL_SHARED,
+    AgreementEstimate,
+    Level,
+    Weights,
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
     pairwise_kappa,
+    undefined,
 )
 from evaluation.stats.agreement import rating_table as items_by_raters
 from evaluation.stats.icc import icc
+from evaluation.stats.means import SHARE, Interval, mean_interval
+from evaluation.tables import number_or_reason, text_table, to_plain
 
 MOST_CATEGORIES = 11
 """Kappas treat every answer as a category of its own; a slider has too many."""
@@ -36,7 +49,7 @@ About = Literal["conversation", "bot"]
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient:
+class AgreementCoefficient:
     """One coefficient of one dimension.
 
     Attributes:
@@ -46,7 +59,7 @@ class Coefficient:
     dimension: str
     code: Code
     about: About
-    found: Agreement
+    found: AgreementEstimate
     n_pairs: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -73,9 +86,9 @@ class RaterAgreement:
     """
 
     leading: str
-    coefficients: tuple[Coefficient, ...]
+    coefficients: tuple[AgreementCoefficient, ...]
 
-    def leading_one(self, about: About, *codes: Code) -> Agreement:
+    def leading_one(self, about: About, *codes: Code) -> AgreementEstimate:
         """Return the first of these coefficients of what bots are ranked by.
 
         Raises:
@@ -87,17 +100,17 @@ class RaterAgreement:
         raise KeyError(f"no {' or '.join(codes)} of {self.leading} about the same {about}")
 
     @property
-    def same_conversation(self) -> Agreement:
+    def same_conversation(self) -> AgreementEstimate:
         """Krippendorff's alpha of what bots are ranked by over conversations that several people rated."""
         return self.leading_one("conversation", "alpha_ordinal", "alpha_interval")
 
     @property
-    def one_rater(self) -> Agreement:
+    def one_rater(self) -> AgreementEstimate:
         """ICC(1): reliability of one rater's view of a bot."""
         return self.leading_one("bot", "icc_one")
 
     @property
-    def reliability_of_bots(self) -> Agreement:
+    def reliability_of_bots(self) -> AgreementEstimate:
         """ICC(k): reliability of the bots' means over repeated samples of raters."""
         return self.leading_one("bot", "icc_mean")
 
@@ -131,48 +144,50 @@ def rater_agreement(ratings: Ratings) -> RaterAgreement:
     )
 
 
-def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[Coefficient]:
+def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[AgreementCoefficient]:
     table = items_by_raters(once.values(key), once.conversation.tolist())
     shared, n = int((np.isfinite(table).sum(axis=1) > 1).sum()), len(table)
     alpha: Code = "alpha_ordinal" if _is_ordinal(table) else "alpha_interval"
     if shared < 2:
         text = f"{shared} of {n} conversations rated by more than one"
         why = Reason("few_shared", text, n_shared=shared, n_conversations=n)
-        missing = Agreement(None, None, None, shared, 0, reason=why)
-        yield Coefficient(key, alpha, "conversation", missing)
+        missing = AgreementEstimate(None, None, None, shared, 0, reason=why)
+        yield AgreementCoefficient(key, alpha, "conversation", missing)
     else:
-        yield Coefficient(key, alpha, "conversation", _alpha(table))
-        yield Coefficient(key, "icc_one", "conversation", icc(table, "icc1_1"))
-        yield Coefficient(key, "icc_mean", "conversation", icc(table, "icc1_k"))
+        yield AgreementCoefficient(key, alpha, "conversation", _alpha(table))
+        yield AgreementCoefficient(key, "icc_one", "conversation", icc(table, "icc1_1"))
+        yield AgreementCoefficient(key, "icc_mean", "conversation", icc(table, "icc1_k"))
         yield from _kappas(once, key, table)
     by_bot = _by_bot(ratings, key)
     alpha = "alpha_ordinal" if _is_ordinal(by_bot) else "alpha_interval"
-    yield Coefficient(key, alpha, "bot", _alpha(by_bot))
-    yield Coefficient(key, "icc_one", "bot", icc(by_bot, "icc1_1"))
-    yield Coefficient(key, "icc_mean", "bot", icc(by_bot, "icc1_k"))
+    yield AgreementCoefficient(key, alpha, "bot", _alpha(by_bot))
+    yield AgreementCoefficient(key, "icc_one", "bot", icc(by_bot, "icc1_1"))
+    yield AgreementCoefficient(key, "icc_mean", "bot", icc(by_bot, "icc1_k"))
 
 
-def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[Coefficient]:
+def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[AgreementCoefficient]:
     n_answers = len(np.unique(table[np.isfinite(table)]))
     if n_answers > MOST_CATEGORIES:
         text = f"{n_answers} different answers: kappas need few categories"
         why = Reason("many_answers", text, n_answers=n_answers)
-        missing = Agreement(None, None, None, 0, 0, reason=why)
-        yield Coefficient(key, "fleiss", "conversation", missing)
+        missing = AgreementEstimate(None, None, None, 0, 0, reason=why)
+        yield AgreementCoefficient(key, "fleiss", "conversation", missing)
         return
-    yield Coefficient(key, "fleiss", "conversation", fleiss_kappa(table))
+    yield AgreementCoefficient(key, "fleiss", "conversation", fleiss_kappa(table))
     named = once.where(once.named)
     if not len(named):
         return
     by_name = items_by_raters(named.values(key), named.conversation.tolist(), named.rater.tolist())
     if by_name.shape[1] == 2:
         found = cohen_kappa(by_name[:, 0], by_name[:, 1], "linear")
-        yield Coefficient(key, "cohen", "conversation", found)
+        yield AgreementCoefficient(key, "cohen", "conversation", found)
         return
     pairs = pairwise_kappa(by_name, "linear")
     n = int(np.isfinite(by_name).sum())
-    median = Agreement(pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason)
-    yield Coefficient(key, "cohen_median", "conversation", median, len(pairs.kappas))
+    median = AgreementEstimate(
+        pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason
+    )
+    yield AgreementCoefficient(key, "cohen_median", "conversation", median, len(pairs.kappas))
 
 
 def _is_ordinal(table: np.ndarray) -> bool:
@@ -183,7 +198,7 @@ def _is_ordinal(table: np.ndarray) -> bool:
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
 
-def _alpha(table: np.ndarray) -> Agreement:
+def _alpha(table: np.ndarray) -> AgreementEstimate:
     return krippendorff_alpha(table, "ordinal" if _is_ordinal(table) else "interval")
 
 
@@ -198,3 +213,209 @@ def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
     )
     means = frame.groupby(["bot", "unit"], sort=True)["value"].mean().reset_index()
     return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
+
+
+NOT_NAMED = Reason("not_named", "raters are not named, so no two of them can be compared")
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgreement:
+    """Agreement on one question about the items of one set.
+
+    Attributes:
+        items: the set's name; empty: the items of no named source.
+        level: what the distance of two answers means: "nominal" on a scale of two points, "ordinal" on one of few,
+            "interval" on a slider.
+        n_items, n_shared: with a rating, and with two or more; n_raters: who are named.
+        alpha: Krippendorff's; fleiss: Fleiss' kappa, each with a 95 % interval over items.
+        cohen: Cohen's kappa of the two raters, or the median over pairs of more; by linear weights unless nominal.
+        n_pairs: of raters, that Cohen's kappa is of.
+    """
+
+    items: str
+    dimension: str
+    level: Level
+    n_items: int
+    n_shared: int
+    n_raters: int
+    alpha: AgreementEstimate
+    fleiss: AgreementEstimate
+    cohen: AgreementEstimate
+    n_pairs: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ItemSets:
+    """Agreement for every set and question, the set's name first."""
+
+    sets: tuple[SetAgreement, ...]
+
+    def of(self, items: str, dimension: str) -> SetAgreement:
+        """Return the agreement on a question about a set.
+
+        Raises:
+            KeyError: there is no such set or question.
+        """
+        for one in self.sets:
+            if (one.items, one.dimension) == (items, dimension):
+                return one
+        raise KeyError(f"no set {quote(items)} with ratings of {quote(dimension)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        found: dict[str, Any] = to_plain(self)
+        return found
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = []
+        for one in self.sets:
+            cells = [one.items or "–", one.dimension, f"{one.n_shared} of {one.n_items}"]
+            for found in (one.alpha, one.fleiss, one.cohen):
+                cells.append(share(found.value))
+                cells.append(span(found.low, found.high, shares=True))
+            rows.append(cells)
+        heads = ["alpha", "95%", "Fleiss", "95%", "Cohen", "95%"]
+        return text_table("Agreement on items", ["set", "question", "items", *heads], rows)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def item_sets(
+    ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED
+) -> ItemSets:
+    """Return the inter-rater agreement on each set of items and each question.
+
+    Args:
+        ratings: whose conversations are the items.
+        set_of: the name of each item's set; other items belong to the set without a name.
+        shared: items that two raters must have in common for their kappa, where there are more than two.
+
+    Raises:
+        ValueError: there is no question.
+    """
+    if not ratings.dimensions:
+        raise ValueError("there is no dimension to agree on")
+    once = ratings.once()
+    names = np.array([set_of.get(str(item), "") for item in once.conversation], dtype=object)
+    return ItemSets(tuple(_found(once, names, shared)))
+
+
+def _found(once: Ratings, names: np.ndarray, shared: int) -> Iterator[SetAgreement]:
+    for name in sorted(set(names.tolist())):
+        part = once.where(names == name)
+        for dimension in once.dimensions:
+            yield _agreement(part, name, dimension, shared)
+
+
+def _agreement(part: Ratings, name: str, dimension: RatingDimension, shared: int) -> SetAgreement:
+    values = part.values(dimension.key)
+    part = part.where(np.isfinite(values))
+    values = part.values(dimension.key)
+    table = items_by_raters(values, part.conversation.tolist())
+    level = _level(dimension, values)
+    n_raters = len({rater for rater in part.rater if rater is not None})
+    cohen, n_pairs = _cohen(part, dimension.key, level, shared)
+    return SetAgreement(
+        items=name,
+        dimension=dimension.key,
+        level=level,
+        n_items=len(table),
+        n_shared=int((np.isfinite(table).sum(axis=1) > 1).sum()) if len(table) else 0,
+        n_raters=n_raters,
+        alpha=krippendorff_alpha(table, level),
+        fleiss=_too_many(values) or fleiss_kappa(table),
+        cohen=cohen,
+        n_pairs=n_pairs,
+    )
+
+
+def _level(dimension: RatingDimension, values: np.ndarray) -> Level:
+    if dimension.high - dimension.low == 1 and set(values) <= {dimension.low, dimension.high}:
+        return "nominal"
+    return "ordinal" if len(np.unique(values)) <= MOST_CATEGORIES else "interval"
+
+
+def _too_many(values: np.ndarray) -> AgreementEstimate | None:
+    """Return an undefined agreement if there are too many different answers for a kappa, else None."""
+    n = len(np.unique(values))
+    if n <= MOST_CATEGORIES:
+        return None
+    text = f"{n} different answers: kappas need few categories"
+    return undefined(0, 0, Reason("many_answers", text, n_answers=n))
+
+
+def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[AgreementEstimate, int]:
+    """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
+    if (why := _too_many(part.values(key))) is not None:
+        return why, 0
+    named = part.where(part.named)
+    if not len(named):
+        return undefined(0, 0, NOT_NAMED), 0
+    table = items_by_raters(named.values(key), named.conversation.tolist(), named.rater.tolist())
+    weights: Weights = None if level == "nominal" else "linear"
+    if table.shape[1] == 2:
+        return cohen_kappa(table[:, 0], table[:, 1], weights), 1
+    pairs = pairwise_kappa(table, weights, min_items=shared)
+    n = int(np.isfinite(table).sum())
+    median = AgreementEstimate(
+        pairs.median,
+        pairs.low,
+        pairs.high,
+        len(table),
+        n,
+        "bootstrap over items" if pairs.low is not None else "",
+        pairs.reason,
+    )
+    return median, len(pairs.kappas)
+
+
+LEVEL = 0.90
+"""Of the intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAgreement:
+    """Share of answers that raters repeated on the same item.
+
+    Attributes:
+        same: share of answers that were the same, with the ends of its interval.
+        apart: mean distance of the two answers in points of the scale, with its interval.
+        n_people: raters who answered twice.
+    """
+
+    same: Interval
+    apart: Interval
+    n_people: int
+
+
+def own_agreement(
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    people: Sequence[object],
+    *,
+    level: float = LEVEL,
+    width: float | None = None,
+) -> OwnAgreement:
+    """Compare first and second answers of several people.
+
+    People are independent of each other, for one person's answers resemble each other.
+
+    Args:
+        first, second: (k,) answers to the same question about the same item; NaN where one was left out.
+        people: (k,) who gave both.
+        width: of the question's scale, beyond which no distance lies; None where it has no ends.
+    """
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    distance = np.abs(a - b)
+    same = np.where(np.isfinite(distance), (distance == 0).astype(float), np.nan)
+    given = np.isfinite(distance)
+    groups = [person for person, is_given in zip(people, given, strict=True) if is_given]
+    return OwnAgreement(
+        mean_interval(same[given], groups, level, scale=SHARE),
+        mean_interval(
+            distance[given], groups, level, scale=None if width is None else (0.0, width)
+        ),
+        len(set(groups)),
+    )

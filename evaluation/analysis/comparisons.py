@@ -7,7 +7,7 @@ effect (`evaluation.stats.gls`), so that strict or kind raters do not distort th
 
 While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
 because researchers look at the ratings as they arrive. Once the planned size is reached or the study is closed, the
-test of `evaluation.stats.compare` applies. `Comparisons.test` names the test.
+test of `evaluation.stats.comparisons` applies. `Comparisons.test` names the test.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evaluation.analysis.tables import number_or_reason, text_table
-from evaluation.plots.differences import Differences, Rated, differences_drawing
-from evaluation.plots.plot import Plot
-from evaluation.printing import digits_for, figure, probability, span
-from evaluation.ratings import Dimension, Ratings
-from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise, rank_ranges
-from evaluation.stats.gls import codes, fit_gls
-from evaluation.stats.intervals import Interval, mean_interval
-from evaluation.stats.sample_size import PairPlan, plan_from_ratings
+from evaluation.number_format import counted, digits_for, figure, probability, span
+from evaluation.plots.charts import Differences, RatedBot, differences_drawing
+from evaluation.plots.svg import Plot
+from evaluation.ratings import RatingDimension, Ratings
+from evaluation.result_json import BY_TUPLE
+from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, pairwise, rank_ranges
+from evaluation.stats.gls import fit_gls, label_codes
+from evaluation.stats.means import Interval, mean_interval
+from evaluation.stats.power import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import (
     RATERS,
-    Means,
+    SequentialMeans,
     Unit,
     means_of,
     more_raters,
     pairwise_always,
 )
 from evaluation.stats.zscores import rater_codes
-from evaluation.storing import BY_TUPLE
-from evaluation.wording import counted
+from evaluation.tables import number_or_reason, text_table
 
 LEVEL = 0.90
 """Of the intervals of means."""
@@ -131,8 +130,8 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     rows = {}
     for bot in sorted(ratings.bots):
         mine = ratings.bot == bot
-        units = codes(ratings.unit[mine].astype(str))
-        things = None if ratings.shared is None else codes(ratings.shared[mine].astype(str))
+        units = label_codes(ratings.unit[mine].astype(str))
+        things = None if ratings.shared is None else label_codes(ratings.shared[mine].astype(str))
         for key in keys:
             values = ratings.values(key)[mine]
             known = values[np.isfinite(values)]
@@ -171,7 +170,7 @@ class Comparisons:
         units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
     """
 
-    dimension: Dimension
+    dimension: RatingDimension
     alpha: float
     order: tuple[str, ...]
     controls: tuple[str, ...]
@@ -319,7 +318,7 @@ class Comparisons:
         if len(bots) < 2:
             raise ValueError(f"{counted(len(bots), 'bot')} is rated, so there is nothing to draw")
         slots = {bot: slot for slot, bot in enumerate(sorted(bots), start=1)}
-        rated = [Rated(bot, bot, slots[bot], bot in self.controls) for bot in bots]
+        rated = [RatedBot(bot, bot, slots[bot], bot in self.controls) for bot in bots]
         pairs = {(pair.a, pair.b): pair for pair in self.pairs}
         digits = digits_for(self.dimension.low, self.dimension.high)
         name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
@@ -429,7 +428,9 @@ def means_compared(ratings: Ratings) -> dict[str, float]:
     if not len(known):
         return {}
     fit = fit_gls(
-        known.values(), codes(known.bot.astype(str)), codes(rater_codes(known.unit.tolist()))
+        known.values(),
+        label_codes(known.bot.astype(str)),
+        label_codes(rater_codes(known.unit.tolist())),
     )
     return dict(zip(np.unique(known.bot.astype(str)).tolist(), fit.means.tolist(), strict=True))
 
@@ -442,7 +443,7 @@ def units_of(ratings: Ratings) -> Units:
 
 
 def _more(
-    pairs: Sequence[Comparison], means: Means, alpha: float
+    pairs: Sequence[Comparison], means: SequentialMeans, alpha: float
 ) -> dict[tuple[str, str], int | None]:
     """Return the number of further raters that each undecided pair needs, at its share of the level."""
     n_tested = sum(pair.p is not None for pair in pairs)

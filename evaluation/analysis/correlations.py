@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
+from evaluation.findings import Reason, reason_read
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import probability, share, span
+from evaluation.number_format import probability, share, span
 from evaluation.ratings import Ratings
-from evaluation.reasons import Reason, reason_read
-from evaluation.stats.compare import holm
+from evaluation.result_json import BY_TUPLE
+from evaluation.stats.comparisons import holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
 from evaluation.stats.zscores import rater_codes
-from evaluation.storing import BY_TUPLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ Source = Literal["dimension", "chats", "selfplay", "bot", "hybrid_chats", "hybri
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CorrelationRow:
     """Variable that is correlated with the columns of a matrix.
 
     Attributes:
@@ -70,7 +70,7 @@ class CorrelationMatrix:
 
     kind: Literal["dimensions", "metrics", "bots"]
     method: Method
-    rows: tuple[Row, ...]
+    rows: tuple[CorrelationRow, ...]
     columns: tuple[str, ...]
     cells: Cells
     n: int
@@ -85,7 +85,7 @@ class CorrelationMatrix:
     def _is_hybrid(self, row: int) -> bool:
         return self.rows[row].source.startswith("hybrid")
 
-    def strongest(self, column: int, most: int = 3) -> list[tuple[Row, Correlation]]:
+    def strongest(self, column: int, most: int = 3) -> list[tuple[CorrelationRow, Correlation]]:
         """Return the surviving relations with a column, strongest first."""
         found = [(i, value) for (i, j), value in self.cells.items() if j == column]
         found = [(i, value) for i, value in found if (i, column) in self.survives]
@@ -162,7 +162,7 @@ def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
         )
         for i, j in combinations(range(len(keys)), 2)
     }
-    rows = tuple(Row(key, "dimension") for key in keys)
+    rows = tuple(CorrelationRow(key, "dimension") for key in keys)
     return CorrelationMatrix("dimensions", "spearman", rows, keys, cells, len(means))
 
 
@@ -188,7 +188,7 @@ def metric_matrix(
     bots = ratings["bot"].tolist()
     people = rater_codes(ratings["rater"].tolist()) if "rater" in ratings else None
     for i, name in enumerate(metrics.columns, start=len(rows)):
-        rows.append(Row(str(name), "chats"))
+        rows.append(CorrelationRow(str(name), "chats"))
         x = metrics[name].to_numpy(dtype=float)
         for j, key in enumerate(dimensions):
             y = ratings[key].to_numpy(dtype=float)
@@ -207,7 +207,7 @@ def metric_matrix(
 
 
 def bot_matrix(
-    known: Sequence[tuple[Row, Mapping[str, float]]],
+    known: Sequence[tuple[CorrelationRow, Mapping[str, float]]],
     means: Mapping[str, Mapping[str, float]],
     bots: Sequence[str],
     hybrid: HybridCorrelations | None = None,
@@ -258,7 +258,7 @@ def without_speaker(title: str) -> str:
     return _SPEAKER.sub("", title)
 
 
-def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Row]:
+def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[CorrelationRow]:
     """Return the columns of self-play, the same numbers once.
 
     There the bot is its own participant, so `words_user` and `words_bot` are one thing: of columns that are alike
@@ -268,7 +268,7 @@ def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Row]:
         means: a row per bot, a column per metric.
         titles: of the columns.
     """
-    kept: dict[str, Row] = {}
+    kept: dict[str, CorrelationRow] = {}
     for name in means.columns:
         title = without_speaker(titles[name])
         values = means[name].to_numpy(dtype=float)
@@ -283,7 +283,9 @@ def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Row]:
         ]
         if not twins:
             speaker = title in kept
-            kept[titles[name] if speaker else title] = Row(str(name), "selfplay", speaker)
+            kept[titles[name] if speaker else title] = CorrelationRow(
+                str(name), "selfplay", speaker
+            )
     return list(kept.values())
 
 
@@ -310,23 +312,23 @@ class HybridCorrelations:
 
     def of_conversations(
         self, dimensions: Sequence[str]
-    ) -> list[tuple[Row, list[Correlation], list[Correlation]]]:
+    ) -> list[tuple[CorrelationRow, list[Correlation], list[Correlation]]]:
         """Return Spearman's ρ of predictions of single conversations, and r within bots."""
         if not self.has_conversations:
             return []
-        row = Row("hybrid", "hybrid_chats")
+        row = CorrelationRow("hybrid", "hybrid_chats")
         methods = ("spearman", "within_bots")
         told = [[self._of_conversations(key, method) for key in dimensions] for method in methods]
         return [(row, told[0], told[1])]
 
-    def of_bots(self, dimensions: Sequence[str]) -> list[tuple[Row, list[Correlation]]]:
+    def of_bots(self, dimensions: Sequence[str]) -> list[tuple[CorrelationRow, list[Correlation]]]:
         """Return Pearson's r of the bots' scores, from rated conversations and from self-play where of enough bots."""
         if not self.has_conversations or self.n_bots < FEW_BOTS:
             return []
-        rows = [(Row("hybrid", "hybrid_chats"), self._of_bots(dimensions, "predicted"))]
+        rows = [(CorrelationRow("hybrid", "hybrid_chats"), self._of_bots(dimensions, "predicted"))]
         if self.n_selfplay >= FEW_BOTS:
             played = self._of_bots(dimensions, "predicted_selfplay")
-            rows.append((Row("hybrid", "hybrid_selfplay"), played))
+            rows.append((CorrelationRow("hybrid", "hybrid_selfplay"), played))
         return rows
 
     def _is_target(self, key: str) -> bool:

@@ -4,7 +4,7 @@ Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
 means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
 
-The preferred bot and the interval of the difference come from `evaluation.analysis.preferred`, as everywhere. While a
+The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`, as everywhere. While a
 study collects (`is_collecting` of the judgements), researchers look at the numbers repeatedly: then the shares have the
 always-valid intervals of `evaluation.stats.sequential`, too.
 """
@@ -19,17 +19,15 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.comparisons import Test
-from evaluation.analysis.judged_pairs import Judgements
-from evaluation.analysis.preferred import preferred, sign_of
-from evaluation.analysis.tables import plain, text_table
-from evaluation.printing import probability, share, span
-from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
+from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
+from evaluation.number_format import counted, probability, share, span
+from evaluation.stats.agreement import USUAL_SHARED, AgreementEstimate, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
-from evaluation.stats.compare import ONE_JUDGEMENT, Comparison
-from evaluation.stats.intervals import NO_VALUE, SHARE, Interval, mean_interval
+from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison
+from evaluation.stats.means import NO_VALUE, SHARE, Interval, mean_interval
 from evaluation.stats.sequential import mean_always
 from evaluation.stats.zscores import rater_codes
-from evaluation.wording import counted
+from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
 MOST_PAIRS = 300
@@ -38,7 +36,7 @@ _N_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PairOutcome:
     """Result of two bots against each other on one question, `a` before `b` in the alphabet.
 
     Attributes:
@@ -77,7 +75,7 @@ class Kappa:
     """
 
     question: str
-    found: Agreement
+    found: AgreementEstimate
     n_pairs: int
     shared: int
 
@@ -97,7 +95,7 @@ class PairResults:
     n: int
     n_items: int
     n_raters: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PairOutcome, ...]
     kappas: tuple[Kappa, ...]
     strengths: BradleyTerry
     held: BradleyTerry | None
@@ -105,14 +103,14 @@ class PairResults:
     is_collecting: bool = False
     test: Test = "fixed"
 
-    def of(self, question: str, a: str, b: str) -> Outcome | None:
+    def of(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
         found = (o for o in self.outcomes if (o.question, o.a, o.b) == (question, a, b))
         return next(found, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
-        found: dict[str, Any] = plain(self)
+        found: dict[str, Any] = to_plain(self)
         return found
 
     def summary(self) -> str:
@@ -140,7 +138,7 @@ class PairResults:
 
 
 def judge_pairs(
-    judged: Judgements, *, level: float = LEVEL, seed: int = 0, shared: int = USUAL_SHARED
+    judged: PairJudgements, *, level: float = LEVEL, seed: int = 0, shared: int = USUAL_SHARED
 ) -> PairResults:
     """Return wins, ties and losses of every two bots, agreement and strengths.
 
@@ -205,7 +203,7 @@ def _outcome(
     raters: np.ndarray,
     level: float,
     is_collecting: bool,
-) -> Outcome:
+) -> PairOutcome:
     is_ambiguous = _ambiguous(scores, items)
     kinds = np.stack([scores == 1, scores == 0, scores == -1], axis=1).astype(float)
 
@@ -216,7 +214,7 @@ def _outcome(
 
     wins, ties, losses = shares(np.ones(len(scores), dtype=bool))
     clear, clear_ties, _clear_losses = shares(~is_ambiguous)
-    return Outcome(
+    return PairOutcome(
         question=key,
         a=pair.a,
         b=pair.b,
@@ -300,7 +298,7 @@ def kappa_of(
 ) -> Kappa:
     n_items = len(set(np.asarray(items, dtype=object).astype(str).tolist()))
     if not len(values):
-        return Kappa(key, Agreement(None, None, None, 0, 0, reason=NO_VALUE), 0, shared)
+        return Kappa(key, AgreementEstimate(None, None, None, 0, 0, reason=NO_VALUE), 0, shared)
     found = pairwise_kappa(
         rating_table(values, list(items), raters.tolist()),
         min_items=shared,
@@ -309,7 +307,7 @@ def kappa_of(
         n_bootstrap=_N_BOOTSTRAP // 5,
         seed=seed,
     )
-    about = Agreement(
+    about = AgreementEstimate(
         found.median, found.low, found.high, n_items, len(values), reason=found.reason
     )
     return Kappa(key, about, len(found.kappas), shared)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.comparisons import POWER, Units, units_of
-from evaluation.analysis.tables import number_or_reason, text_table
-from evaluation.printing import figure
+from evaluation.number_format import figure
 from evaluation.ratings import Ratings
-from evaluation.stats.compare import ORDER_ALPHA, Tested, pairwise
-from evaluation.stats.sample_size import Need, detectable_difference, n_pairs, raters_needed
+from evaluation.stats.comparisons import ORDER_ALPHA, TestedPairs, pairwise
+from evaluation.stats.power import RaterNeed, detectable_difference, n_pairs, raters_needed
+from evaluation.tables import number_or_reason, text_table
 
 SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
 """Differences planned for, as shares of the scale."""
@@ -39,10 +39,10 @@ class Planned:
 
     difference: float
     share: float
-    independent: Need | None
-    paired: Need | None
-    independent_least: Need | None = None
-    paired_least: Need | None = None
+    independent: RaterNeed | None
+    paired: RaterNeed | None
+    independent_least: RaterNeed | None = None
+    paired_least: RaterNeed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,13 @@ class RaterPlan:
         return text_table(title, headers, rows, foot)
 
 
-def _need_json(need: Need | None) -> dict[str, Any] | None:
+def _need_json(need: RaterNeed | None) -> dict[str, Any] | None:
     return None if need is None else {"n": need.n, **number_or_reason(need.reason)}
 
 
-def _shown(least: Need | None, most: Need | None, worth: PredictionWorth | None = None) -> str:
+def _shown(
+    least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None
+) -> str:
     ends = [
         "–" if need is None or need.n is None else f"{worth.left(need.n) if worth else need.n:,}"
         for need in (least, most)
@@ -258,7 +260,7 @@ def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
     )
 
 
-def _spreads(tested: Tested, bots: Sequence[str]) -> Iterator[PairSpread]:
+def _spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
     """Yield the spread of every two bots of which one varies."""
     for a, b in combinations(bots, 2):
         own = (tested.own_variance[a] + tested.own_variance[b]) / 2
@@ -271,7 +273,7 @@ def _spreads(tested: Tested, bots: Sequence[str]) -> Iterator[PairSpread]:
 def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     """Return the plan with its rows and with detectable differences."""
 
-    def need(difference: float, pair: PairSpread | None, *, paired: bool) -> Need | None:
+    def need(difference: float, pair: PairSpread | None, *, paired: bool) -> RaterNeed | None:
         if pair is None or (paired and plan.units == "conversations"):
             return None
         return raters_needed(
@@ -321,7 +323,7 @@ class PredictionWorth:
     Attributes:
         ratings: how many ratings of a bot it is worth: with a prediction whose standard deviation around the bot's true
             mean is t, and ratings that spread by s, n ratings and the prediction are together as good as n + s² / t²
-            (`evaluation.hybrid.combined`). The smaller of what its own standard deviation and its errors say.
+            (`evaluation.hybrid.calibration`). The smaller of what its own standard deviation and its errors say.
         bots: whose ratings it learned from; the plan adds nothing for them and holds for further bots.
     """
 

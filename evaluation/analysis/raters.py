@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
-from evaluation.analysis.tables import plain, text_table
-from evaluation.printing import figure, share, span
+from evaluation.findings import Reason
+from evaluation.number_format import figure, share, span
 from evaluation.ratings import Ratings
-from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation, correlate
-from evaluation.stats.intervals import Interval, mean_interval
-from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
+from evaluation.stats.means import Interval, mean_interval
+from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
+from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
 """Of the intervals of means."""
@@ -110,7 +110,7 @@ class Screening:
     """
 
     n_raters: int
-    flagged: tuple[Verdict, ...]
+    flagged: tuple[RaterVerdict, ...]
     rules: tuple[RuleCount, ...]
     bots: tuple[ScreenedBot, ...]
     least_conversations: int
@@ -132,13 +132,13 @@ class RaterAnalysis:
         Args:
             names: whether to tell who would be flagged, and why; without, only how many.
         """
-        screening = plain(self.screening)
+        screening = to_plain(self.screening)
         screening["n_flagged"] = len(self.screening.flagged)
         if not names:
             del screening["flagged"]
         return {
             "agreement": self.agreement.to_json(),
-            "own_scales": plain(self.own_scales),
+            "own_scales": to_plain(self.own_scales),
             "screening": screening,
         }
 
@@ -230,7 +230,7 @@ def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
 
 def _verdicts(
     ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]
-) -> list[Verdict]:
+) -> list[RaterVerdict]:
     """Judge every named rater by every rule that fits the data."""
     first = ratings.dimensions[0]
     control = ~ratings.ranked
@@ -249,7 +249,7 @@ def _verdicts(
     )
 
 
-def _rules(verdicts: list[Verdict]) -> tuple[RuleCount, ...]:
+def _rules(verdicts: list[RaterVerdict]) -> tuple[RuleCount, ...]:
     counts = []
     for findings in zip(*(verdict.findings for verdict in verdicts), strict=True):
         failed = [finding.failed for finding in findings]

@@ -3,7 +3,7 @@
 Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
 (`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One
 person's conversations resemble each other, and may lie in both groups: errors are clustered by person
-(`evaluation.stats.differences`), which is Welch's test where everybody had one and the measure's scale has no end;
+(`evaluation.stats.trajectories`), which is Welch's test where everybody had one and the measure's scale has no end;
 p-values are corrected by Holm (1979) over the measures. Means of the best and the worst are those of conversations
 beyond the scores at which the groups end.
 """
@@ -16,13 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evaluation.printing import figure, probability, span
-from evaluation.reasons import Reason
-from evaluation.stats.compare import holm
+from evaluation.findings import Reason
+from evaluation.number_format import figure, probability, span
+from evaluation.stats.comparisons import holm
 from evaluation.stats.correlation import is_constant
-from evaluation.stats.differences import Difference, difference_of_means
-from evaluation.stats.gls import codes
-from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, course, extremes
+from evaluation.stats.gls import label_codes
+from evaluation.stats.trajectories import (
+    LEVEL,
+    N_EXTREME,
+    Course,
+    Difference,
+    course,
+    difference_of_means,
+    extremes,
+)
 from evaluation.stats.zscores import rater_codes
 
 if TYPE_CHECKING:
@@ -42,7 +49,7 @@ Direction = Literal["higher", "lower", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TrajectoryGroup:
     """Conversations that are averaged: `best`, `worst` or a level of a trait."""
 
     name: str
@@ -64,7 +71,7 @@ class Grouping:
     """
 
     kind: Kind
-    groups: tuple[Group, ...] = ()
+    groups: tuple[TrajectoryGroup, ...] = ()
     trait: str = ""
     n_drawn: int | None = None
     lowest_best: float | None = None
@@ -79,7 +86,7 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class GroupContrast:
     """Difference of two groups in the mean of a conversation.
 
     Attributes:
@@ -122,7 +129,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TrajectoryMeasure:
     """One measure by exchange.
 
     Attributes:
@@ -133,7 +140,7 @@ class Measure:
 
     name: str
     courses: tuple[Course, ...]
-    contrast: Contrast | None = None
+    contrast: GroupContrast | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,7 +152,7 @@ class TrajectoryResult:
     """
 
     grouping: Grouping
-    measures: tuple[Measure, ...]
+    measures: tuple[TrajectoryMeasure, ...]
     level: float = LEVEL
     n_people: int | None = None
 
@@ -213,8 +220,8 @@ def best_and_worst(
     return Grouping(
         "best-worst",
         (
-            Group("best", tuple(map(str, ids[found.best]))),
-            Group("worst", tuple(map(str, ids[found.worst]))),
+            TrajectoryGroup("best", tuple(map(str, ids[found.best]))),
+            TrajectoryGroup("worst", tuple(map(str, ids[found.worst]))),
         ),
         lowest_best=found.lowest_best,
         highest_worst=found.highest_worst,
@@ -247,7 +254,7 @@ def by_trait(
         frame = frame.sample(MOST_BY_TRAIT, random_state=SEED)
     bots = list(zip(frame.index, frame["bot"], strict=True))
     groups = [
-        Group(level, tuple(str(pk) for pk, bot in bots if levels.get(bot) == level))
+        TrajectoryGroup(level, tuple(str(pk) for pk, bot in bots if levels.get(bot) == level))
         for level in sorted(set(levels.values()), key=lambda level: (level != "plain", level))
     ]
     groups = [group for group in groups if group.conversations][:MOST_LEVELS]
@@ -294,10 +301,10 @@ def _measure(
     rows: Rows,
     people: Mapping[str, str | None],
     scale: tuple[float, float] | None,
-) -> Measure:
+) -> TrajectoryMeasure:
     known = [value for row in rows.values() for value in row if value is not None]
     if not known:
-        return Measure(name, ())
+        return TrajectoryMeasure(name, ())
     if scale is not None and not scale[0] <= min(known) <= max(known) <= scale[1]:
         scale = None  # a metric that leaves the scale that it declares has none to keep to
     courses = tuple(
@@ -309,7 +316,7 @@ def _measure(
         for group in grouping.groups
     )
     if len(courses) != 2:
-        return Measure(name, courses)
+        return TrajectoryMeasure(name, courses)
     means = [_means(rows, group.conversations) for group in grouping.groups]
     first, second = courses
     n = min(len(first.n), len(second.n))
@@ -317,10 +324,10 @@ def _measure(
     both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
     told = _tested(means, people, scale)
     x, y = (list(one.values()) for one in means)
-    return Measure(
+    return TrajectoryMeasure(
         name,
         courses,
-        Contrast(
+        GroupContrast(
             first=float(np.mean(x)) if x else None,
             second=float(np.mean(y)) if y else None,
             low=told.low if told else None,
@@ -347,12 +354,12 @@ def _tested(
     first, second = (np.array(list(one.values())) for one in means)
     if min(len(first), len(second)) < 2 or (is_constant(first) and is_constant(second)):
         return None
-    person = codes(rater_codes([people.get(pk) for one in means for pk in one]))
+    person = label_codes(rater_codes([people.get(pk) for one in means for pk in one]))
     whose = person[: len(first)], person[len(first) :]
     return difference_of_means((first, second), whose, LEVEL, scale)
 
 
-def _corrected(measure: Measure, p_holm: float | None) -> Measure:
+def _corrected(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
     """Return the measure with its corrected p-value and the direction that follows from it."""
     found = measure.contrast
     if found is None:

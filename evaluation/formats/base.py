@@ -17,7 +17,7 @@ from typing import Protocol
 
 from chatbots import Turn
 from chatbots.registry import C, Registry
-from chatbots.storable import quote
+from chatbots.text import quote
 
 MAX_ID_CHARS = 200
 MAX_BOT_CHARS = 100

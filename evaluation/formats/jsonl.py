@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
-from chatbots.storable import error_text, quote, storable
+from chatbots.text import error_text, quote, sanitise
 from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
@@ -30,7 +30,7 @@ from evaluation.formats.base import (
     register_format,
     text_problem,
 )
-from evaluation.formats.lines import text_lines
+from evaluation.formats.text_files import text_lines
 
 MAX_DIMENSION_CHARS = 50
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -248,4 +248,4 @@ def _kind(value: Any) -> str:
 
 def _short(value: Any) -> str:
     """Return the value as in the file, cut to one line and safe to print."""
-    return storable(json.dumps(value, ensure_ascii=False), 60)
+    return sanitise(json.dumps(value, ensure_ascii=False), 60)

@@ -1,5 +1,8 @@
 """The two CSV files that the 2019 Neural Chat server exports.
 
+The headers are exact and ordered. Selfplay fact sheet, section 8.3. Written by
+`webapp/transfer/exporters/neural_chat_2019.py` and `chat_ratings.py`, read here.
+
 `chatrecords.csv` has one exchange per row, in any order: the rows are sorted in a temporary database on
 disk, so that memory stays small. A leading emoji of a response was put there by the server and is taken
 off. A chat of which one row cannot be read is left out as a whole, for it would have a hole.
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
@@ -32,14 +35,42 @@ from evaluation.formats.base import (
     register_format,
     text_problem,
 )
-from evaluation.formats.layout2019 import (
-    RATING_DIMENSIONS,
-    RATING_HEADER,
-    RECORD_DIMENSIONS,
-    RECORD_HEADER,
+from evaluation.formats.tables import unescape_cell
+from evaluation.formats.text_files import MAX_LINE_BYTES, byte_lines, delimiter_of, head_of
+
+# The layout has room for these dimensions only, in the two orders below.
+RECORD_DIMENSIONS = ("quality", "fluency", "coherency", "diversity", "contingency", "empathy")
+RATING_DIMENSIONS = ("quality", "coherency", "fluency", "diversity", "contingency", "empathy")
+
+RECORD_HEADER = (
+    "ID",
+    "Chat ID",
+    "Datetime",
+    "Chatbot ID",
+    "Message",
+    "Response",
+    "Bot Input",
+    "Study Key",
+    "User Session Key",
+    "Response Rating",
+    *(f"Chat Rating {name.capitalize()}" for name in RECORD_DIMENSIONS),
+    "Chat Rating Comments",
 )
-from evaluation.formats.lines import MAX_LINE_BYTES, byte_lines, delimiter_of, head_of
-from evaluation.formats.spreadsheet import unescaped
+RATING_HEADER = (
+    "ID",
+    "Chat ID",
+    "Datetime",
+    "Chatbot ID",
+    "User Session Key",
+    *(name.capitalize() for name in RATING_DIMENSIONS),
+    "Comments",
+    "Chat Length",
+    "MTurk Code",
+    "MTurk User ID",
+    "Study Key",
+)
+BOT_INPUT_WINDOW = 5
+
 
 _NEEDED_FOR_RECORDS = {"Chat ID", "Datetime", "Chatbot ID", "Message", "Response"}
 _NEEDED_FOR_RATINGS = {"Chat ID", "Datetime", "Quality"}
@@ -90,12 +121,12 @@ class _NeuralChat:
                     reader.line_num, f"the row has {len(cells)} cells; the header has {len(header)}"
                 )
             else:
-                yield reader.line_num, dict(zip(header, map(unescaped, cells), strict=True))
+                yield reader.line_num, dict(zip(header, map(unescape_cell, cells), strict=True))
         yield from damage
 
 
 @register_format
-class ChatRecords(_NeuralChat):
+class NeuralChatRecords(_NeuralChat):
     """One row per exchange."""
 
     name = "chatrecords"
@@ -133,7 +164,7 @@ class ChatRecords(_NeuralChat):
 
 
 @register_format
-class ChatRatings(_NeuralChat):
+class NeuralChatRatings(_NeuralChat):
     """One row per submitted rating."""
 
     name = "chat_ratings"

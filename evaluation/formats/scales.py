@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
 from evaluation.formats.jsonl import dimension_key
 
@@ -14,7 +14,7 @@ Scale = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Scales:
+class FileScales:
     """The ends of the scales of a file's questions.
 
     Attributes:
@@ -33,13 +33,13 @@ class Scales:
         return self.of.get(question, self.default)
 
     @classmethod
-    def read(cls, given: Scales | Scale | Mapping[str, Scale] | None) -> Scales:
+    def read(cls, given: FileScales | Scale | Mapping[str, Scale] | None) -> FileScales:
         """Read a scale of all questions, or scales by question, under "" that of the others.
 
         Raises:
             ValueError: ends that are no numbers or in the wrong order, or a name that is no question's.
         """
-        if isinstance(given, Scales):
+        if isinstance(given, FileScales):
             return given
         if given is None:
             return cls()
@@ -50,7 +50,7 @@ class Scales:
         return cls(default, {_question(name): ends for name, ends in found.items()})
 
     @classmethod
-    def parse(cls, texts: Sequence[str]) -> Scales:
+    def parse(cls, texts: Sequence[str]) -> FileScales:
         """Read texts such as "1:7", of all questions, and "fun=0:1", of one.
 
         Raises:

@@ -1,4 +1,8 @@
-"""Tables as CSV, JSON Lines or Parquet, whose texts are read as they are written.
+"""Tables as CSV, JSON Lines or Parquet, and cells safe for spreadsheets.
+
+Cells that a spreadsheet would run as formulas are escaped. A text that begins, after any apostrophes, with one of =
++ - @, their full-width forms, tab or a line end gets one more apostrophe in front; reading takes one away. So every
+text comes back as it was. Numbers are not texts and stay as they are.
 
 Names stay texts: `007`, `1.10` and `None` are names of bots. A cell is missing where it is blank or one of the words
 that programs write for a missing value.
@@ -18,14 +22,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chatbots.archives import DAMAGE
-from chatbots.storable import error_text, quote
+from chatbots.compressed_files import DAMAGE_ERRORS
+from chatbots.text import error_text, quote
 from evaluation.formats.base import Skipped
-from evaluation.formats.lines import MAX_LINE_BYTES, delimiter_of, head_of, open_bytes, text_lines
-from evaluation.formats.spreadsheet import unescaped
+from evaluation.formats.text_files import (
+    MAX_LINE_BYTES,
+    delimiter_of,
+    head_of,
+    open_bytes,
+    text_lines,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_RISKY = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
+
+
+def escape_cell(text: str) -> str:
+    """Return the text as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if _RISKY.match(text) else text
+
+
+def unescape_cell(cell: str) -> str:
+    """Return the text that `escaped` made this cell of."""
+    return cell[1:] if cell.startswith("'") and _RISKY.match(cell) else cell
+
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".jsonl.gz", ".json")
 _MISSING = re.compile(r"\s*(nan|na|n/a|null|none|<na>)?\s*", re.IGNORECASE)
@@ -33,7 +55,7 @@ _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FileTable:
     """Rows of a table.
 
     Attributes:
@@ -159,15 +181,15 @@ def header_of(path: Path) -> list[str]:
     """Return the columns of a CSV by its first line."""
     head = head_of(path)
     first = next(csv.reader(head.splitlines()[:1], delimiter=delimiter_of(head)), [])
-    return [unescaped(cell.strip()) for cell in first]
+    return [unescape_cell(cell.strip()) for cell in first]
 
 
-def table_of(frame: pd.DataFrame, name: str = "the table") -> Table:
+def table_of(frame: pd.DataFrame, name: str = "the table") -> FileTable:
     """Return a table of pandas."""
-    return Table(name, tuple(map(str, frame.columns)), tuple(frame.to_dict("records")))  # type: ignore[arg-type]
+    return FileTable(name, tuple(map(str, frame.columns)), tuple(frame.to_dict("records")))  # type: ignore[arg-type]
 
 
-def table_read(path: Path) -> Table:
+def table_read(path: Path) -> FileTable:
     """Read a table.
 
     Raises:
@@ -180,7 +202,7 @@ def table_read(path: Path) -> Table:
             frame = pd.read_parquet(path)
         except FileNotFoundError:
             raise
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
         return table_of(frame, path.name)
     if ".json" in path.name.lower():
@@ -188,7 +210,7 @@ def table_read(path: Path) -> Table:
     return _of_csv(path)
 
 
-def _of_json(path: Path) -> Table:
+def _of_json(path: Path) -> FileTable:
     rows: list[dict[str, Any]] = []
     for item in text_lines(path):
         if isinstance(item, Skipped):
@@ -202,10 +224,10 @@ def _of_json(path: Path) -> Table:
             raise ValueError(f"{path.name}, line {number}: an object {{…}} is needed")
         rows.append(row)
     columns = dict.fromkeys(column for row in rows for column in row)
-    return Table(path.name, tuple(columns), tuple(rows))
+    return FileTable(path.name, tuple(columns), tuple(rows))
 
 
-def _of_csv(path: Path) -> Table:
+def _of_csv(path: Path) -> FileTable:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     header: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -219,13 +241,13 @@ def _of_csv(path: Path) -> Table:
                 if not any(cells):
                     continue
                 if not header:
-                    header = [unescaped(cell.strip()) for cell in cells]
+                    header = [unescape_cell(cell.strip()) for cell in cells]
                 elif len(cells) != len(header):
                     raise ValueError(
                         f"{path.name}, row {len(rows) + 1} has {len(cells)} cells; the header has {len(header)}"
                     )
                 else:
-                    rows.append(dict(zip(header, map(unescaped, cells), strict=True)))
+                    rows.append(dict(zip(header, map(unescape_cell, cells), strict=True)))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{path.name} is not in UTF-8: byte 0x{error.object[error.start]:02x} near row "
@@ -236,4 +258,4 @@ def _of_csv(path: Path) -> Table:
     twice = next((name for i, name in enumerate(header) if name and name in header[:i]), None)
     if twice is not None:
         raise ValueError(f"{path.name} has two columns {quote(twice)}")
-    return Table(path.name, tuple(header), tuple(rows))
+    return FileTable(path.name, tuple(header), tuple(rows))

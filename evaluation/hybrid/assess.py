@@ -11,45 +11,56 @@ from functools import partial
 
 import numpy as np
 
-from evaluation.analysis.findings import finding
-from evaluation.hybrid.apart import ToldApart
-from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel, NullOf
-from evaluation.hybrid.cautions import (
-    beyond_scale_of,
-    cautions_of,
-    extrapolations_of,
-    shifts_of,
-    unused,
-)
-from evaluation.hybrid.combined import NOT_ADJUSTED, NOT_COMBINED, Combined, combine
-from evaluation.hybrid.dimensions import dimensions_of, dimensions_of_conversations, units_of
-from evaluation.hybrid.features import Design
-from evaluation.hybrid.frame import (
-    Frame,
+from evaluation.findings import Reason, finding
+from evaluation.hybrid.bot_level import (
+    INTERCEPTS,
+    BotLevel,
+    BotLevelDiagnostics,
+    NullOf,
     ceiling_of,
     influence_of,
     interval_over_conversations,
     within_groups_of,
 )
+from evaluation.hybrid.bot_means import BotFeatureMeans
+from evaluation.hybrid.calibration import (
+    NOT_ADJUSTED,
+    NOT_COMBINED,
+    Combined,
+    Interval95,
+    PredictionAccuracy,
+    combine,
+    effective_ratings,
+    prediction_accuracy,
+)
+from evaluation.hybrid.cautions import (
+    beyond_scale_of,
+    cautions_of,
+    extrapolations_of,
+    ranked,
+    shifts_of,
+    unused,
+    with_errors,
+)
+from evaluation.hybrid.features import Design
+from evaluation.hybrid.gaussian_process import Mixture
+from evaluation.hybrid.gaussian_process_folds import FromSelfPlay, from_selfplay
 from evaluation.hybrid.levels import (
+    SignificantPairs,
     bot_levels,
     coefficients_of,
+    dimensions_of,
+    dimensions_of_conversations,
     features_by_bot,
     interval_of,
     jackknife_interval,
     lengths_by_bot,
     pairs_of,
+    units_of,
     unseen_interval,
 )
-from evaluation.hybrid.means import BotMeans
-from evaluation.hybrid.mixture import Mixture
-from evaluation.hybrid.restated import ranked, with_errors
-from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
-from evaluation.hybrid.selfplay_values import FromSelfPlay, from_selfplay
-from evaluation.hybrid.values import Interval95, Values, values_of
+from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
 from evaluation.hybrid.verdict import Evidence, verdict_of
-from evaluation.hybrid.worth import worth_of
-from evaluation.reasons import Reason
 from evaluation.stats.correlation import (
     METHODS,
     Correlation,
@@ -69,13 +80,13 @@ def assess(
     *,
     seed: int,
     null: NullOf | None,
-    told_apart: ToldApart = ToldApart(),  # noqa: B008
+    told_apart: SignificantPairs = SignificantPairs(),  # noqa: B008
     baselines: Baselines | None = None,
     baselines_selfplay: Baselines | None = None,
     dimensions: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
     adjusted: np.ndarray | None = None,
-    held: BotMeans | None = None,
+    held: BotFeatureMeans | None = None,
     own: bool = True,
     elsewhere: bool = False,
 ) -> HybridResult:
@@ -158,7 +169,7 @@ def assess(
     by_bot = {} if design is None else {bot: values for bot, (values, _) in design.rated.items()}
     if target is not None and adjusted is not None:
         by_bot = {bot: target.y[target.bots == bot] for bot in by_bot}
-    frame = Frame(
+    frame = BotLevelDiagnostics(
         intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
         ceiling=ceiling_of(by_bot),
         influence=influence(scores["predicted"]),
@@ -177,7 +188,7 @@ def assess(
     )
     selfplay = None
     if played is not None:
-        selfplay = SelfPlay(
+        selfplay = SelfPlayPrediction(
             n_bots=sum(bot in human for bot in scores["predicted_selfplay"]),
             bot_level=level(scores["predicted_selfplay"], played, common),
             pairs=pairs_of(scores["predicted_selfplay"], human, told_apart),
@@ -263,8 +274,8 @@ def _values(
     human: Mapping[str, float],
     bots: Mapping[str, BotResult],
     null: NullOf | None,
-    held: BotMeans | None,
-) -> Values:
+    held: BotFeatureMeans | None,
+) -> PredictionAccuracy:
     """Compare values.
 
     Args:
@@ -278,7 +289,7 @@ def _values(
     if null is not None and rated is not None:
         at = {bot: x for bot, x in features_by_bot(rated).items() if bot in human}
         permuted = null(at, common=False)
-    return values_of(
+    return prediction_accuracy(
         predicted,
         human,
         {bot: found.expected for bot, found in bots.items() if found.expected is not None},
@@ -292,7 +303,7 @@ def _values(
         blocks=None if fit.means is None else fit.means.shares(),
         worth=None
         if held is None
-        else worth_of(
+        else effective_ratings(
             predicted,
             human,
             {bot: held.new_ratings(bot) for bot in human},
@@ -307,13 +318,13 @@ def _values_selfplay(
     human: Mapping[str, float],
     bots: Mapping[str, BotResult],
     null: NullOf | None,
-) -> Values:
+) -> PredictionAccuracy:
     """Compare the values that self-play predicts of rated bots, each by the fold without it."""
     permuted = None
     if null is not None:
         at = {bot: x for bot, x in features_by_bot(played).items() if bot in human}
         permuted = null(at, common=False)
-    return values_of(
+    return prediction_accuracy(
         _bot_scores(fit, played),
         human,
         {bot: one.expected_selfplay for bot, one in bots.items() if one.expected_selfplay},
@@ -343,7 +354,7 @@ def _bot_results(
     design: Design | None,
     played: Design | None,
     from_played: FromSelfPlay | None,
-    held: BotMeans | None,
+    held: BotFeatureMeans | None,
     seed: int,
     *,
     own: bool,
@@ -415,7 +426,7 @@ def _moved(expected: Mixture | None, predicted: float | None) -> tuple[float, fl
 
 
 def _expected(
-    fit: KeptFit, design: Design | None, bot: str, human: BotMeans | None
+    fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None
 ) -> Interval95 | None:
     """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
     mine, values = _scored(replace(fit, intercept="fold"), design, bot)

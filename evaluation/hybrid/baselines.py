@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluation.hybrid.bot_level import BotLevel, Intercept
 from evaluation.hybrid.features import Design, HybridError
-from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.least_squares import Factors
 from evaluation.hybrid.levels import bot_levels, log_lengths, permuted_lines
 
 if TYPE_CHECKING:

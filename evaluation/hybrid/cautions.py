@@ -1,17 +1,20 @@
-"""Cautions for readers of a fit, as codes and numbers."""
+"""Cautions for readers of a fit, and fallback results for bots.
+
+Fallbacks: intervals by the errors of other bots, and ranks in place of values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from evaluation.analysis.findings import Finding, finding
-from evaluation.hybrid.embeddings import block_of
-from evaluation.hybrid.features import Design
-from evaluation.hybrid.leastsquares import Line
+from evaluation.findings import Finding, finding
+from evaluation.hybrid.calibration import intervals_by_errors
+from evaluation.hybrid.features import METRICS, Design, block_of
+from evaluation.hybrid.least_squares import LinearPredictor
 from evaluation.hybrid.levels import features_by_bot
-from evaluation.hybrid.presets import METRICS
 from evaluation.hybrid.results import BotResult, KeptFit
 from evaluation.hybrid.verdict import FEW_BOTS
 
@@ -106,10 +109,48 @@ def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
     ]
 
 
-def unused(fit: KeptFit, line: Line) -> tuple[str, ...]:
+def unused(fit: KeptFit, line: LinearPredictor) -> tuple[str, ...]:
     """Return the features by themselves that this fold dropped as constant."""
     return tuple(
         name
         for name, used in zip(fit.features, line.used, strict=True)
         if not used and block_of(name) is None and (METRICS in line.blocks or line.penalty is None)
     )
+
+
+def with_errors(
+    bots: Mapping[str, BotResult], predicted: Mapping[str, float]
+) -> dict[str, BotResult]:
+    """Return the bots with intervals by the errors of the others, for a fit that states none of its own.
+
+    Args:
+        predicted: by the fold's own intercept.
+    """
+    human = {bot: one.human_mean for bot, one in bots.items() if one.human_mean is not None}
+    found = intervals_by_errors(predicted, human, {bot: one.n for bot, one in bots.items()})
+    return {bot: replace(one, expected=found.get(bot)) for bot, one in bots.items()}
+
+
+def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
+    """Return the bots with their places by the predictions, and without the values predicted."""
+    ranks = [
+        _ranks({bot: value for bot, one in bots.items() if (value := read(one)) is not None})
+        for read in (lambda one: one.predicted, lambda one: one.predicted_selfplay)
+    ]
+    return {
+        bot: replace(
+            one,
+            predicted=None,
+            predicted_selfplay=None,
+            rank=ranks[0].get(bot),
+            rank_selfplay=ranks[1].get(bot),
+        )
+        for bot, one in bots.items()
+    }
+
+
+def _ranks(values: Mapping[str, float]) -> dict[str, int]:
+    """Return places, 1 for the highest; equals share the better place."""
+    return {
+        bot: 1 + sum(other > value for other in values.values()) for bot, value in values.items()
+    }

@@ -1,4 +1,4 @@
-"""The hybrid metric: predict human ratings of bots that the fit has not seen.
+"""Fit of the hybrid metric, which predicts ratings of unseen bots.
 
 M_H = λ_0 + Σ λ_i M_i by ordinary least squares, fitted without one bot at a time (Ghandeharioun et al.
 2019; fact sheet section 3). Everything learned from ratings is learned without the bot predicted.
@@ -18,28 +18,225 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chatbots.storable import quote
-from evaluation.analysis.findings import finding
-from evaluation.hybrid.apart import ToldApart, told_apart
+from chatbots import Identity
+from chatbots.text import quote
+from evaluation.findings import finding
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
-from evaluation.hybrid.features import HybridError, design_of
-from evaluation.hybrid.fitting import (
-    blocks_in,
-    fit_least_squares,
-    fit_process,
-    fit_ridge,
-    means_given,
+from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
+from evaluation.hybrid.features import (
+    METRICS,
+    Design,
+    HybridError,
+    Preset,
+    block_columns,
+    block_of,
+    design_of,
+    preset_get,
+    shown_names,
 )
-from evaluation.hybrid.levels import LENGTHS, permuted_lines, permuted_ridge
-from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.gaussian_process import (
+    BLOCK_VARIANCE_GRID,
+    PRIOR_MEDIAN,
+    PRIOR_SIGMA,
+    RESIDUAL_VARIANCE_GRID,
+)
+from evaluation.hybrid.gaussian_process_folds import ProcessFolds
+from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
+from evaluation.hybrid.levels import (
+    LENGTHS,
+    SignificantPairs,
+    bootstrap_draws,
+    permuted_lines,
+    permuted_ridge,
+    significant_pairs,
+)
+from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
+from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+from evaluation.number_format import counted
 from evaluation.ratings import Ratings
-from evaluation.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+
+N_DRAWS = 500
+
+
+def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
+    """Return the table's columns of the preset's embeddings.
+
+    Raises:
+        HybridError: the table lacks them.
+    """
+    columns = [str(column) for column in table.columns]
+    for block in preset.blocks:
+        if not block_columns(columns, [block]):
+            raise HybridError(
+                f"preset {quote(preset.name)} reads sentence embeddings and the table has no columns {block}_000 …; "
+                "evaluation.hybrid.features.pooled_embeddings makes them"
+            )
+    return block_columns(columns, preset.blocks)
+
+
+def _identity(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    metrics: Mapping[str, Any] | None,
+) -> Identity:
+    params: dict[str, Any] = {
+        "features": shown_names(rated.features),
+        "targets": list(targets),
+        "intercept": intercept,
+        "metrics": dict(metrics or {}),
+    }
+    if preset.parts:
+        params["thetas"], params["taus"] = list(RESIDUAL_VARIANCE_GRID), list(BLOCK_VARIANCE_GRID)
+        params["prior"] = [PRIOR_MEDIAN, PRIOR_SIGMA]
+        params["noise"] = "raters, conversations and ratings"
+        params["blocks"] = {
+            part: [rated.features[k] for k in numbers]
+            for part, numbers in preset.parts_of(rated.features).items()
+        }
+    if preset.penalties:
+        params["penalties"] = list(preset.penalties)
+        params["choices"] = [list(blocks) for blocks in preset.choices]
+    return Identity(f"hybrid_{preset.name.partition('@')[0]}", preset.version, params)
+
+
+def fit_ridge(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    ratings: Ratings | None,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, RidgeFolds]:
+    codes, names = _codes(rated.bots)
+    kinds = [block_of(name) or METRICS for name in rated.features]
+    blocks = [
+        Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]))
+        for kind in dict.fromkeys(kinds)
+    ]
+    choices = [choice for choice in preset.choices if METRICS not in choice or METRICS in kinds]
+    engine = RidgeFolds(
+        rated.x,
+        rated.y,
+        codes,
+        names,
+        blocks,
+        [Candidate(choice, penalty) for choice in choices for penalty in preset.penalties],
+        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
+    )
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=engine.centre,
+        scale=engine.scale,
+        target_mean=engine.target_mean,
+        whole=engine.line(None),
+        folds={bot: engine.line(k) for k, bot in enumerate(names)},
+        draws=np.zeros((0, len(rated.features) + 1)),
+    )
+    return kept, engine
+
+
+def fit_process(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    ratings: Ratings | None,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, ProcessFolds]:
+    """Fit a Gaussian process of bot means, without each bot and with all of them."""
+    codes, names = _codes(rated.bots)
+    engine = ProcessFolds(
+        rated.x,
+        rated.y,
+        codes,
+        names,
+        preset.parts_of(rated.features),
+        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
+    )
+    whole = engine.means.whole
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=whole.x.mean(axis=0),
+        scale=whole.scale,
+        target_mean=float(whole.rating.mean()),
+        whole=engine.line(),
+        folds=engine.lines(common=False),
+        draws=np.zeros((0, len(rated.features) + 1)),
+        commons=engine.lines(common=True),
+        means=engine.means,
+    )
+    return kept, engine
+
+
+def means_given(
+    rated: Design, targets: Sequence[str], ratings: Ratings | None
+) -> tuple[BotFeatureMeans | None, np.ndarray | None]:
+    """Reduce ratings that a kept fit is applied to, as `fit_process` reduces those that it is fitted to.
+
+    Returns:
+        The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters'
+        effects.
+    """
+    if not len(rated.y):
+        return None, None
+    codes, names = _codes(rated.bots)
+    noise = RatingNoise.of(ratings, targets, rated.ids, codes, rated.y)
+    sums = BotSums(rated.x, rated.y, codes, names, noise)
+    try:
+        return sums.of(np.ones(len(names), dtype=bool)), sums.adjusted()
+    except NoNoise:
+        return None, None
+
+
+def _codes(bots: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    names, codes = np.unique(bots.astype(str), return_inverse=True)
+    return codes, [str(name) for name in names]
+
+
+def fit_least_squares(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    seed: int,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, Factors, Influence]:
+    """Fit by least squares: each fold by the own solver, all bots by statsmodels, with influence diagnostics."""
+    factors = Factors(rated.x, rated.y, rated.bots)
+    folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
+    whole, carrying = fitted_whole(
+        rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale
+    )
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=factors.centre,
+        scale=factors.scale,
+        target_mean=factors.target_mean,
+        whole=whole,
+        folds=folds,
+        draws=bootstrap_draws(factors, N_DRAWS, seed),
+    )
+    return kept, factors, carrying
 
 
 def fit_hybrid(
@@ -62,7 +259,7 @@ def fit_hybrid(
         human: one row per rated conversation (or one per rating: they are averaged): `conversation`,
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
             and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
-            the preset `strong@2` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
+            the preset `strong@2` also the columns of `evaluation.hybrid.features.pooled_embeddings`.
         features: metric columns that predict; None: the preset's. Its embeddings stay next to them.
         targets: rating dimensions; several are averaged as they are.
         preset: "paper", "strong" or an earlier version of one, as "strong@2".
@@ -123,7 +320,7 @@ def fit_hybrid(
         played,
         seed=seed,
         null=null,
-        told_apart=told_apart(human, targets, ratings),
+        told_apart=significant_pairs(human, targets, ratings),
         adjusted=adjusted,
         held=None if kept.means is None else kept.means.whole,
         baselines=baselines_of(target, groups, intercept, seed),
@@ -176,12 +373,12 @@ def apply_fit(
             f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
             f"{', '.join(wanted)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
         )
-    apart = ToldApart()
+    apart = SignificantPairs()
     if human is None:
         design = None
     elif is_rated:
         design = design_of(human, fit.features, wanted)
-        apart = told_apart(human, wanted, ratings)
+        apart = significant_pairs(human, wanted, ratings)
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features)

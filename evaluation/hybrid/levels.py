@@ -1,31 +1,127 @@
-"""Agreement of predictions with people, over bots and over conversations."""
+"""Agreement of predictions with people, over bots, conversations and dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluation.hybrid.apart import ToldApart
-from evaluation.hybrid.bot_level import BotLevel, Pairs, Permuted
-from evaluation.hybrid.embeddings import block_of
-from evaluation.hybrid.features import Design
-from evaluation.hybrid.leastsquares import Factors, Line
-from evaluation.hybrid.results import Coefficient
+from evaluation.analysis.comparisons import Test, Units, compare
+from evaluation.findings import Reason
+from evaluation.hybrid.bot_level import BotLevel, OrderedPairs, Permuted
+from evaluation.hybrid.features import Design, block_of
+from evaluation.hybrid.least_squares import Factors, LinearPredictor
+from evaluation.hybrid.results import FeatureCoefficient, KeptFit
 from evaluation.hybrid.ridge import RidgeFolds
-from evaluation.reasons import Reason
+from evaluation.ratings import Ratings
 from evaluation.stats.correlation import (
     METHODS,
+    Correlation,
     Method,
     correlate,
+    correlate_all,
     null_point,
     permutation_null,
     permutations,
     rowwise,
     undefined_reason,
+    within_groups,
 )
-from evaluation.stats.intervals import mean_interval
+from evaluation.stats.means import mean_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class SignificantPairs:
+    """Pairs of bots whose ratings differ significantly, as `evaluation.analysis.comparisons.compare` says.
+
+    Attributes:
+        pairs: each sorted by name.
+        test: of these differences: the fixed-sample one, or while the study collects the always-valid one; None where
+            nothing was rated.
+        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
+    """
+
+    pairs: frozenset[tuple[str, str]] = frozenset()
+    test: Test | None = None
+    units: Units = "raters"
+
+
+def significant_pairs(
+    human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None
+) -> SignificantPairs:
+    """Find the pairs of bots that differ significantly.
+
+    Args:
+        human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
+        targets: dimensions whose mean is compared.
+        ratings: every single rating.
+    """
+    if ratings is None or set(targets) - set(ratings.answers):
+        table = human.drop(columns="rater", errors="ignore")
+        table = table.rename(columns={"participant": "rater"})
+        ratings = Ratings.from_frame(table, list(targets))
+    found = compare(ratings, targets, plans=False)
+    return SignificantPairs(found.told_apart, found.test, found.units)
+
+
+def units_of(design: Design) -> list[Any] | None:
+    """Return the unit of resampling of each conversation, its participant; None where no participant is known."""
+    if not any(person is not None for person in design.people):
+        return None
+    return [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(design.people)]
+
+
+def dimensions_of(
+    design: Design | None,
+    scores: Mapping[str, Mapping[str, float]],
+    dimensions: Mapping[str, Mapping[str, float] | None],
+) -> dict[str, dict[str, dict[str, Correlation]]]:
+    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
+
+    Args:
+        dimensions: name to the means; None: those of the ratings as they were given.
+    """
+    if design is None:
+        return {}
+    found: dict[str, dict[str, dict[str, Correlation]]] = {}
+    for name, given in dimensions.items():
+        means = design.means[name] if given is None else given
+        found[name] = {}
+        for source, predicted in scores.items():
+            both = [bot for bot in predicted if bot in means]
+            if both:
+                found[name][source] = correlate_all(
+                    [predicted[b] for b in both], [means[b] for b in both], interval="fisher"
+                )
+    return found
+
+
+def dimensions_of_conversations(
+    rated: Design | None,
+    predictions: Mapping[str, np.ndarray],
+    names: Sequence[str],
+) -> dict[str, dict[str, Correlation]]:
+    """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
+    if rated is None or not predictions:
+        return {}
+    predicted, units = predictions["predicted"], units_of(rated)
+    found: dict[str, dict[str, Correlation]] = {}
+    for name in names:
+        values = rated.ratings[name]
+        found[name] = {
+            "spearman": correlate(predicted, values, "spearman", units=units),
+            "within_bots": within_groups(
+                predicted, values, [str(bot) for bot in rated.bots], units=units
+            ),
+        }
+    return found
+
 
 N_PERMUTATIONS = 5_000
 
@@ -104,8 +200,8 @@ def permuted_ridge(
 def pairs_of(
     predicted: Mapping[str, float],
     human: Mapping[str, float],
-    told_apart: ToldApart,
-) -> Pairs:
+    told_apart: SignificantPairs,
+) -> OrderedPairs:
     """Count the pairs of bots, and those in the right order.
 
     Args:
@@ -120,16 +216,16 @@ def pairs_of(
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return Pairs(**counts, test=told_apart.test, units=told_apart.units)
+    return OrderedPairs(**counts, test=told_apart.test, units=told_apart.units)
 
 
 def coefficients_of(
-    features: Sequence[str], lines: Sequence[Line], scale: np.ndarray
-) -> dict[str, Coefficient]:
+    features: Sequence[str], lines: Sequence[LinearPredictor], scale: np.ndarray
+) -> dict[str, FeatureCoefficient]:
     """Return the mean and 90 % interval of each weight over the folds that could use the feature."""
     from scipy import stats
 
-    found: dict[str, Coefficient] = {}
+    found: dict[str, FeatureCoefficient] = {}
     for j, name in enumerate(features):
         block = block_of(name)
         if block is not None:
@@ -137,23 +233,23 @@ def coefficients_of(
                 n = sum(block_of(other) == block for other in features)
                 why = f"{n} directions of an embedding, which mean nothing one by one"
                 reason = Reason("embedding", why, n_directions=n)
-                found[block] = Coefficient(None, None, None, None, None, None, reason)
+                found[block] = FeatureCoefficient(None, None, None, None, None, None, reason)
             continue
         weights = np.array([line.slopes[j] for line in lines if line.used[j]])
         if not len(weights):
             dropped = Reason("constant_feature", "constant in every fold: dropped")
-            found[name] = Coefficient(None, None, None, None, None, None, dropped)
+            found[name] = FeatureCoefficient(None, None, None, None, None, None, dropped)
             continue
         mean, step = float(weights.mean()), float(scale[j])
         if len(weights) < 2:
             once = Reason("one_fold", "used in one fold only: no interval")
-            found[name] = Coefficient(mean, None, None, mean * step, None, None, once)
+            found[name] = FeatureCoefficient(mean, None, None, mean * step, None, None, once)
             continue
         half = float(
             stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights))
         )
         low, high = mean - half, mean + half
-        found[name] = Coefficient(mean, low, high, mean * step, low * step, high * step)
+        found[name] = FeatureCoefficient(mean, low, high, mean * step, low * step, high * step)
     return found
 
 
@@ -186,7 +282,7 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
 
 
 def jackknife_interval(
-    x: np.ndarray, whole: Line, folds: Sequence[Line]
+    x: np.ndarray, whole: LinearPredictor, folds: Sequence[LinearPredictor]
 ) -> tuple[float, float] | None:
     """Return the 90 % interval of an unrated bot's mean prediction, by a jackknife over the fits without one bot.
 
@@ -253,3 +349,22 @@ def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
         for bot in dict.fromkeys(bots)
         if (mine := keep & (bots == bot)).any()
     }
+
+
+def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
+    """Return (c,) predictions of a table's conversations, rated or not; NaN where a feature is undefined.
+
+    Args:
+        table: `bot` and the fit's features, one row per conversation.
+
+    Raises:
+        KeyError: a feature is not among its columns.
+    """
+    x = table[list(fit.features)].to_numpy(dtype=float)
+    bots = table["bot"].astype(str).to_numpy(dtype=object)
+    found = np.full(len(table), np.nan)
+    defined = np.isfinite(x).all(axis=1)
+    for bot in sorted(set(bots.tolist())):
+        mine = defined & (bots == bot)
+        found[mine] = fit.predict(x[mine], bot)
+    return found

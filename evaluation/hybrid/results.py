@@ -12,38 +12,32 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots import Identity
-from chatbots.storable import quote
-from evaluation.analysis.findings import Finding
+from chatbots.text import quote
+from evaluation.findings import Finding, Reason
 from evaluation.hybrid.bot_level import (
     INTERCEPT_NAMES,
     INTERCEPTS,
     BotLevel,
+    BotLevelDiagnostics,
     Intercept,
-    Pairs,
+    OrderedPairs,
     with_reason,
 )
-from evaluation.hybrid.carrying import Carrying
-from evaluation.hybrid.combined import Combined
-from evaluation.hybrid.embeddings import shown_names
-from evaluation.hybrid.features import HybridError
-from evaluation.hybrid.frame import Frame
-from evaluation.hybrid.leastsquares import Line, line_from_json, line_to_json
-from evaluation.hybrid.plotting import predictions_plot, weights_plot
-from evaluation.hybrid.process_folds import Means
-from evaluation.hybrid.summary import summary_of
-from evaluation.hybrid.values import Interval95, Values
-from evaluation.hybrid.verdict import Verdict
-from evaluation.plots.plot import Plot
-from evaluation.printing import share
-from evaluation.reasons import Reason
+from evaluation.hybrid.calibration import Combined, Interval95, PredictionAccuracy
+from evaluation.hybrid.features import HybridError, shown_names
+from evaluation.hybrid.gaussian_process_folds import FoldMeans
+from evaluation.hybrid.least_squares import Influence, LinearPredictor, line_from_json, line_to_json
+from evaluation.hybrid.summary import predictions_plot, summary_of, weights_plot
+from evaluation.hybrid.verdict import FitVerdict
+from evaluation.number_format import counted, share
+from evaluation.plots.svg import Plot
 from evaluation.stats.correlation import Correlation
-from evaluation.wording import counted
 
 FORMAT = "confab-hybrid-fit-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient:
+class FeatureCoefficient:
     """A feature's weight over the folds.
 
     Attributes:
@@ -169,7 +163,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfPlay:
+class SelfPlayPrediction:
     """Prediction of the bots' ratings from self-play, by the same fits.
 
     Attributes:
@@ -183,11 +177,11 @@ class SelfPlay:
 
     n_bots: int
     bot_level: dict[str, BotLevel]
-    pairs: Pairs
+    pairs: OrderedPairs
     influence: Mapping[str, float | None]
     baselines: dict[str, dict[str, BotLevel]]
     shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    values: Values | None = None
+    values: PredictionAccuracy | None = None
     added: float | None = None
 
 
@@ -219,11 +213,11 @@ class KeptFit:
     centre: np.ndarray
     scale: np.ndarray
     target_mean: float
-    whole: Line
-    folds: Mapping[str, Line]
+    whole: LinearPredictor
+    folds: Mapping[str, LinearPredictor]
     draws: np.ndarray
-    commons: Mapping[str, Line] = field(default_factory=dict)
-    means: Means | None = None
+    commons: Mapping[str, LinearPredictor] = field(default_factory=dict)
+    means: FoldMeans | None = None
     scale_range: tuple[float, float] | None = None
     study: str = ""
     ratings: str = ""
@@ -298,7 +292,7 @@ class KeptFit:
                 commons={
                     bot: line_from_json(line) for bot, line in value.get("commons", {}).items()
                 },
-                means=None if value.get("means") is None else Means.from_json(value["means"]),
+                means=None if value.get("means") is None else FoldMeans.from_json(value["means"]),
                 scale_range=None
                 if value.get("scale_range") is None
                 else (float(value["scale_range"][0]), float(value["scale_range"][1])),
@@ -346,12 +340,12 @@ class HybridResult:
     fit: KeptFit
     n_conversations: int
     n_bots: int
-    coefficients: dict[str, Coefficient]
+    coefficients: dict[str, FeatureCoefficient]
     bots: dict[str, BotResult]
     conversation_level: dict[str, Correlation]
     bot_level: dict[str, BotLevel]
-    selfplay: SelfPlay | None
-    pairs: Pairs
+    selfplay: SelfPlayPrediction | None
+    pairs: OrderedPairs
     folds: tuple[Fold, ...]
     baselines: dict[str, dict[str, BotLevel]]
     dimensions: dict[str, dict[str, dict[str, Correlation]]]
@@ -359,14 +353,14 @@ class HybridResult:
     n_dropped: int
     dropped: dict[str, int]
     cautions: tuple[Finding, ...]
-    frame: Frame
-    verdict: Verdict
-    values: Values
+    frame: BotLevelDiagnostics
+    verdict: FitVerdict
+    values: PredictionAccuracy
     held_against: Literal["fit", "given"] | None = None
     """Ratings behind every human value: those of the fit, or those that a kept fit was given. None: there are none."""
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
-    carrying: Carrying | None = None
+    carrying: Influence | None = None
     """Of a fit by least squares, which bots and conversations carry it."""
 
     def summary(self) -> str:

@@ -18,8 +18,8 @@ from itertools import combinations
 
 import numpy as np
 
-from evaluation.hybrid.leastsquares import Line
-from evaluation.hybrid.noise import RatingNoise
+from evaluation.hybrid.least_squares import LinearPredictor
+from evaluation.hybrid.rating_noise import RatingNoise
 
 CONSTANT = 1e-10
 """A column whose variance in a fold is less than this share of that over all bots is constant there."""
@@ -227,7 +227,7 @@ class RidgeFolds:
         errors = self._errors(self.bot_means[None], k)[0]
         return self.candidates[int(errors.argmin())], errors
 
-    def line(self, k: int | None) -> Line:
+    def line(self, k: int | None) -> LinearPredictor:
         """Return the fit without bot k, or on all bots if k is None, in raw units."""
         fit = self._fit(()) if k is None else self._singles[k]
         candidate, _ = self.chosen(k)
@@ -242,7 +242,9 @@ class RidgeFolds:
         intercept = level - float(fit.centre @ inner) - float(self.centre @ slopes)
         n = int(self.counts.sum() - (0 if k is None else self.counts[k]))
         condition = float(np.sqrt(eigen[-1] / eigen[0])) if len(eigen) else None
-        return Line(intercept, slopes, used, n, condition, candidate.penalty, candidate.blocks)
+        return LinearPredictor(
+            intercept, slopes, used, n, condition, candidate.penalty, candidate.blocks
+        )
 
     def predictions(
         self, means: np.ndarray, points: Mapping[int, np.ndarray], *, common: bool

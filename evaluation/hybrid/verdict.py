@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluation.analysis.findings import Finding, finding
-from evaluation.hybrid.bot_level import BotLevel, Intercept, Pairs
-from evaluation.hybrid.frame import Frame, most_influential
-from evaluation.hybrid.values import Values
-from evaluation.stats.compare import ORDER_ALPHA
+from evaluation.findings import Finding, finding
+from evaluation.hybrid.bot_level import (
+    BotLevel,
+    BotLevelDiagnostics,
+    Intercept,
+    OrderedPairs,
+    most_influential,
+)
+from evaluation.hybrid.calibration import PredictionAccuracy
+from evaluation.stats.comparisons import ORDER_ALPHA
 
 FEW_BOTS = 5
 """Below so many bots no correlation over bots is told."""
@@ -42,10 +47,10 @@ class Evidence:
     """
 
     level: BotLevel
-    pairs: Pairs
+    pairs: OrderedPairs
     baselines: Mapping[str, Mapping[str, BotLevel]]
     influence: Mapping[str, float | None]
-    values: Values | None = None
+    values: PredictionAccuracy | None = None
 
     @property
     def r(self) -> float | None:
@@ -93,7 +98,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FitVerdict:
     """Verdict that the numbers of a fit support.
 
     Attributes:
@@ -122,14 +127,14 @@ class Verdict:
 
 
 def verdict_of(
-    frame: Frame,
+    frame: BotLevelDiagnostics,
     left_out: Evidence,
     n_bots: int,
     *,
     intercept: Intercept,
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
-) -> Verdict:
+) -> FitVerdict:
     """Judge a fit by the diagnostics of its correlation over bots.
 
     Args:
@@ -140,7 +145,7 @@ def verdict_of(
     """
     standing = left_out.standing(n_bots)
     if standing in ("undefined", "few_bots"):
-        return Verdict(intercept, standing, _told(left_out, n_bots))
+        return FitVerdict(intercept, standing, _told(left_out, n_bots))
     found = [*_told(left_out, n_bots, frame.over_conversations)]
     common = frame.intercepts["common"][0]
     if intercept == "fold" and common.correlation.r is not None:
@@ -148,13 +153,13 @@ def verdict_of(
     found += _values(left_out.values)
     found += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
-        return Verdict(intercept, standing, tuple(found))
+        return FitVerdict(intercept, standing, tuple(found))
     # With few bots their number is the reason for a missing correlation, so it is said first.
     played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
     told = _told(selfplay, n_selfplay)
     if played != "few_bots":
         told = (*told, *_values(selfplay.values))
-    return Verdict(intercept, standing, tuple(found), played, told)
+    return FitVerdict(intercept, standing, tuple(found), played, told)
 
 
 def _told(
@@ -199,7 +204,7 @@ def _told(
     return tuple(told)
 
 
-def _values(values: Values | None) -> list[Finding]:
+def _values(values: PredictionAccuracy | None) -> list[Finding]:
     """Return findings on whether more than the order is predicted, and on what is left of it given the lengths."""
     if values is None or values.q2 is None:
         return []
@@ -232,12 +237,12 @@ def _values(values: Values | None) -> list[Finding]:
     ]
 
 
-def values_count(values: Values) -> bool:
+def values_count(values: PredictionAccuracy) -> bool:
     """Return True if values are predicted, and not only their order: Q² exceeds 0 and the level of chance."""
     return values.q2 is not None and values.q2 > max(0.0, values.q2_null95 or 0.0)
 
 
-def _limits(frame: Frame, r: float) -> list[Finding]:
+def _limits(frame: BotLevelDiagnostics, r: float) -> list[Finding]:
     """Return findings on how good a prediction could be at best, and on what is left within groups of bots."""
     found = []
     if frame.ceiling.best_r is not None:

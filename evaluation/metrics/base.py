@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from chatbots import Conversation, Identity
-from chatbots.outside import Values, values_read
-from evaluation.columns import Column
+from chatbots.validation import InputModel, values_read
 from evaluation.metrics.layout import LAYOUT_VERSION, Layout
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
+from evaluation.tables import Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ class Metric(Protocol):
         conversations: Sequence[Conversation],
         *,
         self_play: bool = False,
-        shared: Shared | None = None,
+        shared: TextCache | None = None,
     ) -> MetricTable:
         """Compute all columns for all conversations, batched. Never raises for odd text.
 
@@ -139,7 +139,7 @@ class MetricDefaults:
     def unavailable_reason(self) -> str | None:
         return None
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         """Fill the columns for one batch."""
         raise NotImplementedError
 
@@ -148,10 +148,10 @@ class MetricDefaults:
         conversations: Sequence[Conversation],
         *,
         self_play: bool = False,
-        shared: Shared | None = None,
+        shared: TextCache | None = None,
     ) -> MetricTable:
         layout = Layout.of(conversations, self_play=self_play)
-        return table_of(self.columns, layout, self.measure(layout, shared or Shared()))
+        return table_of(self.columns, layout, self.measure(layout, shared or TextCache()))
 
 
 class ConfiguredMetric(MetricDefaults):
@@ -170,7 +170,7 @@ class ConfiguredMetric(MetricDefaults):
     kind: ClassVar[str]
     """Name in metrics.yaml, and the metric's own name by default."""
     usual_title: ClassVar[str]
-    options_type: ClassVar[type[Values]]
+    options_type: ClassVar[type[InputModel]]
     options: Any
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.columns import Column
 from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.emotion import default_emotions
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.sentiment import default_emotions
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.table_2019 import Rows, conversation_values, row_values
-from evaluation.metrics.tokens import TOKENIZER
+from evaluation.metrics.table_2019 import TableRows2019, conversation_values, row_values
+from evaluation.metrics.text_cache import TOKENIZER, TextCache
+from evaluation.tables import Column
 
 _ONE = ("1", (None, None))
 _SCORE, _SHARE = ("1", (-1, 1)), ("1", (0, 1))
@@ -201,7 +200,7 @@ class Compat2019(MetricDefaults):
     @property
     def params(self) -> dict[str, Any]:
         from chatbots.encoders.sentence import sentence_encoder
-        from chatbots.encoders.words import word_vectors
+        from chatbots.encoders.word_vectors import word_vectors
 
         return {
             "feelings": default_emotions().identity.as_dict(),
@@ -213,9 +212,9 @@ class Compat2019(MetricDefaults):
     def unavailable_reason(self) -> str | None:
         return default_emotions().unavailable_reason()
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         n = len(layout.conversations)
-        rows = Rows.of(layout.conversations, self_play=layout.self_play)
+        rows = TableRows2019.of(layout.conversations, self_play=layout.self_play)
         values = row_values(rows, shared)
         whole = conversation_values(rows, values, n)
         count = np.bincount(rows.conversation_of, minlength=n)

@@ -1,11 +1,15 @@
-"""DialogEntailment: entailment of the reply by its context, by a checkpoint trained here.
+"""DialogEntailment: entailment of the reply by its context.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The
-networks are `evaluation/models/entailment*.py`, their training `evaluation/training/metrics/entailment.py`. The
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL.
+The networks are `evaluation/models/entailment.py`, their training `evaluation/training/metrics/entailment.py`. The
 premise is what was said before, the reply the hypothesis; an utterance that is missing is absent, not empty, so a
 reply without it has no value. The likeliest class is a column, too: as in the paper, entailment means coherent,
 neutral off-topic or dull, contradiction broken. A single number is the probability of entailment, or that less the
 probability of contradiction.
+
+Entailment-lite: a regression on frozen MiniLM, trained on Topical-Chat, as it comes with Confab
+(`evaluation/shipped/entailment-lite`). Never shown as DialogEntailment's classifiers, which are BERT and ESIM with
+ELMo. `docs/research/entailment.md` has its figures.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.registry import metrics, register_metric
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
+from evaluation.tables import per_turn
 
 CLASSES = ("contradiction", "neutral", "entailment")
 """From worst to best; the column of the likeliest class has their places."""
@@ -120,7 +124,7 @@ class Entailment(TrainedMetric):
             return TOO_SHORT
         return reason
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         from evaluation.training.inference_pairs import LABELS
 
         chances = self._probabilities(
@@ -143,7 +147,7 @@ class Entailment(TrainedMetric):
         return reply.context[self.utterance] if self.utterance else " ".join(reply.context)
 
     def _probabilities(
-        self, premises: Sequence[str], hypotheses: Sequence[str], shared: Shared
+        self, premises: Sequence[str], hypotheses: Sequence[str], shared: TextCache
     ) -> np.ndarray:
         """Return (N, 3) probabilities in the order of `LABELS`."""
         import torch
@@ -177,3 +181,8 @@ class Entailment(TrainedMetric):
                 )
             made[part] = found.double().cpu()
         return made
+
+
+metrics.add(
+    Entailment(name="entailment_lite", title="Entailment-lite", checkpoint="entailment-lite")
+)

@@ -1,12 +1,15 @@
-"""GRADE: coherence of a reply with the last two utterances, from text and a graph of keywords, by a checkpoint
-trained here.
+"""GRADE: coherence of a reply by text and a graph of keywords.
 
 Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems",
-EMNLP; the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values. A
-reply without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot`
+EMNLP; the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values.
+A reply without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot`
 tells which.
 
-`grade_pmi` averages it with the reply's mutual information (`with_pmi.py`).
+`grade_pmi` averages it with the reply's mutual information (`trained.py`).
+
+GRADE-lite: GRADE's network on MiniLM, trained on Topical-Chat, as it comes with Confab
+(`evaluation/shipped/grade-lite`). Never shown as GRADE: another encoder, another text, a slice of the graph.
+`docs/research/grade.md` has its figures.
 """
 
 from __future__ import annotations
@@ -16,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.columns import Column, per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric
-from evaluation.metrics.with_pmi import WithPmi
-from evaluation.training.graph_sources import graph_licences
+from evaluation.metrics.registry import metrics, register_metric
+from evaluation.metrics.text_cache import TextCache
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, WithPmi
+from evaluation.models.grade_graph import graph_licences
+from evaluation.tables import Column, per_turn
 
 ROWS = 256
 
@@ -94,7 +96,7 @@ class _Grade(TrainedMetric):
         return {what: n for what, n in found.items() if n}
 
     def logits(
-        self, replies: Sequence[ReplyInContext], shared: Shared
+        self, replies: Sequence[ReplyInContext], shared: TextCache
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
         import torch
@@ -159,7 +161,7 @@ class Grade(_Grade):
             *self.keyword_columns(),
         )
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         logits, counts, unknown = self.logits(replies, shared)
         return {
             f"{self.name}_bot": 1 / (1 + np.exp(-logits)),
@@ -200,8 +202,11 @@ class GradePmi(WithPmi, _Grade):
         return [float(one) for one in found if one is not None]
 
     def network_scores(
-        self, replies: Sequence[ReplyInContext], shared: Shared
+        self, replies: Sequence[ReplyInContext], shared: TextCache
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         level, spread = self._scale()
         logits, counts, unknown = self.logits(replies, shared)
         return (logits - level) / spread, self.keyword_values(counts, unknown)
+
+
+metrics.add(Grade(name="grade_lite", title="GRADE-lite", checkpoint="grade-lite"))

@@ -23,15 +23,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from chatbots import Conversation
-from chatbots.outside import Values
-from chatbots.storable import quote
-from evaluation.columns import per_turn
+from chatbots.text import quote
+from chatbots.validation import InputModel
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
-from evaluation.metrics.continuations import Continuations
+from evaluation.metrics.likelihood import Continuations
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
+from evaluation.tables import per_turn
 
 PROMPT = (
     "Two speakers talk with one another. Read what was said, and then judge the last reply.\n\n"
@@ -63,7 +63,7 @@ _NOTHING_BEFORE = "(nothing)"
 _NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
 
 
-class JudgeOptions(Values):
+class JudgeOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     bot: str = Field(
@@ -121,7 +121,7 @@ class JudgeOptions(Values):
 
 
 @register_metric
-class Judge(ReplyMetric, ConfiguredMetric):
+class JudgeMetric(ReplyMetric, ConfiguredMetric):
     """A column for each question of the rubric; on request, by a model that must be named."""
 
     has_network = True
@@ -141,7 +141,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
         asked = self.options
         self.window = asked.window if asked else 5
         self.n_requests = 0
-        self._run: weakref.ref[Shared] | None = None
+        self._run: weakref.ref[TextCache] | None = None
         self._capped: set[ReplyInContext] = set()
         self._unread: dict[ReplyInContext, str] = {}
         self._kinds: dict[ReplyInContext, str] = {}
@@ -162,13 +162,13 @@ class Judge(ReplyMetric, ConfiguredMetric):
             )
         )
 
-    def fresh(self, max_requests: int | None = None) -> Judge:
+    def fresh(self, max_requests: int | None = None) -> JudgeMetric:
         """Return the same judge with no request counted, and with this cap in place of its own where one is given."""
         assert self.options is not None, "asked although it is unavailable"
         options = self.options.model_dump()
         if max_requests is not None:
             options["max_requests"] = max_requests
-        return Judge(self.name, self.title, **options)
+        return JudgeMetric(self.name, self.title, **options)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
         assert self.options is not None
         return f"the judge's cap of {self.options.max_requests} requests is reached (max_requests)"
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         assert self.options is not None, "asked although it is unavailable"
         self._begin(shared)
         keys = list(self.options.rubric)
@@ -235,7 +235,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             )
         return {f"{self.name}_{key}_bot": found[:, k] for k, key in enumerate(keys)}
 
-    def _begin(self, shared: Shared) -> None:
+    def _begin(self, shared: TextCache) -> None:
         """Count requests from 0 in a new run: one has one `Shared`."""
         if self._run is None or self._run() is not shared:
             self._run = weakref.ref(shared)

@@ -25,7 +25,7 @@ from itertools import pairwise
 import numpy as np
 
 from chatbots import Conversation
-from chatbots.storable import quote, storable
+from chatbots.text import quote, sanitise
 
 LAYOUT_VERSION = 1
 """Raise it when these rules change: it is part of every metric's identity."""
@@ -85,7 +85,7 @@ class Layout:
             start = len(texts)
             n_turns = len(conversation.turns)
             # Tokenizers refuse half a surrogate pair (a cut emoji, valid in JSON).
-            texts.extend(storable(text) for text in conversation.texts)
+            texts.extend(sanitise(text) for text in conversation.texts)
             owner.extend([number] * n_turns)
             position.extend(range(n_turns))
             if self_play:

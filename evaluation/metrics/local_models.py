@@ -18,24 +18,24 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from chatbots.devices import rows_that_fit, transformer_row_bytes
-from chatbots.gguf.conversion import (
-    CONVERSION,
+from chatbots.gguf_files import (
+    CONVERSION_VERSION,
     gguf_folder,
+    gguf_locate,
+    gguf_sha256,
     gguf_transformers_reason,
     is_gguf,
 )
-from chatbots.gguf.files import gguf_locate, gguf_sha256
 from chatbots.huggingface import (
-    Loaded,
+    LoadedPretrained,
     find_model,
-    load,
+    load_pretrained,
     missing_reason,
     model_known_by,
     n_positions,
 )
 from chatbots.identity import Identity
-from chatbots.names import nearest_names
-from chatbots.storable import quote
+from chatbots.text import nearest_names, quote
 
 MOST_TOKENS = 1024
 """Longer texts are cut, so that one very long turn cannot fill the memory."""
@@ -45,7 +45,7 @@ class ModelError(Exception):
     """Error for a model that cannot be used; the message gives the reason and a remedy."""
 
 
-class Classifier(Protocol):
+class TextClassifier(Protocol):
     """Gives texts, or pairs of texts, a probability."""
 
     @property
@@ -98,7 +98,7 @@ class LocalModel:
         self.model = model
         self.device = device
         self.dtype = dtype
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedPretrained | None = None
         self._lock = threading.RLock()
         self._elsewhere: dict[str, Self] = {}
 
@@ -125,7 +125,7 @@ class LocalModel:
         if is_gguf(source):
             file = gguf_locate(source)
             digest = gguf_sha256(file) if file else None
-            return {"model": Path(source).name, "sha256": digest, "conversion": CONVERSION}
+            return {"model": Path(source).name, "sha256": digest, "conversion": CONVERSION_VERSION}
         return model_known_by(source)
 
     def config(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class LocalModel:
             return gguf_transformers_reason(source)
         return missing_reason(source, None, allow_download=False)
 
-    def load(self, kind: str) -> Loaded:
+    def load(self, kind: str) -> LoadedPretrained:
         """Load the model once.
 
         Raises:
@@ -160,7 +160,7 @@ class LocalModel:
                     folder = find_model(source)
                 if folder is None:
                     raise ModelError(f"the files of {self.model} have gone")
-                self._loaded = load(folder, kind, device=self.device, dtype=self.dtype)
+                self._loaded = load_pretrained(folder, kind, device=self.device, dtype=self.dtype)
             return self._loaded
 
 
@@ -326,7 +326,7 @@ def _model_of_bot(name: str) -> str | None:
     return str(model) if model else None
 
 
-def most_tokens(loaded: Loaded) -> int:
+def most_tokens(loaded: LoadedPretrained) -> int:
     """Return the longest text that the model reads, in tokens."""
     limits = (n_positions(loaded.config), loaded.tokenizer.model_max_length)
     return min([MOST_TOKENS, *(limit for limit in limits if limit)])

@@ -1,12 +1,16 @@
-"""PONE: fit of a reply to its context, by a scorer trained here. Its special cases: `ruber.py`.
+"""PONE: fit of a reply to its context, by a trained scorer.
 
-Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS. The
-network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder than the
-papers' it is named `-lite`.
+Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS.
+The network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder
+than the papers' it is named `-lite`.
 
-`pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much likelier
-the reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has
-read (`with_pmi.py`).
+`pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much
+likelier the reply is here than anywhere: the scorer learns it from true and random pairs, the language model from
+all it has read (`trained.py`).
+
+PONE-lite: PONE's scorer with all of its parts on MiniLM, trained on text that may be passed on, as it comes with
+Confab (`evaluation/shipped/pone-lite-open-full`). Never shown as PONE: another encoder, another text.
+`docs/research/pone_rade.md` has its figures.
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from chatbots.encoders.sentence import encoder_get
-from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric
-from evaluation.metrics.with_pmi import WithPmi
+from evaluation.metrics.registry import metrics, register_metric
+from evaluation.metrics.text_cache import TextCache
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, WithPmi
+from evaluation.tables import per_turn
 
 ROWS = 256
 
@@ -43,7 +46,7 @@ class PoneScores(TrainedMetric):
         licences = found.manifest.facts.get("licences") or ["not stated"]
         self.licence = f"of the training text: {', '.join(licences)}"
 
-    def logits(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
+    def logits(self, replies: Sequence[ReplyInContext], shared: TextCache) -> np.ndarray:
         """Return (N,) scores before the sigmoid."""
         import torch
 
@@ -73,7 +76,7 @@ def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
     """Return (T, d) vectors of texts by the network's recurrent encoder, those of like length together."""
     import torch
 
-    from evaluation.models.pone_words import WordTexts
+    from evaluation.models.pone import WordTexts
 
     words = WordTexts(texts)
     order = np.argsort(words.lengths(), kind="stable")
@@ -107,7 +110,7 @@ class Pone(PoneScores):
             "true replies from others. Undefined for a turn that opens the conversation.",
         )
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         return {f"{self.name}_bot": 1 / (1 + np.exp(-self.logits(replies, shared)))}
 
 
@@ -121,8 +124,11 @@ class PonePmi(WithPmi, PoneScores):
     network = "PONE"
 
     def network_scores(
-        self, replies: Sequence[ReplyInContext], shared: Shared
+        self, replies: Sequence[ReplyInContext], shared: TextCache
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         network = self.restored(shared.device)
         level, spread = float(network.level.detach()), float(network.spread.detach())
         return (self.logits(replies, shared) - level) / spread, {}
+
+
+metrics.add(Pone(name="pone_lite", title="PONE-lite", checkpoint="pone-lite-open-full"))

@@ -16,13 +16,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from chatbots.corpora.reader import EVERYDAY, CorpusError, corpus_files, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, CorpusError, corpus_files, corpus_read
 from chatbots.registry import UnknownName, bot_get, bot_load
-from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
+from evaluation.tables import per_turn
 
 _ROWS = 64
 
@@ -118,7 +118,7 @@ class Rade(TrainedMetric):
         except UnknownName:
             return None
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         import torch
 
         from evaluation.training.metrics.rade import lite_batch
@@ -141,7 +141,7 @@ class Rade(TrainedMetric):
         return {f"{self.name}_bot": found[:, 1], f"{self.name}_reference": found[:, 0]}
 
     def _with_references(
-        self, replies: Sequence[ReplyInContext], shared: Shared
+        self, replies: Sequence[ReplyInContext], shared: TextCache
     ) -> list[ReplyInContext]:
         """Return the replies; those without a person's reference with a made one, where the options say so."""
         lacking = [k for k, reply in enumerate(replies) if reply.reference is None]
@@ -155,7 +155,7 @@ class Rade(TrainedMetric):
         return complete
 
     def _maker(self, device: str) -> Any:
-        from evaluation.models.pseudo_references import GeneratedReferences, RetrievedReferences
+        from evaluation.models.rade_inputs import GeneratedReferences, RetrievedReferences
 
         chosen = self.options
         assert chosen is not None, "asked although it is unavailable"

@@ -1,7 +1,9 @@
-"""Reactions of participants: their answers to the bot, -U, in a few numbers that differ between bots.
+"""Reactions of participants: their answers to the bot, and their votes.
 
 Counts enter as logarithms or shares, so that one very long message does not decide a mean. Sentiment is that of
-`sentiment.py`; words of content those of `content_words.py`. The lists of phrases are our own, in English.
+`emotion.py`; words of content those of `text_cache.py`. The lists of phrases are our own, in English.
+
+Votes: up, down or nothing per bot turn, given while chatting (fact sheet section 1.6).
 """
 
 from __future__ import annotations
@@ -10,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.columns import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
-from evaluation.metrics.content_words import content_words
-from evaluation.metrics.feelings import EncoderFeelings
+from evaluation.metrics.cues import phrase_pattern, straightened
+from evaluation.metrics.emotion import FEW_ANSWERS, EncoderEmotionSource, default_emotions
 from evaluation.metrics.layout import Layout
-from evaluation.metrics.phrases import phrase_pattern, straightened
+from evaluation.metrics.lexical import n_words
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.sentiment import FEW_ANSWERS, default_emotions
-from evaluation.metrics.shared import BLANK, Shared
-from evaluation.metrics.words import n_words
+from evaluation.metrics.text_cache import BLANK, TextCache, content_words
+from evaluation.tables import Column, per_turn
 
 SHORT = 3
 """Words that an answer called short has at most."""
@@ -256,12 +256,12 @@ class Reactions(MetricDefaults):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"feelings": EncoderFeelings(default_emotions).identity.as_dict()}
+        return {"feelings": EncoderEmotionSource(default_emotions).identity.as_dict()}
 
     def unavailable_reason(self) -> str | None:
-        return EncoderFeelings(default_emotions).unavailable_reason()
+        return EncoderEmotionSource(default_emotions).unavailable_reason()
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         texts = layout.texts_at(layout.user)
         plain = [straightened(text) for text in texts]
         turns = {
@@ -277,7 +277,7 @@ class Reactions(MetricDefaults):
             )
             turns[f"reaction_{kind}_user"] = layout.spread(layout.user, found)
 
-        felt, _ = EncoderFeelings(default_emotions).read(texts, shared)
+        felt, _ = EncoderEmotionSource(default_emotions).read(texts, shared)
         sentiment = layout.spread(layout.user, felt)
         turns["reaction_sentiment_user"] = sentiment
         vectors = shared.encode(texts)
@@ -317,3 +317,30 @@ class Reactions(MetricDefaults):
                 **{name: missing(values, reason) for name, (values, reason) in whole.items()},
             },
         )
+
+
+@register_metric
+class Votes(MetricDefaults):
+    """Manual votes -B."""
+
+    name = "votes"
+    languages = ()
+    title = "Votes"
+    columns = per_turn(
+        "vote_bot",
+        "Vote, bot",
+        unit="1",
+        range=(-1, 1),
+        direction="higher",
+        description="The participant's vote on the bot's turn: 1 up, -1 down, 0 none. Undefined in "
+        "self-play, where nobody votes.",
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        if layout.self_play:
+            return Measured(
+                {"vote_bot": layout.spread(layout.bot[:0], [])},
+                reasons={"vote_bot": ("nobody votes in self-play",)},
+            )
+        votes = [turn.vote for talk in layout.conversations for turn in talk.turns]
+        return Measured({"vote_bot": layout.spread(layout.bot, [votes[i] for i in layout.bot])})

@@ -1,15 +1,32 @@
-"""Finds every metric in this folder."""
+"""Registry of the metrics in this folder and in `metrics.yaml`.
+
+Metrics that need parameters are entries of a YAML list:
+
+    - kind: perplexity
+      params: {model: path/or/hub-id, window: 5}
+    - id: toxicity_bert
+      kind: toxicity
+      params: {model: path/or/hub-id, label: toxic}
+
+A kind is a registered metric on `ConfiguredMetric`, which names the model of its options. An entry without an id
+takes the place of the registered metric; with one it stands next to it, and its columns begin with the id.
+"""
 
 from __future__ import annotations
 
-from chatbots.entries import Kind
+from typing import Annotated
+
+from pydantic import StringConstraints
+
 from chatbots.registry import C, Registry, UnknownName
-from evaluation.columns import Level
+from chatbots.type_descriptions import TypeDescription
+from chatbots.yaml_registry import YamlEntryKind, YamlRegistry
 from evaluation.metrics.base import ConfiguredMetric, Metric
+from evaluation.tables import Level
 
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
 
-metric_kinds: Registry[Kind[Metric]] = Registry("kind of metric", "evaluation.metrics")
+metric_kinds: Registry[YamlEntryKind[Metric]] = Registry("kind of metric", "evaluation.metrics")
 """The metrics that take options, which `metrics.yaml` may name."""
 
 
@@ -20,7 +37,7 @@ def register_metric(cls: C) -> C:
     """
     metrics.register(cls)
     if issubclass(cls, ConfiguredMetric):
-        metric_kinds.add(Kind(cls.kind, cls, cls.options_type))
+        metric_kinds.add(YamlEntryKind(cls.kind, cls, cls.options_type))
     return cls
 
 
@@ -65,3 +82,15 @@ def metric_defaults() -> list[Metric]:
         for metric in metrics
         if getattr(metric, "default", True) and metric.unavailable_reason() is None
     ]
+
+
+MetricId = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$"),
+    TypeDescription("lower-case words joined by underscores"),
+]
+
+configured_metrics: YamlRegistry[Metric] = YamlRegistry(
+    metrics, metric_kinds, id_type=MetricId, is_id_needed=False, may_replace=True
+)
+"""The metrics of `metrics.yaml`."""

@@ -13,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.columns import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
-from evaluation.metrics.content_words import QUESTION_WORDS, UNKNOWN, content_words
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import BLANK, Shared, blank
+from evaluation.metrics.text_cache import (
+    BLANK,
+    QUESTION_WORDS,
+    UNKNOWN,
+    TextCache,
+    blank,
+    content_words,
+)
+from evaluation.tables import per_turn
 
 _FIRST = "the bot has said nothing before"
 _NO_WORD = "the text has no content word"
@@ -104,7 +110,7 @@ class Repetition(MetricDefaults):
         ),
     )
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         said, similar = layout.said, layout.answers
         again = np.full((len(said), 4), np.nan)
         words = [set(content_words(text)) for text in layout.texts_at(said)]
@@ -185,7 +191,7 @@ class SelfSimilarity(MetricDefaults):
 
         return sentence_encoder().unavailable_reason()
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         values = np.full(len(layout.texts), np.nan)
         told = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
         if len(told):

@@ -1,7 +1,7 @@
 """Turn-level metrics: they score one reply in its context, optionally against a person's reply.
 
 Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on judged
-items (`evaluation/judgements.py`) and on conversations, where every turn of the bot is a reply after the turns
+items (`evaluation/metric_agreement.py`) and on conversations, where every turn of the bot is a reply after the turns
 before it and the conversation's value is the mean over them. Conversations have no references: a metric that needs
 one is undefined there, and says so.
 
@@ -16,11 +16,11 @@ from typing import Literal
 import numpy as np
 
 from chatbots import Conversation
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import NO_TURN, OTHER_TURNS, Measured, Metric, MetricDefaults
 from evaluation.metrics.layout import Layout
-from evaluation.metrics.shared import BLANK, Shared, blank
+from evaluation.metrics.text_cache import BLANK, TextCache, blank
 
 BATCH = 256
 NO_REFERENCE = "there is no reference"
@@ -51,7 +51,9 @@ class ReplyMetric(MetricDefaults):
     reads_tokens: bool = False
     window: int | None = None
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> Mapping[str, np.ndarray]:
+    def score(
+        self, replies: Sequence[ReplyInContext], shared: TextCache
+    ) -> Mapping[str, np.ndarray]:
         """Score distinct replies, none of them blank, each with what the metric needs.
 
         Returns:
@@ -98,7 +100,7 @@ class ReplyMetric(MetricDefaults):
             return NO_CONTEXT
         return None
 
-    def scored(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def scored(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         """Score replies, equal ones once; NaN for those that lack something."""
         seen = [self.seen(reply) for reply in replies]
         asked = [one for one in dict.fromkeys(seen) if self.lacking(one) is None]
@@ -111,7 +113,7 @@ class ReplyMetric(MetricDefaults):
                 values[at >= 0] = np.asarray(made[name], dtype=float)[at[at >= 0]]
         return found
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         begins = np.arange(len(layout.texts)) - layout.turn_of
         replies = [
             ReplyInContext(
@@ -133,7 +135,7 @@ class ReplyMetric(MetricDefaults):
 def item_scores(
     metric: Metric,
     replies: Sequence[ReplyInContext],
-    shared: Shared,
+    shared: TextCache,
     *,
     batch: int = BATCH,
     progress: Progress | None = None,
@@ -178,7 +180,7 @@ def lacking_in(
     column: str,
     values: np.ndarray,
     asked: np.ndarray,
-    shared: Shared,
+    shared: TextCache,
 ) -> list[str | None]:
     """Return the reason why each reply has no value in a column; None where it has one, or none is known.
 
@@ -209,7 +211,7 @@ def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
 
 
 def _as_conversations(
-    metric: Metric, replies: Sequence[ReplyInContext], shared: Shared
+    metric: Metric, replies: Sequence[ReplyInContext], shared: TextCache
 ) -> dict[str, np.ndarray]:
     """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
     conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
@@ -221,7 +223,7 @@ def _as_conversations(
 def _conversation_of(reply: ReplyInContext, name: str) -> Conversation:
     """Return the conversation that ends with the reply, said by the bot."""
     return Conversation.from_texts(
-        [*map(storable, reply.context), storable(reply.response)],
+        [*map(sanitise, reply.context), sanitise(reply.response)],
         id=name,
         first="bot" if len(reply.context) % 2 == 0 else "human",
     )

@@ -19,15 +19,14 @@ from pydantic import Field
 
 from chatbots.checkpoints import CheckpointError
 from chatbots.encoders.sentence import encoder_get
-from chatbots.encoders.words import word_vectors
-from evaluation.columns import Column, per_turn
+from chatbots.encoders.word_vectors import word_vectors
 from evaluation.items import ReplyInContext
 from evaluation.metrics.pone import PoneScores
 from evaluation.metrics.reference_vectors import NO_WORD
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.tokens import lower_tokens
+from evaluation.metrics.text_cache import TextCache, lower_tokens
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedOptions
+from evaluation.tables import Column, per_turn
 from evaluation.training.checkpoint import Checkpoint, MetricManifest
 
 
@@ -123,7 +122,7 @@ class _Ruber(PoneScores):
     def params(self) -> dict[str, Any]:
         return {**super().params, "blend": self.options.blend if self.options else "min"}
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         like = np.full(len(replies), np.nan)
         told = [k for k, reply in enumerate(replies) if reply.reference is not None]
         if told:
@@ -135,7 +134,7 @@ class _Ruber(PoneScores):
             self._like: like,
         }
 
-    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: TextCache) -> np.ndarray:
         """Return (N,) cosines of (reply, reference)."""
         raise NotImplementedError
 
@@ -164,7 +163,7 @@ class Ruber(_Ruber):
         n = int((scores.get(self._like, np.array([])) == 0).sum())
         return {NO_WORD: n} if n else {}
 
-    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: TextCache) -> np.ndarray:
         from evaluation.models.pone import pooled_words
 
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
@@ -190,7 +189,7 @@ class BertRuber(_Ruber):
     ) -> tuple[Column, ...]:
         return (*fit, *like, *blend)
 
-    def likeness(self, pairs: Sequence[tuple[str, str]], shared: Shared) -> np.ndarray:
+    def likeness(self, pairs: Sequence[tuple[str, str]], shared: TextCache) -> np.ndarray:
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
         vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))

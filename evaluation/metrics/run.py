@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from chatbots import Conversation
 from evaluation.metrics.base import Metric, MetricTable
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 BATCH = 256
 
@@ -24,7 +24,7 @@ def compute_batches(
     *,
     self_play: bool = False,
     batch: int = BATCH,
-    shared: Shared | None = None,
+    shared: TextCache | None = None,
 ) -> Iterator[dict[str, MetricTable]]:
     """Compute metrics batch by batch; each batch's tables come as soon as they are there.
 
@@ -47,7 +47,7 @@ def compute_batches(
         reason = metric.unavailable_reason()
         if reason is not None:
             raise MetricUnavailable(f"{metric.name} cannot be computed: {reason}")
-    shared = shared or Shared()
+    shared = shared or TextCache()
     for start in range(0, len(conversations), batch):
         part = conversations[start : start + batch]
         yield {
@@ -62,7 +62,7 @@ def compute_all(
     *,
     self_play: bool = False,
     batch: int = BATCH,
-    shared: Shared | None = None,
+    shared: TextCache | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricTable]:
     """Compute metrics for all conversations; no text is encoded twice.

@@ -22,15 +22,19 @@ import numpy as np
 from pydantic import Field
 
 from chatbots.encoders.sentence import MINILM, encoder_get
-from chatbots.outside import Many, Values, values_read
-from evaluation.columns import per_turn
+from chatbots.validation import InputModel, Many, values_read
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
-from evaluation.metrics.content_words import QUESTION_WORDS, STOPWORDS
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.tokens import TOKENIZER, lower_tokens
+from evaluation.metrics.text_cache import (
+    QUESTION_WORDS,
+    STOPWORDS,
+    TOKENIZER,
+    TextCache,
+    lower_tokens,
+)
+from evaluation.tables import per_turn
 
 _SLOT = "*"
 _NO_WORDS = STOPWORDS | QUESTION_WORDS | {"n't", "'m", "'s", "'re", "'ve", "'ll", "'d"}
@@ -55,7 +59,7 @@ def dull_replies(path: Path | None = None) -> tuple[str, ...]:
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-class SemanticDistanceOptions(Values):
+class SemanticDistanceOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     dull_replies: Many[str] = Field(
@@ -144,7 +148,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
             return NO_WORD
         return reason
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         texts = list(
             dict.fromkeys(
                 text for one in replies for text in (one.response, *_references(one)) if text

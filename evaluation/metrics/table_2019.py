@@ -1,4 +1,8 @@
-"""The table of the 2019 code and every quantity it computes from it, its quirks included.
+"""Table of the 2019 code, and every quantity computed from it.
+
+Normalisers and rewards, as the released code has them (fact sheet section 1.6). They look at all rows at once, of
+all bots, so they belong to an analysis of one table and never to a stored metric, whose value must not depend on
+its neighbours.
 
 A row is a message, the bot's response and the message that follows; self-play is written as T rows with
 Message = m_t, Response = m_{t+1}, the last response empty (Ghandeharioun et al. 2019, fact sheet sections 0,
@@ -12,7 +16,7 @@ InferSent, its static word vectors for word2vec; pass others where you have them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,30 +25,108 @@ import numpy as np
 import regex
 
 from chatbots import Conversation
-from chatbots.encoders.word_similarity import pair_similarities
-from evaluation.metrics.content_words import content_words
-from evaluation.metrics.feelings import EncoderFeelings, Feelings
-from evaluation.metrics.laughter import laughs_substring
+from chatbots.encoders.word_vectors import pair_similarities
+from chatbots.text import quote
+from evaluation.metrics.cues import PHRASES, QUESTION_WORDS, laughs_substring, question_score
+from evaluation.metrics.emotion import (
+    EmotionSource,
+    EncoderEmotionSource,
+    cosine,
+    default_emotions,
+    slope_min_max,
+)
 from evaluation.metrics.layout import Layout
-from evaluation.metrics.normalise import length_reward, min_max, zscore
-from evaluation.metrics.phrases import PHRASES
-from evaluation.metrics.question import QUESTION_WORDS, question_score
+from evaluation.metrics.lexical import n_words_spoken
 from evaluation.metrics.repetition import (
     conversation_repetition,
     utterance_repetition,
     word_similarity,
 )
-from evaluation.metrics.sentiment import cosine, default_emotions, slope_min_max
-from evaluation.metrics.shared import Shared, blank
-from evaluation.metrics.tokens import lower_tokens, tokens_of
-from evaluation.metrics.words import n_words_spoken
+from evaluation.metrics.text_cache import TextCache, blank, content_words, lower_tokens, tokens_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from chatbots.encoders.word_similarity import Vectors
+    from chatbots.encoders.word_vectors import StaticWordVectors
 
-NOTHING = "_"
+
+def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
+    """Compute (x − mean) / (std + ε) with the population std of the defined values; NaN where that is 0/0."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return np.full(len(values), np.nan)
+    spread = float(np.std(defined)) + epsilon
+    # A constant column has no z; rounding must not give it one.
+    if np.ptp(defined) == 0 and epsilon == 0:
+        return np.full(len(values), np.nan)
+    return (values - float(np.mean(defined))) / spread
+
+
+def min_max(values: np.ndarray) -> np.ndarray:
+    """Compute (x − min) / (max − min) over the defined values; NaN for a constant column."""
+    defined = values[~np.isnan(values)]
+    if not len(defined) or np.ptp(defined) == 0:
+        return np.full(len(values), np.nan)
+    low = float(defined.min())
+    return (values - low) / (float(defined.max()) - low)
+
+
+def discounted(values: np.ndarray, conversation_of: np.ndarray, gamma: float) -> np.ndarray:
+    """Compute R_t = r_t + γ R_{t+1} within each conversation, from its last row backwards: (R,).
+
+    Args:
+        values: (R,) rewards of rows, a conversation's rows in order and side by side.
+        conversation_of: (R,) which conversation a row belongs to.
+        gamma: the discount, 0 … 1.
+
+    Raises:
+        ValueError: gamma lies outside 0 … 1.
+    """
+    if not 0 <= gamma <= 1:
+        raise ValueError(f"gamma is {gamma}; it must be between 0 and 1")
+    found = np.array(values, dtype=float)
+    for row in range(len(found) - 2, -1, -1):
+        if conversation_of[row] == conversation_of[row + 1]:
+            found[row] += gamma * found[row + 1]
+    return found
+
+
+def length_reward(n_rows: int, gamma: float = 0.95) -> np.ndarray:
+    """Turn a conversation's length into rewards: n·γ^(n−2−t) for row t (from 0), 0 for the last row: (n,)."""
+    rewards = n_rows * gamma ** (n_rows - 2.0 - np.arange(n_rows))
+    rewards[-1:] = 0.0
+    return rewards
+
+
+def combined_reward(
+    rewards: Mapping[str, np.ndarray],
+    weights: Mapping[str, float],
+    conversation_of: np.ndarray,
+    *,
+    gamma: float = 0.9,
+    epsilon: float = 1e-5,
+) -> np.ndarray:
+    """Compute Σ weight · z-score of the discounted reward, with std + ε: what the released RL code maximises.
+
+    The fact sheet does not give the size of ε; the default only keeps a constant reward at 0.
+
+    Args:
+        rewards: name to (R,) values of all rows.
+        weights: name to weight; those without one take no part.
+
+    Raises:
+        ValueError: for a weight without a reward.
+    """
+    unknown = sorted(set(weights) - set(rewards))
+    if unknown:
+        raise ValueError(f"there is no reward {quote(unknown[0])}; there are {', '.join(rewards)}")
+    total = np.zeros(len(conversation_of))
+    for name, weight in weights.items():
+        total += weight * zscore(discounted(rewards[name], conversation_of, gamma), epsilon=epsilon)
+    return total
+
+
+EMPTY_TEXT = "_"
 """What stands for an empty text where one must be encoded."""
 
 _EMOJI = regex.compile(
@@ -53,7 +135,7 @@ _EMOJI = regex.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TableRows2019:
     """The rows of all conversations, one after another, R in all.
 
     Attributes:
@@ -73,7 +155,7 @@ class Rows:
     vote: np.ndarray
 
     @classmethod
-    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Rows:
+    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
         """Write conversations as rows; of a speaker's run of turns the last counts.
 
         Messages that no bot answers, at the end, have no row of their own, as in the released table.
@@ -120,11 +202,11 @@ def cleaned(response: str) -> str:
 
 
 def row_values(
-    rows: Rows,
-    shared: Shared,
+    rows: TableRows2019,
+    shared: TextCache,
     *,
-    feelings: Feelings | None = None,
-    vectors: Vectors | None = None,
+    feelings: EmotionSource | None = None,
+    vectors: StaticWordVectors | None = None,
 ) -> dict[str, np.ndarray]:
     """Compute the raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
 
@@ -132,12 +214,12 @@ def row_values(
         feelings: what reads sentiment; the default emotion encoder if None.
         vectors: those of the word coherences; the default word vectors if None.
     """
-    from chatbots.encoders.words import word_vectors
+    from chatbots.encoders.word_vectors import word_vectors
 
-    feelings = feelings or EncoderFeelings(default_emotions)
+    feelings = feelings or EncoderEmotionSource(default_emotions)
     vectors = vectors or word_vectors()
     q, r, u = (
-        [NOTHING if blank(text) else text for text in texts]
+        [EMPTY_TEXT if blank(text) else text for text in texts]
         for texts in (rows.message, rows.response, rows.following)
     )
     score_q, share_q = feelings.read(q, shared)
@@ -189,7 +271,7 @@ def row_values(
 
 
 def conversation_values(
-    rows: Rows, values: dict[str, np.ndarray], n_conversations: int
+    rows: TableRows2019, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
     """Compute the quantities of a whole conversation: name to (C,), NaN for one without a row."""
     own = np.split(
@@ -229,9 +311,9 @@ def table_2019(
     conversations: Sequence[Conversation],
     *,
     self_play: bool = False,
-    feelings: Feelings | None = None,
-    vectors: Vectors | None = None,
-    shared: Shared | None = None,
+    feelings: EmotionSource | None = None,
+    vectors: StaticWordVectors | None = None,
+    shared: TextCache | None = None,
 ) -> pd.DataFrame:
     """Make the 2019 table of these conversations, with columns normalised over all its rows (`…_z`, `…_minmax`).
 
@@ -241,8 +323,8 @@ def table_2019(
     """
     import pandas as pd
 
-    rows = Rows.of(conversations, self_play=self_play)
-    values = row_values(rows, shared or Shared(), feelings=feelings, vectors=vectors)
+    rows = TableRows2019.of(conversations, self_play=self_play)
+    values = row_values(rows, shared or TextCache(), feelings=feelings, vectors=vectors)
     whole = conversation_values(rows, values, len(conversations))
     normalised = {f"{name}_z": how(values[name]) for name, how in NORMALISED.items()}
     normalised["words_user_minmax"] = min_max(values["words_clipped_user"])
@@ -275,7 +357,7 @@ def _coherences(
     name: str,
     references: Sequence[str],
     samples: Sequence[str],
-    vectors: Vectors,
+    vectors: StaticWordVectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
     """Average, extrema and one-directional greedy; 0 where a side has no known word."""
@@ -287,7 +369,7 @@ def _coherences(
     }
 
 
-def _conversation_repetitions(rows: Rows) -> np.ndarray:
+def _conversation_repetitions(rows: TableRows2019) -> np.ndarray:
     found = np.zeros(len(rows))
     used: set[str] = set()
     for row, text in enumerate(rows.response):

@@ -1,8 +1,13 @@
-"""Metrics that are trained here (`manage.py train_metric`): each checkpoint is a metric.
+"""Metrics that are trained here: each checkpoint is a metric.
 
 A kind of them derives from `TrainedMetric` in a file of its own. Without a checkpoint it says how to come by one.
 Those that come with Confab lie in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data
 folder; a folder's name is the metric's, with underscores. Any other checkpoint is named in `metrics.yaml`.
+
+Mean of a trained metric and mutual information: shared base of `pone_pmi` and `grade_pmi`. Each is centred and
+scaled by its mean and standard deviation over held-out true and false pairs (of the network kept with its
+checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are
+averaged; nothing is fitted to people's scores.
 """
 
 from __future__ import annotations
@@ -11,25 +16,33 @@ import logging
 import math
 import threading
 import time
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from chatbots.checkpoints import CheckpointError
-from chatbots.outside import Values, values_read
+from chatbots.gguf_files import SMOLLM2
+from chatbots.validation import InputModel, Number, values_read
+from evaluation.items import ReplyInContext
 from evaluation.metrics.base import ConfiguredMetric, Metric
+from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
-from evaluation.training.backbone_config import BackboneConfig, backbone_missing
+from evaluation.metrics.text_cache import TextCache
+from evaluation.tables import per_turn
 from evaluation.training.checkpoint import (
-    MANIFEST,
+    MANIFEST_FILE,
     Checkpoint,
     MetricManifest,
     checkpoint_awaited,
     checkpoint_missing,
     checkpoint_read,
 )
+from evaluation.training.config import BackboneConfig, backbone_missing
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +62,7 @@ def shipped_names() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob("*/manifest.json"))
 
 
-class TrainedOptions(Values):
+class TrainedOptions(InputModel):
     """Options of an entry of `metrics.yaml` for a trained metric."""
 
     checkpoint: str = Field(
@@ -70,7 +83,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
     has_network = True
     licence = "that of the text that its checkpoint is trained on"
     trained: ClassVar[str] = ""
-    options_type: ClassVar[type[Values]] = TrainedOptions
+    options_type: ClassVar[type[InputModel]] = TrainedOptions
     options: Any
     default = False
 
@@ -204,7 +217,7 @@ class TrainedLook:
 def _stamp(place: Path) -> tuple[int, ...]:
     """Read when a training's manifests were last written; 0 for one that is not there."""
     stamps = []
-    for manifest in (place / MANIFEST, place / "best" / MANIFEST):
+    for manifest in (place / MANIFEST_FILE, place / "best" / MANIFEST_FILE):
         try:
             stamps.append(manifest.stat().st_mtime_ns)
         except OSError:
@@ -224,3 +237,74 @@ def _kind(manifest: MetricManifest) -> str:
         ):
             return kind.name
     return manifest.metric
+
+
+PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
+"""Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues, for this model alone."""
+
+
+class PmiOptions(TrainedOptions):
+    """Options of an entry of `metrics.yaml`."""
+
+    model: str = Field(
+        SMOLLM2,
+        min_length=1,
+        description="the language model: a transformers folder, a hub id, a GGUF file, or a bot's id",
+    )
+    pmi_level: Number = Field(
+        PMI_LEVEL,
+        description="mean of the mutual information over held-out true and random pairs, nats per token",
+    )
+    pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="its standard deviation there")
+
+
+class WithPmi(TrainedMetric):
+    """Base of the metrics that average a network's score with mutual information.
+
+    Attributes:
+        network: what the description calls the network.
+    """
+
+    options_type = PmiOptions
+    options: PmiOptions | None
+    needs = (CHECKPOINT_NEEDED, "a causal language model")
+    network: str
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.columns = per_turn(
+            f"{self.name}_bot",
+            f"{self.title}, bot",
+            unit="standard deviations",
+            range=(None, None),
+            direction="higher",
+            description=f"Mean of {self.network}'s score before its sigmoid and the reply's pointwise mutual "
+            "information, each in standard deviations over held-out true and false pairs. Undefined for a turn that "
+            "opens the conversation.",
+        )
+        model = self.options.model if self.options else SMOLLM2
+        self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
+        self.licence = f"{self.licence}; {self._pmi.licence}"
+        self.window = max(self.window or 0, self._pmi.window or 0)
+
+    @abstractmethod
+    def network_scores(
+        self, replies: Sequence[ReplyInContext], shared: TextCache
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return (N,) scores before the sigmoid, in standard deviations over held-out pairs; and other columns."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        chosen = self.options
+        scale = [chosen.pmi_level, chosen.pmi_spread] if chosen else []
+        return {**super().params, "pmi": self._pmi.identity.as_dict(), "scale": scale}
+
+    def unavailable_reason(self) -> str | None:
+        return super().unavailable_reason() or self._pmi.unavailable_reason()
+
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
+        assert self.options is not None, "asked although it is unavailable"
+        pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
+        pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
+        scores, more = self.network_scores(replies, shared)
+        return {f"{self.name}_bot": (scores + pmi) / 2, **more}

@@ -1,22 +1,36 @@
-"""Base of the classifiers of DialogEntailment, and the smallest of them.
+"""Networks of DialogEntailment: the base, BERT and ESIM.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL: what
-was said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull,
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL:
+what was said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull,
 contradiction broken. Numbers in brackets are sections of the fact sheet.
 
 The released classifiers order their classes differently, so classes are found by name: whatever the order of a
 network's own outputs (`labels`), what it returns is in the order of `LABELS`.
+
+DialogEntailment's BERT: both texts read together, one vector, three classes (fact sheet, section 3). Dziri et al.
+(2019), NAACL; Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers for Language
+Understanding", NAACL. The encoder may be any of Hugging Face's; which marks stand between the texts is its
+tokenizer's.
+
+DialogEntailment's ESIM: two texts read apart, aligned word by word, compared, read again and pooled. Chen et al.
+(2017), "Enhanced LSTM for Natural Language Inference", ACL (equation numbers are theirs), the sequential variant,
+in the sizes of Dziri et al. (2019) (fact sheet, section 3). Their words were ELMo's, which is not to be had any
+more: here they are the states of a frozen encoder or static word vectors, and a checkpoint says which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from evaluation.training.backbone import Backbone
 from evaluation.training.contract import ExampleLoss
 from evaluation.training.inference_pairs import LABELS
 
@@ -30,7 +44,7 @@ class NliBatch:
     label: Tensor
 
 
-class Classifier(nn.Module):
+class EntailmentClassifier(nn.Module):
     """Base of the classifiers; derive from it, set `labels` and write `own_logits`.
 
     Attributes:
@@ -68,7 +82,7 @@ class Classifier(nn.Module):
         return ExampleLoss(F.cross_entropy(logits, label), len(label), {"accuracy": right})
 
 
-class EntailmentLite(Classifier):
+class EntailmentLite(EntailmentClassifier):
     """Softmax regression on [u; v; |u − v|; u ∗ v] of the frozen vectors of premise and hypothesis (10).
 
     Args:
@@ -86,3 +100,188 @@ class EntailmentLite(Classifier):
         assert isinstance(hypothesis, Tensor)
         u, v = (one.to(self.out.weight.device) for one in (premise, hypothesis))
         return self.out(torch.cat([u, v, (u - v).abs(), u * v], dim=1))
+
+
+INIT_STD = 0.02
+
+
+class EntailmentBert(EntailmentClassifier):
+    """[CLS] premise [SEP] hypothesis [SEP], at most 128 pieces, the longer text cut first → pooled output → 3 logits
+    (3).
+
+    Args:
+        encoder: with pooling "cls": the first token's last state through the model's pooler, where it has one.
+        dropout: of the pooled output.
+    """
+
+    labels = ("contradiction", "entailment", "neutral")
+
+    def __init__(self, encoder: Backbone, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(encoder.width, len(self.labels))
+        nn.init.normal_(self.out.weight, std=INIT_STD)
+        nn.init.zeros_(self.out.bias)
+
+    def own_logits(
+        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
+    ) -> Tensor:
+        assert not isinstance(premise, Tensor)
+        assert not isinstance(hypothesis, Tensor)
+        pooled = self.encoder(premise, hypothesis).pooled  # (B, H)
+        return self.out(self.dropout(pooled))
+
+
+HIDDEN = 300
+DROPOUT = 0.5
+
+
+class TokenVectorModel(Protocol):
+    """Model that gives the words of a text their vectors."""
+
+    width: int
+
+    def __call__(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Return (B, T, W) vectors and the (B, T) mask, 1 where a token stands; every text has one at least."""
+        ...
+
+
+class EncoderVectors(nn.Module):
+    """The last states of an encoder, its marks included."""
+
+    def __init__(self, encoder: Backbone) -> None:
+        super().__init__()
+        self.encoder, self.width = encoder, encoder.width
+
+    def forward(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        states = self.encoder(texts)
+        return states.tokens.float(), states.mask
+
+
+class StaticVectors(nn.Module):
+    """Vectors that a word has anywhere; one without is all zeros, and so is the only one of a text without words.
+
+    Args:
+        words: cuts a text.
+        vector: of a word, None if it has none.
+        width: of a vector.
+        most: words of a text; what comes after is cut.
+    """
+
+    def __init__(
+        self,
+        words: Callable[[str], Sequence[str]],
+        vector: Callable[[str], np.ndarray | None],
+        width: int,
+        most: int,
+    ) -> None:
+        super().__init__()
+        self.words, self.vector, self.width, self.most = words, vector, width, most
+        self.device_of: Tensor
+        self.register_buffer("device_of", torch.zeros(0), persistent=False)
+
+    def forward(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        said = [list(self.words(text))[: self.most] or [""] for text in texts]
+        longest = max(map(len, said))
+        vectors = np.zeros((len(said), longest, self.width), dtype=np.float32)
+        mask = np.zeros((len(said), longest), dtype=np.int64)
+        for row, words in enumerate(said):
+            mask[row, : len(words)] = 1
+            for k, word in enumerate(words):
+                found = self.vector(word) if word else None
+                if found is not None:
+                    vectors[row, k] = found
+        device = self.device_of.device
+        return torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device)
+
+
+class Esim(EntailmentClassifier):
+    """ESIM of two texts.
+
+    Args:
+        vectors: of words, W wide.
+        hidden: of each LSTM, per direction, h, and of both ReLU layers.
+        dropout: of words, of what is read again, and before the classes.
+    """
+
+    labels = ("entailment", "contradiction", "neutral")
+
+    def __init__(
+        self, vectors: TokenVectorModel, hidden: int = HIDDEN, dropout: float = DROPOUT
+    ) -> None:
+        super().__init__()
+        self.vectors = vectors
+        self.encode = nn.LSTM(vectors.width, hidden, batch_first=True, bidirectional=True)
+        self.project = nn.Sequential(nn.Linear(8 * hidden, hidden), nn.ReLU())  # 2,400 → 300
+        self.compose = nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
+        self.decide = nn.Sequential(
+            nn.Linear(8 * hidden, hidden), nn.ReLU(), nn.Dropout(dropout)
+        )  # 2,400 → 300
+        self.out = nn.Linear(hidden, len(self.labels))
+        self.dropout = dropout
+        for name, parameter in self.named_parameters():
+            if not name.startswith("vectors."):
+                _begin(name, parameter)
+
+    def own_logits(
+        self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor
+    ) -> Tensor:
+        assert not isinstance(premise, Tensor)
+        assert not isinstance(hypothesis, Tensor)
+        (a, a_mask), (b, b_mask) = self.vectors(premise), self.vectors(hypothesis)
+        return self.compared(a, a_mask, b, b_mask)
+
+    def compared(self, a: Tensor, a_mask: Tensor, b: Tensor, b_mask: Tensor) -> Tensor:
+        """Return (B, 3) logits of (B, T, W) words and their (B, T) masks, in the order of `labels`."""
+        a = _read(self.encode, self._same_dropped(a), a_mask)  # ā, (1): (B, T, 2h)
+        b = _read(self.encode, self._same_dropped(b), b_mask)  # b̄, (2)
+        alike = a @ b.transpose(1, 2)  # e_ij = āᵢᵀ b̄ⱼ, (11)
+        a_sees = _softmax(alike, b_mask) @ b  # ã, (12)
+        b_sees = _softmax(alike.transpose(1, 2), a_mask) @ a  # b̃, (13)
+        pooled = []
+        for own, seen, mask in ((a, a_sees, a_mask), (b, b_sees, b_mask)):
+            enhanced = torch.cat([own, seen, own - seen, own * seen], dim=2)  # m, (14), (15)
+            again = _read(
+                self.compose, self._same_dropped(self.project(enhanced)), mask
+            )  # v, (16), (17)
+            there = mask[..., None].to(again.dtype)
+            mean = (again * there).sum(dim=1) / there.sum(dim=1)  # (18)
+            most = again.masked_fill(there == 0, -torch.inf).amax(dim=1)  # (19)
+            pooled += [mean, most]
+        return self.out(self.decide(torch.cat(pooled, dim=1)))  # (20)
+
+    def _same_dropped(self, states: Tensor) -> Tensor:
+        """Drop the same dimensions at every word of a text, as the released configuration does."""
+        if not self.training or not self.dropout:
+            return states
+        kept = torch.full_like(states[:, :1], 1 - self.dropout).bernoulli() / (1 - self.dropout)
+        return states * kept
+
+
+def _read(lstm: nn.LSTM, states: Tensor, mask: Tensor) -> Tensor:
+    """Return (B, T, 2h) states of a bidirectional LSTM that sees no padding; zeros there."""
+    packed = pack_padded_sequence(
+        states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
+    )
+    found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
+    return found
+
+
+def _softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return (B, T, S) weights over the second text's words, (B, S) of which are none."""
+    return scores.masked_fill(mask[:, None] == 0, -torch.inf).softmax(dim=2)
+
+
+def _begin(name: str, parameter: nn.Parameter) -> None:
+    """Give a parameter its first values: Xavier, orthogonal for recurrent weights, zeros, forget gates at 1 (3)."""
+    with torch.no_grad():
+        if "weight_hh" in name:
+            nn.init.orthogonal_(parameter)
+        elif parameter.dim() > 1:
+            nn.init.xavier_normal_(parameter)
+        else:
+            parameter.zero_()
+            if "bias_hh" in name:  # gates stand in the order input, forget, cell, output
+                h = len(parameter) // 4
+                parameter[h : 2 * h] = 1

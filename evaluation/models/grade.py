@@ -21,7 +21,7 @@ SLOPE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PairBatch:
     """B pairs as the network reads them; n keyword places, those of the context first.
 
     Attributes:
@@ -46,8 +46,8 @@ class Pairs:
 class Ranked:
     """Training batch: the pairs to rank higher, and the false replies to the same contexts."""
 
-    true: Pairs
-    false: Pairs
+    true: PairBatch
+    false: PairBatch
 
 
 def abar(hops: Tensor, real: Tensor, kept: Tensor | None = None) -> Tensor:
@@ -143,11 +143,11 @@ class GradeNetwork(nn.Module):
         self.fc2 = nn.Linear(hidden, hidden // 4)
         self.fc3 = nn.Linear(hidden // 4, 1)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: PairBatch) -> Tensor:
         """Return the scores, (B,)."""
         return torch.sigmoid(self.logits(pairs))
 
-    def logits(self, pairs: Pairs) -> Tensor:
+    def logits(self, pairs: PairBatch) -> Tensor:
         """Return the scores before the sigmoid, (B,)."""
         parts = [self.fc_text(self._text(pairs.text))]  # v_c (B, hidden), Eq. 1
         if self.graph:
@@ -160,7 +160,7 @@ class GradeNetwork(nn.Module):
             return self.text(*text).pooled
         return torch.as_tensor(text, dtype=torch.float32, device=self._device)
 
-    def _graph(self, pairs: Pairs) -> Tensor:
+    def _graph(self, pairs: PairBatch) -> Tensor:
         """Return v_g (B, hidden)."""
         device = self._device
         real = torch.as_tensor(pairs.real, dtype=torch.float32, device=device)  # (B, n)

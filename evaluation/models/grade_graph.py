@@ -1,10 +1,12 @@
-"""The commonsense graph of GRADE: hops between keywords, and neighbours (Huang et al. 2020; fact sheet section 4).
+"""Commonsense graph of GRADE: sources, hops between keywords, and neighbours.
 
-A simple directed graph of ConceptNet's triples. Hops are shortest path length + 1, so that a word is 1 from itself
-and its neighbours are 2; where no path leads, or a word is unknown, they are 20. There is no cap on real paths. A
-hyphen of a keyword is an underscore of the graph: "ice-cream" is the phrase. All keywords of a batch are searched at
-once, breadth first, each a bit of the nodes' rows (Then et al. 2014, "The More the Merrier: Efficient Multi-Source
-Graph Traversal", VLDB), and what was found is kept by word.
+The sources and their licences are known without torch.
+
+Huang et al. (2020), fact sheet section 4. A simple directed graph of ConceptNet's triples. Hops are shortest path
+length + 1, so that a word is 1 from itself and its neighbours are 2; where no path leads, or a word is unknown,
+they are 20. There is no cap on real paths. A hyphen of a keyword is an underscore of the graph: "ice-cream" is the
+phrase. All keywords of a batch are searched at once, breadth first, each a bit of the nodes' rows (Then et al.
+2014, "The More the Merrier: Efficient Multi-Source Graph Traversal", VLDB), and what was found is kept by word.
 """
 
 from __future__ import annotations
@@ -12,15 +14,35 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from chatbots.archives import DAMAGE
+from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.identity import derive_seed
-from chatbots.storable import quote
+from chatbots.text import quote
+
+WORDNET = "wordnet"
+"""Stands in a config's `graph` for the relations that come with Confab."""
+RELATIONS = Path(__file__).parent.parent / "shipped" / "wordnet" / "relations.tsv.gz"
+WORDNET_LICENCE = RELATIONS.with_name("LICENSE.txt")
+LICENCE_BESIDE = "LICENSE.WordNet.txt"
+"""What a copy of WordNet's licence is called next to a graph that has its edges."""
+
+
+def has_wordnet(options: Mapping[str, Any]) -> bool:
+    """Return True if a config's options put WordNet's relations into the graph."""
+    named = options.get("graph", ())
+    return WORDNET in ([named] if isinstance(named, str) else named)
+
+
+def graph_licences(options: Mapping[str, Any]) -> list[str]:
+    """Return the licences of a graph's edges, each with its source in brackets or as its name."""
+    return ["CC BY-SA 4.0 (ConceptNet)", *(["WordNet's licence"] if has_wordnet(options) else [])]
+
 
 FAR = 20
 """Hops where no path leads or a word is unknown: the “unlimited hop” of the released code."""
@@ -261,7 +283,7 @@ def _edges_read(path: Path) -> list[tuple[str, str]]:
                 edges.append(_edge(line, f"{path}, line {number}"))
     except (GraphError, FileNotFoundError):
         raise
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise GraphError(f"{path} cannot be read: {error}") from error
     if not edges:
         raise GraphError(f"{path} holds no triple")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
-from chatbots.imports import import_lock
+from chatbots.huggingface import import_lock
 
 THRESHOLD = 0.15
 WEIGHTS = {"NN": 2.0, "VB": 1.0, "JJ": 0.5}
@@ -29,7 +29,7 @@ _WORDNET_POS = {"NN": "n", "VB": "v", "JJ": "a"}
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
-class Token(NamedTuple):
+class TaggedToken(NamedTuple):
     """A token in lower case, its lemma, and its Penn tag."""
 
     surface: str
@@ -72,7 +72,7 @@ class Keywords:
         """Return the keywords of an utterance, in order of appearance, repeats kept."""
         return self.among(tokens_of(text, self.analyser))
 
-    def among(self, tokens: Sequence[Token]) -> list[str]:
+    def among(self, tokens: Sequence[TaggedToken]) -> list[str]:
         """Return those of tokens that are keywords of them all."""
         count = Counter(token.base for token in tokens)
         found = []
@@ -119,7 +119,7 @@ def analyser_missing(name: str) -> str | None:
     return None
 
 
-def tokens_of(text: str, analyser: AnalyserName) -> list[Token]:
+def tokens_of(text: str, analyser: AnalyserName) -> list[TaggedToken]:
     """Cut an utterance into tokens, in lower case, with tags and lemmas."""
     text = text.lower().replace("’", "'")
     if analyser == "nltk":
@@ -127,7 +127,7 @@ def tokens_of(text: str, analyser: AnalyserName) -> list[Token]:
     # Treebank's rules part a full stop from its word at the end of a text alone, so each sentence is cut by itself.
     cut = [word for one in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(one)]
     words = [part for word in cut for part in _without_stop(word)]
-    return [Token(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
+    return [TaggedToken(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
 
 
 def _without_stop(word: str) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def _without_stop(word: str) -> tuple[str, ...]:
     return (word,)
 
 
-def _by_nltk(text: str) -> list[Token]:
+def _by_nltk(text: str) -> list[TaggedToken]:
     from nltk import pos_tag, word_tokenize
     from nltk.stem import WordNetLemmatizer
 
@@ -146,7 +146,7 @@ def _by_nltk(text: str) -> list[Token]:
     found = []
     for word, tag in pos_tag(word_tokenize(text)):
         pos = _WORDNET_POS.get(tag[:2])
-        found.append(Token(word, lemmatise(word, pos) if pos else word, tag))
+        found.append(TaggedToken(word, lemmatise(word, pos) if pos else word, tag))
     return found
 
 

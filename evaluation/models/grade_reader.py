@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evaluation.models.grade import Pairs
+from evaluation.models.grade import PairBatch
 from evaluation.models.grade_graph import Graph, Neighbours
 from evaluation.models.grade_keywords import Keywords
 
@@ -56,7 +56,7 @@ class Lexicon:
         return found
 
 
-class Table:
+class VocabularyTable:
     """The same for a vocabulary of a training: rows of a table that learns, 0 for other words.
 
     Args:
@@ -89,7 +89,7 @@ class Reader:
         self,
         keywords: Keywords,
         graph: Graph,
-        lexicon: Lexicon | Table,
+        lexicon: Lexicon | VocabularyTable,
         n_rings: int,
         width: int,
         max_keywords: int,
@@ -124,7 +124,9 @@ class Reader:
         said, answered = self.placed(pair)
         return sum(not self.graph.reaches(word) for word in (*said, *answered))
 
-    def batch(self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]) -> Pairs:
+    def batch(
+        self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]
+    ) -> PairBatch:
         """Return pairs as the network reads them.
 
         Args:
@@ -140,7 +142,7 @@ class Reader:
         at = np.full((len(rows), n), len(words))
         for k, row in enumerate(keywords):
             at[k, : len(row)] = [place[word] for word in row]
-        if isinstance(self.lexicon, Table):
+        if isinstance(self.lexicon, VocabularyTable):
             nodes = np.array([*map(self.lexicon.of, words), 0], dtype=np.int64)
         else:
             nodes = np.zeros((len(words) + 1, self.width), np.float32)
@@ -150,7 +152,7 @@ class Reader:
         if self.n_rings:
             for k, word in enumerate(words):
                 near[k] = self.lexicon.near(word)
-        return Pairs(
+        return PairBatch(
             text,
             nodes[at],
             near[at].transpose(0, 2, 1, 3),

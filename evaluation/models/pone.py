@@ -1,29 +1,35 @@
-"""Scorer of PONE, BERT-RUBER and RUBER: fit of a response to its context.
+"""Scorer network of PONE, BERT-RUBER and RUBER, and its word input.
 
 PONE: Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM
 TOIS. BERT-RUBER: Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with
-Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation
-of Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives their equations.
+Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic
+Evaluation of Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives
+their equations.
 
 All three are one network. They differ in what a sentence's vector is (a frozen encoder's, or a recurrent one that
-learns with the rest), in the loss, and in the examples it learns from (`evaluation/training/pone_*.py`):
+learns with the rest), in the loss, and in the examples it learns from (`evaluation/training/pone_data.py`):
 
 | | sentences | loss | negatives | positives | labels filtered |
 |---|---|---|---|---|---|
 | RUBER | recurrent | hinge | random | true ones | no |
 | BERT-RUBER | frozen | cross-entropy | random | true ones | no |
 | PONE | frozen | cross-entropy | weighted | true and augmented ones | yes |
+
+RUBER's recurrent encoder of sentences reads texts as sequences of word vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from chatbots.encoders.word_vectors import WORD_DIMENSION, word_vectors
+from evaluation.metrics.text_cache import tokenised
 
 Init = Literal["identity", "xavier", "uniform"]
 LossKind = Literal["cross_entropy", "hinge"]
@@ -153,3 +159,62 @@ def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, how: Blend = "
     if how == "max":
         return np.maximum(a, b)
     return (a + b) / 2 if how == "arithmetic" else np.sqrt(a * b)
+
+
+MOST_WORDS = 60
+"""Of a text; a longer one keeps its last, which stand nearest to the reply."""
+
+
+class WordBatch(NamedTuple):
+    """Word vectors of texts, padded.
+
+    Attributes:
+        words: (B, T, W).
+        lengths: (B,) how many of them are the text's, at least 1 each.
+    """
+
+    words: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class WordTexts:
+    """Texts of which batches of word vectors are made; `texts[rows]` gives those of some rows.
+
+    Words without a vector are left out; a text without any word that has one is a single vector of zeros.
+    """
+
+    width = WORD_DIMENSION
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        look_up = word_vectors().lookup
+        rows: dict[str, int] = {}
+        known = [np.zeros(WORD_DIMENSION, dtype=np.float32)]
+        self._texts = []
+        for words in tokenised([text.lower() for text in texts]):
+            for word in words:
+                if word not in rows:
+                    found = look_up(word)
+                    rows[word] = 0 if found is None else len(known)
+                    if found is not None:
+                        known.append(found)
+            numbers = [rows[word] for word in words if rows[word]][-MOST_WORDS:]
+            self._texts.append(np.array(numbers or [0]))
+        self._vectors = np.stack(known)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def lengths(self) -> np.ndarray:
+        """Return the number of vectors of each text, (N,)."""
+        return np.array([len(one) for one in self._texts])
+
+    def __getitem__(self, rows: np.ndarray) -> WordBatch:
+        texts = [self._texts[row] for row in rows]
+        lengths = [len(one) for one in texts]
+        padded = np.zeros((len(texts), max(lengths, default=1)), dtype=int)
+        for k, one in enumerate(texts):
+            padded[k, : len(one)] = one
+        return WordBatch(torch.from_numpy(self._vectors[padded]), torch.tensor(lengths))

@@ -38,7 +38,7 @@ class PaperBot:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PublishedValue:
     """A published number; `half_width` of its interval where one is printed, None where nothing is."""
 
     value: float | None
@@ -46,7 +46,7 @@ class Value:
 
 
 @cache
-def published() -> Mapping[tuple[str, PaperBot, str], Value]:
+def published() -> Mapping[tuple[str, PaperBot, str], PublishedValue]:
     """Return every published number by table (`2`, `5` or `8`), bot and name."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {
@@ -54,7 +54,7 @@ def published() -> Mapping[tuple[str, PaperBot, str], Value]:
                 row["table"],
                 PaperBot(row["model"], row["corpus"], row["version"]),
                 row["name"],
-            ): Value(
+            ): PublishedValue(
                 float(row["value"]) if row["value"] else None,
                 float(row["half_width"]) if row["half_width"] else None,
             )

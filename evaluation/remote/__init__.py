@@ -10,7 +10,7 @@ Every call is one of the server's API, which `/api/v1/openapi.json` describes.
 
 from __future__ import annotations
 
-from evaluation.remote.answers import RemoteJob, ServerError
+from evaluation.remote.client import RemoteJob, ServerError
 from evaluation.remote.server import Server, connect
 
 __all__ = ["RemoteJob", "Server", "ServerError", "connect"]

@@ -16,17 +16,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.jackknife import (
+from evaluation.findings import Reason
+from evaluation.stats.resampling import (
     FEWEST_ITEMS,
     NO_DISAGREEMENT,
     few_for_interval,
     few_other,
     has_other,
+    interval_of_draws,
     jackknife_interval,
-    values_without,
+    leave_one_out_values,
 )
-from evaluation.stats.resampling import interval_of_draws
 
 FEWEST_RESAMPLED = 20
 """By simulation, percentiles of a median over resamples of fewer items lie too close together."""
@@ -42,7 +42,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class AgreementEstimate:
     """An agreement coefficient.
 
     Attributes:
@@ -105,7 +105,7 @@ def cohen_kappa(
     weights: Weights = None,
     *,
     level: float = 0.95,
-) -> Agreement:
+) -> AgreementEstimate:
     """Compute Cohen's kappa, the agreement of two raters beyond chance, with an interval over items.
 
     kappa = 1 − observed disagreement / disagreement by chance; Cohen (1960), with weights Cohen (1968).
@@ -250,7 +250,7 @@ def _pairs_sharing(
     return [(int(chosen[i]), int(chosen[j])) for i, j in pairs]
 
 
-def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> Agreement:
+def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate:
     """Compute Fleiss' kappa, the agreement of many interchangeable raters beyond chance.
 
     Where items have different numbers of ratings, an item counts with its own pairs and categories by
@@ -281,7 +281,7 @@ def krippendorff_alpha(
     scale: Level = "interval",
     *,
     level: float = 0.95,
-) -> Agreement:
+) -> AgreementEstimate:
     """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
 
     The ordinal distance of two values is the number of ratings between them, which is the difference
@@ -318,7 +318,7 @@ def krippendorff_alpha(
     return _over_items(alpha, len(counts), counts.sum(axis=0), level, counts.size)
 
 
-def _interval_alpha(table: np.ndarray, level: float) -> Agreement:
+def _interval_alpha(table: np.ndarray, level: float) -> AgreementEstimate:
     """Compute alpha by sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
     given = np.isfinite(table)
     table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
@@ -389,7 +389,7 @@ def _over_items(
     size: int = 1,
     *,
     centred: bool = False,
-) -> Agreement:
+) -> AgreementEstimate:
     """Compute the statistic of all items, with its interval; the arguments are those of `_with_interval`."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
@@ -407,7 +407,7 @@ def _with_interval(
     *,
     size: int = 1,
     centred: bool = False,
-) -> Agreement:
+) -> AgreementEstimate:
     """Return a value with its interval by the jackknife, or why it has none.
 
     Args:
@@ -417,12 +417,12 @@ def _with_interval(
         centred: as in `jackknife_interval`.
     """
     n_ratings, other = int(n_given.sum()), float(n_given.sum() - n_given.max())
-    found = Agreement(value, None, None, n_items, n_ratings)
+    found = AgreementEstimate(value, None, None, n_items, n_ratings)
     if n_items < FEWEST_ITEMS:
         return replace(found, reason=few_for_interval(n_items))
     if not has_other(other / n_ratings, n_items):
         return replace(found, reason=few_other(other, n_ratings))
-    without = values_without(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
+    without = leave_one_out_values(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
     ends = jackknife_interval(value, without, n_ratings / n_items, level, centred=centred)
     if ends is None:
         return replace(found, reason=NO_DISAGREEMENT)
@@ -430,9 +430,9 @@ def _with_interval(
     return replace(found, low=low, high=high, interval=f"jackknife over {n_items} items")
 
 
-def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:
+def undefined(n_items: int, n_ratings: int, reason: Reason) -> AgreementEstimate:
     """Return an agreement without a value, and the reason."""
-    return Agreement(None, None, None, n_items, n_ratings, reason=reason)
+    return AgreementEstimate(None, None, None, n_items, n_ratings, reason=reason)
 
 
 def few_items(n_items: int) -> Reason:

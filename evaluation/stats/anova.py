@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.reasons import Reason
+from evaluation.findings import Reason
 from evaluation.stats.gls import Gap, RaterGls, fit_gls
-from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
-from evaluation.stats.wald import CONSTANT, WaldTest, wald_test
+from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, MeanSpread, interval_ends
+from evaluation.stats.mixed import CONSTANT, WaldTest, wald_test
 from evaluation.stats.zscores import rater_codes
 
 NOT_INDEPENDENT = Reason(
@@ -34,7 +34,7 @@ NOT_INDEPENDENT = Reason(
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AnovaTerm:
     """A factor or an interaction ("architecture:corpus").
 
     Attributes:
@@ -75,7 +75,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class LevelContrast:
     """Difference of two levels' means, a − b, with its interval or the reason for none; p is not corrected."""
 
     factor: str
@@ -101,9 +101,9 @@ class Anova:
         eta_reason: why partial eta² has no interval, where there is a test.
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[AnovaTerm, ...]
     marginals: tuple[Marginal, ...]
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[LevelContrast, ...]
     residual_ss: float | None
     residual_df: int
     n: int
@@ -112,7 +112,7 @@ class Anova:
     reason: Reason | None = None
     eta_reason: Reason | None = None
 
-    def term(self, name: str) -> Term:
+    def term(self, name: str) -> AnovaTerm:
         """Return the term of this name.
 
         Raises:
@@ -323,7 +323,7 @@ def _term(
     df: int,
     level: float,
     clustered: WaldTest | None,
-) -> Term:
+) -> AnovaTerm:
     """Return the term.
 
     Args:
@@ -335,14 +335,16 @@ def _term(
     ss = float(coefficients @ np.linalg.solve(covariance, coefficients))
     size = len(coefficients)
     if variance is None:
-        return Term(name, ss, size, None, None, None, None, None)
+        return AnovaTerm(name, ss, size, None, None, None, None, None)
     eta2 = ss / (ss + variance * df)
     if clustered is not None:
         found = clustered
-        return Term(name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason)
+        return AnovaTerm(
+            name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason
+        )
     f = ss / size / variance
     low, high = _eta_interval(f, size, df, level)
-    return Term(name, ss, size, f, float(stats.f.sf(f, size, df)), eta2, low, high, df)
+    return AnovaTerm(name, ss, size, f, float(stats.f.sf(f, size, df)), eta2, low, high, df)
 
 
 def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:
@@ -405,7 +407,7 @@ def _means(
     level: float,
     fit: RaterGls | None,
     scale: tuple[float, float] | None,
-) -> tuple[tuple[Marginal, ...], tuple[Contrast, ...]]:
+) -> tuple[tuple[Marginal, ...], tuple[LevelContrast, ...]]:
     """Return the levels' means and their differences.
 
     Args:
@@ -432,7 +434,9 @@ def _means(
             number = int(n[at == label].sum())
             if fit is not None and scale is not None and reason in (None, ALL_ALIKE):
                 n_raters = int((fit.counts[:, at == label].sum(axis=1) > 0).sum())
-                spread = Spread(found.error**2, found.df if found.error else n_raters - 1, n_raters)
+                spread = MeanSpread(
+                    found.error**2, found.df if found.error else n_raters - 1, n_raters
+                )
                 ends = interval_ends(found.difference, spread, level, scale)
                 (low, high), reason = ends or (None, None), None if ends else ALL_ALIKE
             marginals.append(Marginal(name, label, found.difference, low, high, number, reason))
@@ -441,5 +445,5 @@ def _means(
             gap, p = found.difference, None
             if reason is None:
                 p = float(2 * stats.t.sf(abs(gap) / found.error, found.df))
-            contrasts.append(Contrast(name, a, b, gap, low, high, p, reason))
+            contrasts.append(LevelContrast(name, a, b, gap, low, high, p, reason))
     return tuple(marginals), tuple(contrasts)

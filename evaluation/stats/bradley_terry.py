@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.compare import Comparison, rank_ranges
+from evaluation.findings import Reason
+from evaluation.number_format import counted
+from evaluation.stats.comparisons import Comparison, rank_ranges
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
-from evaluation.wording import counted
 
 _MAX_STEPS = 100
 _TOLERANCE = 1e-12

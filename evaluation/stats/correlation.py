@@ -1,9 +1,11 @@
-"""Correlation with its doubt: coefficient, p-value, interval, and why there is none.
+"""Correlation: coefficient, p-value, interval, and the reason for an undefined one.
 
 Pearson, Spearman and Kendall's tau-b by SciPy; intervals on Fisher's scale by the jackknife over the right unit
 (participants, contexts, conversations), which needs neither normal nor independent pairs, or with the variances of
-Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957), for pairs as few as bots; correlation within groups,
-which tells a real relation from a difference between two families of bots.
+Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957), for pairs as few as bots; correlation within
+groups, which separates a real relation from a difference between two families of bots.
+
+`weighted_correlations` has the weights that leaving out whole contexts gives to replies.
 """
 
 from __future__ import annotations
@@ -15,9 +17,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.correlation_without import kendall_without, pearson_without, spearman_without
-from evaluation.stats.jackknife import FEWEST_UNITS, jackknife_interval, jackknife_p
+from evaluation.findings import Reason
+from evaluation.stats.resampling import (
+    FEWEST_UNITS,
+    jackknife_interval,
+    jackknife_p,
+    leave_one_out_kendall,
+    leave_one_out_pearson,
+    leave_one_out_spearman,
+)
 
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
@@ -25,11 +33,15 @@ METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 _BLOCK = 2_000_000  # numbers handled at once
 MOST_PAIRS_OF_KENDALL = 2_500
 """With more, tau-b has an interval only of independent pairs, by their variance: its jackknife needs n² numbers."""
-FEWEST_CARRYING = 2.0
+FEWEST_EFFECTIVE_UNITS = 2.0
 """Fewer items than these carry a side, by `carrying`: the jackknife's error of a coefficient that hangs on one item
 is by chance next to nothing. Of simulated columns without any relation that fewer than 1.1 items carried 6 to 8 % had
 p < .001, of those that 1.1 to 1.5 carried 1 %, of 5,000 that 2 or more carried fewer than .1 %."""
-_WITHOUT = {"pearson": pearson_without, "spearman": spearman_without, "kendall": kendall_without}
+_WITHOUT = {
+    "pearson": leave_one_out_pearson,
+    "spearman": leave_one_out_spearman,
+    "kendall": leave_one_out_kendall,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,9 @@ def correlate(
 
     codes = _numbered(units, keep)
     ranks = method != "pearson"
-    carried = min(carrying(stats.rankdata(side) if ranks else side, codes) for side in (xs, ys))
+    carried = min(
+        effective_units(stats.rankdata(side) if ranks else side, codes) for side in (xs, ys)
+    )
     n_units = int(codes.max()) + 1
     many = method == "kendall" and n > MOST_PAIRS_OF_KENDALL
     if interval == "fisher" or (many and n_units == n):
@@ -120,7 +134,7 @@ def correlate(
     return _by_jackknife(r, without, n, level, carried)
 
 
-def carrying(values: np.ndarray, units: np.ndarray) -> float:
+def effective_units(values: np.ndarray, units: np.ndarray) -> float:
     """Return the effective number of units that carry the variance of a side: (Σ s)² / Σ s², s each one's squares.
 
     It is the number of units that differ from the mean where all of them do so alike: 2 of a column that is 0 but for
@@ -150,7 +164,7 @@ def _by_jackknife(
         carried: effective number of units that carry a side (`carrying`), the smaller one.
     """
     n_units = len(without)
-    if carried < FEWEST_CARRYING:
+    if carried < FEWEST_EFFECTIVE_UNITS:
         text = f"no interval and no p: {carried:.1f} of {n_units} units carry one side"
         reason = Reason("few_carry", text, n_carrying=carried, n_units=n_units)
         return Correlation(r, None, None, None, n, reason=reason)
@@ -297,8 +311,8 @@ def within_groups(
         unit = _numbered(units, keep)
         n_units = int(unit.max()) + 1
         enough = n_units >= FEWEST_UNITS
-        without = pearson_without(xs, ys, unit, codes) if enough else np.full(n_units, np.nan)
-        carried = min(carrying(side, unit) for side in (xs, ys))
+        without = leave_one_out_pearson(xs, ys, unit, codes) if enough else np.full(n_units, np.nan)
+        carried = min(effective_units(side, unit) for side in (xs, ys))
         return _by_jackknife(r, without, len(xs), level, carried)
     low, high = fisher_interval(r, n_free, "pearson", level)
     return Correlation(
@@ -345,3 +359,32 @@ def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
     """Return the quantile of the defined draws, or None if there are hardly any."""
     defined = draws[np.isfinite(draws)]
     return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Return mean ranks."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values), dtype=float)
+
+
+def weighted_correlations(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str
+) -> np.ndarray:
+    """Return (B,) Pearson coefficients of x and y, or of their ranks among all replies, under B rows of weights."""
+    if len(x) < 3 or is_constant(x):
+        return np.zeros(len(weights))
+    if method == "spearman":
+        x, y = ranks(x), ranks(y)
+    total = weights.sum(axis=1)
+    total = np.where(total > 0, total, np.nan)
+    x, y = x - x.mean(), y - y.mean()
+    mean_x, mean_y = weights @ x / total, weights @ y / total
+    covariance = weights @ (x * y) / total - mean_x * mean_y
+    spread = (weights @ x**2 / total - mean_x**2) * (weights @ y**2 / total - mean_y**2)
+    return np.divide(
+        covariance,
+        np.sqrt(np.maximum(spread, 0)),
+        out=np.full(len(weights), np.nan),
+        where=spread > 1e-12,
+    )

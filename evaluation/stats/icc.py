@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.agreement import Agreement, few_items, undefined
+from evaluation.findings import Reason
+from evaluation.stats.agreement import AgreementEstimate, few_items, undefined
 
 _TINY = 1e-12
 
@@ -37,7 +37,7 @@ def icc(
     form: IccForm = "icc2_k",
     *,
     level: float = 0.95,
-) -> Agreement:
+) -> AgreementEstimate:
     """Compute an intraclass correlation.
 
     Args:
@@ -82,7 +82,7 @@ def icc(
         why = "the items' means are all the same: no variance of their own"
         return undefined(n, n_ratings, Reason("same_means", why))
     low, high = _f_interval(squares, form, n, k, n_ratings, level)
-    return Agreement(value, low, high, n, n_ratings, "F distribution")
+    return AgreementEstimate(value, low, high, n, n_ratings, "F distribution")
 
 
 def _mean_squares(times: np.ndarray, x: np.ndarray, size: np.ndarray, *, two_way: bool) -> _Squares:

@@ -1,15 +1,27 @@
-"""A mixed model of ratings: bots fixed, raters random, for studies whose raters rate several bots.
+"""Mixed model of ratings: bots fixed, raters random; and its Wald test.
 
 rating = bot + rater + error, raters and errors normal. Some raters are strict and some kind; the model takes that
-from the comparison as far as the design allows, and does not count a rater's ratings as independent. The
-variances are fitted by restricted maximum likelihood. With one random effect its likelihood is a function of
-the raters' share of the variance alone and needs sums per rater only, so the optimum is found exactly, in
-one dimension, for any number of ratings. Degrees of freedom of the test as in Pinheiro and Bates (2000), section 2.4.2.
+from the comparison as far as the design allows, and does not count a rater's ratings as independent. The variances
+are fitted by restricted maximum likelihood. With one random effect its likelihood is a function of the raters'
+share of the variance alone and needs sums per rater only, so the optimum is found exactly, in one dimension, for
+any number of ratings. Degrees of freedom of the test as in Pinheiro and Bates (2000), section 2.4.2.
 
-The model's own errors take every bot's ratings to spread alike; where they do not, its 90 % intervals of the bot that
-spreads most hold in 75 to 85 % of simulated studies. So a mean has the errors of every difference of two bots,
+The model's own errors take every bot's ratings to spread alike; where they do not, its 90 % intervals of the bot
+that spreads most hold in 75 to 85 % of simulated studies. So a mean has the errors of every difference of two bots,
 clustered by rater, with degrees of freedom of its own (`gls`), and on a scale with ends the score interval of every
-mean (`intervals`).
+mean (`means`).
+
+Test several differences of bots at once where raters are few and rate several: Wald's test as Hotelling's T². With
+q differences d = C m of the bots' means and their covariance V = C Cov(m) Cᵀ, clustered by rater (`gls`), Q = dᵀ
+V⁻¹ d. V is estimated, so Q is not chi-squared: if V behaves like a Wishart matrix with eta degrees of freedom,
+
+    F = (eta − q + 1) / (eta q) · Q
+
+has the F distribution with q and eta − q + 1 degrees of freedom (Pustejovsky and Tipton 2018, Journal of Business &
+Economic Statistics 36). Their eta needs the variance of every entry of V. Here it is the harmonic mean of
+Satterthwaite's degrees of freedom of the q uncorrelated differences along the eigenvectors of V, so that with q = 1
+it is the t-test of `gls`, and where everybody rates every bot once, Hotelling's T² itself. With few raters who rate
+unequally often it rejects more seldom than it might.
 """
 
 from __future__ import annotations
@@ -21,17 +33,16 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.compare import NO_SPREAD, Comparison, holm
-from evaluation.stats.gls import MOST_SHARE, RaterGls
-from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, Spread, interval_ends
-from evaluation.stats.random_raters import Likelihood, left_open, rater_share
+from evaluation.findings import Reason
+from evaluation.number_format import counted
+from evaluation.stats.comparisons import NO_SPREAD, Comparison, holm
+from evaluation.stats.gls import MOST_SHARE, Likelihood, RaterGls, left_open, rater_share
+from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, MeanSpread, interval_ends
 from evaluation.stats.zscores import rater_codes
-from evaluation.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
-class BotMean:
+class ModelBotMean:
     """A bot's mean for the average rater.
 
     Attributes:
@@ -66,7 +77,7 @@ class MixedModel:
         reason: why there is no fit.
     """
 
-    bots: tuple[BotMean, ...]
+    bots: tuple[ModelBotMean, ...]
     f: float | None
     df1: int
     df2: int
@@ -180,7 +191,7 @@ def _bot_means(
     y: np.ndarray,
     level: float,
     scale: tuple[float, float] | None,
-) -> tuple[BotMean, ...]:
+) -> tuple[ModelBotMean, ...]:
     """Return each bot's mean with its interval."""
     found = []
     for i, label in enumerate(labels):
@@ -191,11 +202,13 @@ def _bot_means(
         if n_raters > 1:
             # Where no rater differs, the degrees of freedom are the raters'.
             df = one.df if one.error else n_raters - 1
-            ends = interval_ends(mean, Spread(one.error**2, df, n_raters), level, scale)
+            ends = interval_ends(mean, MeanSpread(one.error**2, df, n_raters), level, scale)
             reason = ALL_ALIKE
         low, high = ends or (None, None)
         told = None if ends else reason
-        found.append(BotMean(label, mean, low, high, float(own.mean()), len(own), n_raters, told))
+        found.append(
+            ModelBotMean(label, mean, low, high, float(own.mean()), len(own), n_raters, told)
+        )
     return tuple(found)
 
 
@@ -248,3 +261,74 @@ def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[fl
     gaps = contrast @ coefficients
     f = float(gaps @ np.linalg.solve(contrast @ covariance @ contrast.T, gaps)) / k
     return f, float(stats.f.sf(f, k, df))
+
+
+ONE_RATER = Reason(
+    "one_rater_of_some",
+    "one rater gave all ratings of a bot: how far its mean can be off is not known",
+)
+CONSTANT = Reason(
+    "constant_cells",
+    "the ratings do not vary within the cells: nothing to judge the effects by",
+)
+_SINGULAR = 1e-10
+"""An eigenvalue of V below this share of the largest is none: a difference that nothing varies."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaldTest:
+    """The test of q differences.
+
+    Attributes:
+        f, p: None where there is no test.
+        df1, df2: its degrees of freedom; df2 is None where there is no test, or where the covariance is taken as
+            known (chi-squared).
+        reason: why there is no test.
+    """
+
+    f: float | None
+    p: float | None
+    df1: int
+    df2: float | None
+    reason: Reason | None = None
+
+
+def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
+    """Test whether all differences of the bots' means are 0.
+
+    Args:
+        contrasts: (q, K) weights of the bots' means in each difference; linearly independent.
+    """
+
+    used = np.abs(contrasts).max(axis=0) > 1e-9 * np.abs(contrasts).max()
+    if (fit.n_raters[used] < 2).any():
+        return WaldTest(None, None, len(contrasts), None, ONE_RATER)
+    # Of equal length and at right angles, so that no eigenvalue is small for the units of a difference.
+    rows = np.linalg.qr(contrasts.T)[0].T
+    variances, vectors = np.linalg.eigh(rows @ fit.covariance @ rows.T)
+    if variances[0] <= _SINGULAR * variances[-1] or variances[-1] <= 0:
+        return WaldTest(None, None, len(contrasts), None, CONSTANT)
+    along = vectors.T @ rows
+    squared = float(((along @ fit.means) ** 2 / variances).sum())
+    return hotelling_test(squared, np.array([fit.combined(row).df for row in along]))
+
+
+def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:
+    """Test q differences by their squared distance from 0.
+
+    Args:
+        squared: Q, in units of the differences' estimated covariance.
+        df: (q,) degrees of freedom of the variances of q uncorrelated differences.
+    """
+    from scipy import stats
+
+    q = len(df)
+    eta = q / float((1 / df).sum()) if np.isfinite(df).any() else np.inf
+    if np.isinf(eta):
+        return WaldTest(squared / q, float(stats.chi2.sf(squared, q)), q, None)
+    df2 = eta - q + 1
+    if df2 <= 0:
+        why = f"too few raters to test {counted(q, 'difference')} at once"
+        return WaldTest(None, None, q, None, Reason("few_raters_for_test", why, n_differences=q))
+    f = df2 / (eta * q) * squared
+    return WaldTest(f, float(stats.f.sf(f, q, df2)), q, df2)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.printing import figure, share
-from evaluation.reasons import Reason
+from evaluation.findings import Reason
+from evaluation.number_format import counted, figure, share
 from evaluation.stats.zscores import is_unknown
-from evaluation.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleResult:
     """Result of a rule for a rater.
 
     Attributes:
@@ -67,7 +66,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RaterVerdict:
     """Verdict on a rater: to keep or to leave out.
 
     Attributes:
@@ -78,7 +77,7 @@ class Verdict:
 
     rater: str
     passed: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleResult, ...]
     n: int
 
     @property
@@ -105,7 +104,7 @@ class _Study:
     sums: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
-_Rule = Callable[[_Study, np.ndarray], Finding]
+_Rule = Callable[[_Study, np.ndarray], RuleResult]
 
 
 def screen_raters(
@@ -121,7 +120,7 @@ def screen_raters(
     rules: Sequence[str] | None = None,
     thresholds: Thresholds | None = None,
     min_failed: int = 1,
-) -> list[Verdict]:
+) -> list[RaterVerdict]:
     """Judge every rater by every rule.
 
     Args:
@@ -196,11 +195,11 @@ def screen_raters(
     for rater, own in rows.items():
         found = tuple(RULES[rule](study, np.array(own)) for rule in rules or RULES)
         failed = sum(finding.failed is True for finding in found)
-        verdicts.append(Verdict(rater, failed < min_failed, found, len(own)))
+        verdicts.append(RaterVerdict(rater, failed < min_failed, found, len(own)))
     return verdicts
 
 
-def _flat(study: _Study, own: np.ndarray) -> Finding:
+def _flat(study: _Study, own: np.ndarray) -> RuleResult:
     """Look for the same answer to all questions, as worded: negative statements answered like positive ones."""
     limit = study.limits.flat_share
     worded = study.worded[own]
@@ -214,10 +213,10 @@ def _flat(study: _Study, own: np.ndarray) -> Finding:
     n = int(asked.sum())
     words = f"one answer to all questions in {share:.0%} of {counted(n, 'conversation')}"
     found = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
-    return Finding("flat", share >= limit, share, limit, found)
+    return RuleResult("flat", share >= limit, share, limit, found)
 
 
-def _narrow(study: _Study, own: np.ndarray) -> Finding:
+def _narrow(study: _Study, own: np.ndarray) -> RuleResult:
     limit = study.limits.min_spread
     known = study.worded[own][np.isfinite(study.worded[own])]
     if len(own) < study.limits.min_conversations or len(known) < 2:
@@ -225,10 +224,10 @@ def _narrow(study: _Study, own: np.ndarray) -> Finding:
     spread = float(known.std(ddof=1)) / (study.high - study.low)
     words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
     found = Reason("spread_of_answers", words, spread=spread)
-    return Finding("narrow", spread < limit, spread, limit, found)
+    return RuleResult("narrow", spread < limit, spread, limit, found)
 
 
-def _disagrees(study: _Study, own: np.ndarray) -> Finding:
+def _disagrees(study: _Study, own: np.ndarray) -> RuleResult:
     """Correlate the rater with the other raters' means, dimension by dimension centred."""
     limit = study.limits.min_correlation
     if study.bots is None:
@@ -259,10 +258,10 @@ def _disagrees(study: _Study, own: np.ndarray) -> Finding:
     r = float((x * y).sum() / size)
     words = f"r = {share(r)} with the other raters over {counted(n_shared, 'bot')}"
     found = Reason("r_with_others", words, r=r, n_bots=n_shared)
-    return Finding("disagrees", r < limit, r, limit, found)
+    return RuleResult("disagrees", r < limit, r, limit, found)
 
 
-def _too_fast(study: _Study, own: np.ndarray) -> Finding:
+def _too_fast(study: _Study, own: np.ndarray) -> RuleResult:
     limit = study.limits.min_speed
     if study.seconds is None or not np.isfinite(study.usual_seconds):
         return _cannot("too_fast", limit, Reason("no_times", "no times given"))
@@ -272,10 +271,10 @@ def _too_fast(study: _Study, own: np.ndarray) -> Finding:
     share = median / study.usual_seconds
     words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
     found = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
-    return Finding("too_fast", share < limit, share, limit, found)
+    return RuleResult("too_fast", share < limit, share, limit, found)
 
 
-def _contradicts(study: _Study, own: np.ndarray) -> Finding:
+def _contradicts(study: _Study, own: np.ndarray) -> RuleResult:
     """Look for agreement (or disagreement) with a statement and with its opposite."""
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
@@ -296,10 +295,10 @@ def _contradicts(study: _Study, own: np.ndarray) -> Finding:
         if share > 0
         else Reason("denies_opposites", f"denies {words}", percent=-share)
     )
-    return Finding("contradicts", abs(share) > limit, share, limit, found)
+    return RuleResult("contradicts", abs(share) > limit, share, limit, found)
 
 
-def _control(study: _Study, own: np.ndarray) -> Finding:
+def _control(study: _Study, own: np.ndarray) -> RuleResult:
     """Test whether the rater rates controls lower than bots.
 
     The answers about one conversation resemble each other, so p is a yardstick, not a chance of error.
@@ -327,7 +326,7 @@ def _control(study: _Study, own: np.ndarray) -> Finding:
         if p >= limit
         else Reason("control_lower", f"{told}: lower (p = {p:.2g})", **means, p=p)
     )
-    return Finding("control", p >= limit, p, limit, found)
+    return RuleResult("control", p >= limit, p, limit, found)
 
 
 RULES: dict[str, _Rule] = {
@@ -341,8 +340,8 @@ RULES: dict[str, _Rule] = {
 """By name. Each judges one rater's rows of the study."""
 
 
-def _cannot(rule: str, threshold: float, why: Reason) -> Finding:
-    return Finding(rule, None, None, threshold, why)
+def _cannot(rule: str, threshold: float, why: Reason) -> RuleResult:
+    return RuleResult(rule, None, None, threshold, why)
 
 
 def _few_conversations(own: np.ndarray) -> Reason:

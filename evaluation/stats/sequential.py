@@ -36,8 +36,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.stats.compare import (
+from evaluation.findings import Reason
+from evaluation.stats.comparisons import (
     ONE_JUDGEMENT,
     Comparison,
     clustered,
@@ -45,8 +45,8 @@ from evaluation.stats.compare import (
     difference_or_reason,
     judged_by_pair,
 )
-from evaluation.stats.gls import codes, fit_gls
-from evaluation.stats.intervals import NO_VALUE, Interval
+from evaluation.stats.gls import fit_gls, label_codes
+from evaluation.stats.means import NO_VALUE, Interval
 from evaluation.stats.zscores import rater_codes
 
 MIXING = 0.2
@@ -78,7 +78,7 @@ class Preference:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SequentialMeans:
     """Means of bots, with the inputs of their intervals.
 
     Attributes:
@@ -123,7 +123,7 @@ def means_of(
     *,
     low: float,
     high: float,
-) -> Means:
+) -> SequentialMeans:
     """Return every bot's mean with the covariance of the means.
 
     Args:
@@ -140,14 +140,14 @@ def means_of(
     labels = np.unique(names[keep])
     if not len(labels):
         empty = np.zeros(0)
-        return Means((), empty, empty, np.zeros((1, 0, 0)))
-    fit = fit_gls(array[keep], codes(names[keep]), codes(people[keep]))
+        return SequentialMeans((), empty, empty, np.zeros((1, 0, 0)))
+    fit = fit_gls(array[keep], label_codes(names[keep]), label_codes(people[keep]))
     covariance, n = clustered(fit, fit.rater)
     found, unit = [(covariance, n)], RATERS
     if things is not None:
-        what = codes(np.asarray(things, dtype=object).astype(str)[keep])
+        what = label_codes(np.asarray(things, dtype=object).astype(str)[keep])
         of_things, n_things = clustered(fit, what)
-        both = codes(fit.rater.astype(np.int64) * (int(what.max()) + 1) + what)
+        both = label_codes(fit.rater.astype(np.int64) * (int(what.max()) + 1) + what)
         crossed = covariance + of_things - clustered(fit, both)[0]
         unit = THINGS if n_things.min() < n.min() else RATERS
         n_both = np.minimum(n, n_things)
@@ -158,7 +158,7 @@ def means_of(
         own = np.maximum(np.diag(one), 0)
         np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
     covariances = np.stack([one for one, _number in found])
-    return Means(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.share)
+    return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.share)
 
 
 def mean_always(
@@ -306,7 +306,7 @@ def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
     return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
 
 
-def _more_of(found: Means, alpha: float) -> int | None:
+def _more_of(found: SequentialMeans, alpha: float) -> int | None:
     """Return the number of further units until a pair's mean excludes 0, if nothing else changes."""
     gap = abs(float(found.means[0]))
 
@@ -317,7 +317,7 @@ def _more_of(found: Means, alpha: float) -> int | None:
     return _fewest(is_enough)
 
 
-def more_raters(found: Means, a: str, b: str, *, alpha: float) -> int | None:
+def more_raters(found: SequentialMeans, a: str, b: str, *, alpha: float) -> int | None:
     """Return the number of further units of each of two bots until they differ significantly, all else equal.
 
     Args:

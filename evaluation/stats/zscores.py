@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.reasons import Reason
-from evaluation.wording import counted
+from evaluation.findings import Reason
+from evaluation.number_format import counted
 
 MIN_RATINGS = 10
 """Of the paper."""

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from chatbots.encoders.sentence import MINILM, encoder_folder
-from chatbots.huggingface import find_model, load, n_positions
-from evaluation.training.backbone_config import BackboneConfig, backbone_missing
+from chatbots.huggingface import find_model, load_pretrained, n_positions
+from evaluation.training.config import BackboneConfig, backbone_missing
 
 _PART = 512
 """Tokens that a CPU reads at once, padding counted."""
@@ -112,7 +112,7 @@ def backbone_load(config: BackboneConfig) -> Backbone:
     folder = encoder_folder() if config.model == MINILM else find_model(config.model)
     if folder is None:
         raise OSError(f"{config.model}: {backbone_missing(config)}")
-    loaded = load(folder, "AutoModel", device="cpu", dtype="float32")
+    loaded = load_pretrained(folder, "AutoModel", device="cpu", dtype="float32")
     model: Any = loaded.model
     width = int(model.config.hidden_size)
     model.requires_grad_(config.learns == "all")

@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatbots.checkpoint_folders import (
-    MANIFEST,
+from chatbots.checkpoints import (
+    MANIFEST_FILE,
     TRAINING_LOCK,
-    WEIGHTS,
+    WEIGHTS_FILE,
     CheckpointError,
     folder_written,
     manifest_read,
@@ -138,12 +138,12 @@ def checkpoint_write(
     from safetensors.torch import save
 
     learning = ((name, one) for name, one in network.named_parameters() if one.requires_grad)
-    contents = {WEIGHTS: save(dict(tensors_stored(learning, dtype))), **files}
+    contents = {WEIGHTS_FILE: save(dict(tensors_stored(learning, dtype))), **files}
     written = replace(
         manifest,
         dtype=dtype,
         files={n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())},
-        weights_bytes=len(contents[WEIGHTS]),
+        weights_bytes=len(contents[WEIGHTS_FILE]),
     )
     with folder_written(folder) as beside:
         for name, content in contents.items():
@@ -159,20 +159,20 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
         CheckpointError: there is no manifest, it is cut off or was changed, or it is of another format.
     """
     folder = Path(folder).expanduser()
-    if not (folder / MANIFEST).is_file() and (folder / "best" / MANIFEST).is_file():
+    if not (folder / MANIFEST_FILE).is_file() and (folder / "best" / MANIFEST_FILE).is_file():
         folder = folder / "best"
-    path = folder / MANIFEST
+    path = folder / MANIFEST_FILE
     try:
         stamp = path.stat()
     except OSError:
-        raise CheckpointError(f"{folder} has no {MANIFEST}, so it is no checkpoint") from None
+        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is no checkpoint") from None
     return Checkpoint(folder, _manifest(path, stamp.st_mtime_ns, stamp.st_size))
 
 
 def checkpoint_awaited(folder: Path) -> bool:
     """Return True if a training has begun in a folder without any checkpoint yet, as in its first epoch."""
     begun = (folder / TRAINING_LOCK).exists()
-    return begun and not any((folder / name / MANIFEST).is_file() for name in ("", "best"))
+    return begun and not any((folder / name / MANIFEST_FILE).is_file() for name in ("", "best"))
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:
@@ -182,13 +182,11 @@ def checkpoint_missing(folder: Path | str) -> str | None:
         for name in found.manifest.files:
             if not _place(found.folder, name).is_file():
                 return f"{found.folder} has no {name}"
-        size = (found.folder / WEIGHTS).stat().st_size
+        size = (found.folder / WEIGHTS_FILE).stat().st_size
     except CheckpointError as error:
         return str(error)
     if size != found.manifest.weights_bytes:
-        return (
-            f"{found.folder / WEIGHTS} is cut off: {size} bytes, not {found.manifest.weights_bytes}"
-        )
+        return f"{found.folder / WEIGHTS_FILE} is cut off: {size} bytes, not {found.manifest.weights_bytes}"
     return None
 
 
@@ -211,7 +209,7 @@ def weights_take_over(network: nn.Module, checkpoint: Checkpoint) -> int:
     """Copy the stored weights whose names and shapes the network has; return how many tensors those were."""
     from safetensors.torch import load
 
-    stored = load(checkpoint.file(WEIGHTS))
+    stored = load(checkpoint.file(WEIGHTS_FILE))
     n = 0
     for name, parameter in network.named_parameters():
         if name in stored and stored[name].shape == parameter.shape:
@@ -225,13 +223,13 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
     from safetensors.torch import load
 
     try:
-        stored = load(checkpoint.file(WEIGHTS))
+        stored = load(checkpoint.file(WEIGHTS_FILE))
     except SafetensorError as error:
-        raise CheckpointError(f"{checkpoint.folder / WEIGHTS} is damaged: {error}") from error
+        raise CheckpointError(f"{checkpoint.folder / WEIGHTS_FILE} is damaged: {error}") from error
     learning = {n: p for n, p in network.named_parameters() if p.requires_grad}
     if wrong := sorted(set(stored) ^ set(learning)):
         which = "lacks" if wrong[0] in learning else "has beside the network's"
-        raise CheckpointError(f"{checkpoint.folder / WEIGHTS} {which} {wrong[0]}")
+        raise CheckpointError(f"{checkpoint.folder / WEIGHTS_FILE} {which} {wrong[0]}")
     return [(name, stored[name], parameter) for name, parameter in learning.items()]
 
 

@@ -1,11 +1,15 @@
-"""Configuration of a metric's training: a YAML file, validated before any work, all mistakes reported at once.
+"""Configuration of a metric's training, and registry of trainable metrics.
 
-name: grade-lite
-metric: grade
-data: {corpora: [{path: topical_chat.jsonl.gz, licence: CDLA-Sharing-1.0}]}
-backbone: {model: minilm, learns: frozen}
-options: {text: two}                # the metric's own
-optimiser: {lr: 1e-3, epochs: 5}
+The encoder is described without loading it or torch.
+
+A YAML file is validated before any work, and all mistakes are reported at once.
+
+    name: grade-lite
+    metric: grade
+    data: {corpora: [{path: topical_chat.jsonl.gz, licence: CDLA-Sharing-1.0}]}
+    backbone: {model: minilm, learns: frozen}
+    options: {text: two}                # the metric's own
+    optimiser: {lr: 1e-3, epochs: 5}
 
 `base: grade-lite` merges a config into another one of its folder, key by key: it holds only the differences.
 """
@@ -14,44 +18,105 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, field_validator
 
+from chatbots.encoders.sentence import MINILM, encoder_get
+from chatbots.huggingface import missing_reason, model_known_by
 from chatbots.identity import canonical_json
-from chatbots.outside import (
-    Many,
-    Mistake,
-    Number,
-    Share,
-    Size,
-    Values,
-    ValuesError,
-    values_read,
-    yaml_read,
-)
-from chatbots.outside_types import Wanted
-from chatbots.registry import UnknownName
-from chatbots.training.bases import laid_over
+from chatbots.registry import Registry, UnknownName
 from chatbots.training.config import (
     CorpusConfig,
     KeepingConfig,
     OptimiserConfig,
     corpora_missing,
+    merge_values,
 )
-from evaluation.training.backbone_config import BackboneConfig, backbone_missing
-from evaluation.training.registry import learned_get
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import (
+    InputModel,
+    Many,
+    Mistake,
+    Number,
+    Share,
+    Size,
+    ValuesError,
+    values_read,
+    yaml_read,
+)
+
+
+class BackboneConfig(InputModel):
+    """The encoder of text.
+
+    Attributes:
+        model: "minilm", which comes with Confab, or a transformers encoder by folder or hub id.
+        learns: "frozen": nothing of it; "adapters": low-rank updates of its linear layers (LoRA, Hu et al. 2022);
+            "all": every weight.
+        rank, alpha, dropout: of the adapters.
+        max_tokens: longer pairs are cut, the longer text first.
+        pooling: what stands for a text: "cls": the first token's state, through the model's pooler where it has
+            one; "mean": the mean over tokens.
+    """
+
+    model: str = Field(default=MINILM, min_length=1)
+    learns: Literal["frozen", "adapters", "all"] = "frozen"
+    rank: Size = 8
+    alpha: Size = 16
+    dropout: Share = 0.0
+    max_tokens: int = Field(default=128, ge=8)
+    pooling: Literal["cls", "mean"] = "mean"
+
+
+def backbone_missing(config: BackboneConfig) -> str | None:
+    """Return the reason why an encoder cannot be used here, or None. Loads nothing."""
+    if config.learns == "adapters" and find_spec("peft") is None:
+        return "the package peft, which makes adapters, is not installed"
+    if config.model == MINILM:
+        return encoder_get(MINILM).unavailable_reason()
+    return missing_reason(config.model, None, allow_download=False)
+
+
+def backbone_identity(config: BackboneConfig) -> dict[str, Any]:
+    """Return the parameters that identify its weights, known without loading them."""
+    if config.model == MINILM:
+        return encoder_get(MINILM).identity.as_dict()
+    return model_known_by(config.model)
+
+
+C = TypeVar("C", bound=type)
+
+learned_metrics: Registry[Any] = Registry("learned metric", "evaluation.training.metrics")
+"""Instances of `evaluation.training.contract.LearnedMetric`."""
+
+
+def register_learned(cls: C) -> C:
+    """Decorate a class: make one of it and list it as a metric that can be trained."""
+    learned_metrics.register(cls)
+    return cls
+
+
+def learned_get(name: str) -> Any:
+    """Return the learned metric called `name`.
+
+    Raises:
+        UnknownName: there is none; the message names the nearest ones.
+    """
+    return learned_metrics.get(name)
+
 
 TrainingName = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$", max_length=64),
-    Wanted("lower-case words joined by hyphens, such as grade-lite"),
+    TypeDescription("lower-case words joined by hyphens, such as grade-lite"),
 ]
 _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
 
-class MetricDataConfig(Values):
+class MetricDataConfig(InputModel):
     """Dialogues that a metric learns from.
 
     Attributes:
@@ -101,7 +166,7 @@ class MetricOptimiserConfig(OptimiserConfig):
         return share
 
 
-class MetricTrainingConfig(Values):
+class MetricTrainingConfig(InputModel):
     """Full configuration of a training. Equal configs on equal data train equal metrics.
 
     Attributes:
@@ -224,7 +289,7 @@ def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
         there = ", ".join(sorted(one.stem for one in path.parent.glob("*.yaml") if one != path))
         raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {there}")
     found = config_values(base, (*above, path))
-    return laid_over(found, own) if isinstance(found, Mapping) else own
+    return merge_values(found, own) if isinstance(found, Mapping) else own
 
 
 def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:

@@ -1,19 +1,97 @@
-"""Interface of a learned metric for its training; `evaluation/training/__init__.py` explains the whole."""
+"""Interface of a learned metric for its training, and its dialogues.
+
+`evaluation/training/__init__.py` explains the whole. Dialogues are read by the readers of the dialogue models'
+corpora.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatbots.outside import Values
+from chatbots.corpora.dialogues import EVERYDAY as EVERYDAY_FOLDER
+from chatbots.corpora.dialogues import CorpusError, Dialogue, dialogues_split
+from chatbots.corpora.formats import corpus_read
+from chatbots.identity import canonical_json
+from chatbots.training.config import EVERYDAY
+from chatbots.validation import InputModel
+from evaluation.items import detokenise_text
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.data import Splits
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Dialogues by part, their texts as a person would write them (`evaluation.items`).
+
+    Attributes:
+        digest: 16 hexadecimal digits of all of them.
+    """
+
+    train: tuple[Dialogue, ...]
+    validation: tuple[Dialogue, ...]
+    test: tuple[Dialogue, ...]
+    digest: str
+
+    def parts(self) -> Iterator[tuple[str, tuple[Dialogue, ...]]]:
+        """Yield the name and the dialogues of each part."""
+        yield "train", self.train
+        yield "validation", self.validation
+        yield "test", self.test
+
+    @property
+    def n_dialogues(self) -> dict[str, int]:
+        """Number of dialogues in each part."""
+        return {name: len(part) for name, part in self.parts()}
+
+
+def dialogues_read(config: MetricTrainingConfig) -> Splits:
+    """Read and split the corpora of a config.
+
+    Raises:
+        CorpusError: one that cannot be read or is empty, or a part without dialogues.
+    """
+    data = config.data
+    found: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
+    digest = hashlib.sha256()
+    for corpus in data.corpora:
+        path = EVERYDAY_FOLDER if corpus.path == EVERYDAY else config.path(corpus.path)
+        dialogues = [_as_written(one) for one in corpus_read(corpus.format, path).dialogues]
+        if 0 < data.max_dialogues < len(dialogues):
+            dialogues = random.Random(data.split_seed).sample(dialogues, data.max_dialogues)
+        split = dialogues_split(
+            dialogues,
+            validation=data.validation,
+            test=data.test,
+            seed=data.split_seed,
+            published=data.split == "published",
+        )
+        for name, part, times in (
+            ("train", split.train, corpus.repeat),
+            ("validation", split.validation, 1),
+            ("test", split.test, 1),
+        ):
+            found[name] += list(part) * times
+            for dialogue in part:
+                digest.update(canonical_json([name, times, *dialogue.turns]).encode())
+    for name in ("train", "validation"):
+        if not found[name]:
+            raise CorpusError(f"the {name} part holds no dialogue; give more, or another split")
+    return Splits(
+        **{name: tuple(part) for name, part in found.items()}, digest=digest.hexdigest()[:16]
+    )
+
+
+def _as_written(dialogue: Dialogue) -> Dialogue:
+    turns = tuple(detokenise_text(turn) or turn for turn in dialogue.turns)
+    return replace(dialogue, turns=turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +180,7 @@ class LearnedMetric(ABC):
 
     name: ClassVar[str]
     version: ClassVar[str] = "1"
-    options_type: ClassVar[type[Values]]
+    options_type: ClassVar[type[InputModel]]
     reads_dialogues: ClassVar[bool | None] = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:

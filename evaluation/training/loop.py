@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from chatbots.checkpoints import CheckpointError
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.outside import ValuesError
-from chatbots.training.engine import BEST, Training, training_folder
-from chatbots.training.state import Progress
-from evaluation.training.backbone_config import backbone_identity
+from chatbots.training.engine import BEST_FOLDER, TrainingLoop, training_folder
+from chatbots.training.run_folder import TrainingProgress
+from chatbots.validation import ValuesError
 from evaluation.training.checkpoint import (
     Checkpoint,
     MetricManifest,
@@ -26,10 +25,14 @@ from evaluation.training.checkpoint import (
     weights_fill,
     weights_take_over,
 )
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.contract import ExampleLoss, LearnedMetric, Prepared
-from evaluation.training.data import Splits, dialogues_read
-from evaluation.training.registry import learned_get
+from evaluation.training.config import MetricTrainingConfig, backbone_identity, learned_get
+from evaluation.training.contract import (
+    ExampleLoss,
+    LearnedMetric,
+    Prepared,
+    Splits,
+    dialogues_read,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def train(
     *,
     device: str = "cpu",
     restart: bool = False,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
 ) -> MetricTrained:
     """Train a metric, or go on with a training that was stopped; one that is finished is only reported.
 
@@ -123,7 +126,7 @@ def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Ad
     )
 
 
-class _MetricTraining(Training[Any, ExampleLoss]):
+class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
     """One call of `train`."""
 
     def __init__(
@@ -131,7 +134,7 @@ class _MetricTraining(Training[Any, ExampleLoss]):
         config: MetricTrainingConfig,
         output: Path,
         device: torch.device,
-        watch: Callable[[Progress], None] | None,
+        watch: Callable[[TrainingProgress], None] | None,
     ) -> None:
         self.config = config
         # Before any text is encoded, which may take half an hour.
@@ -218,7 +221,9 @@ class _MetricTraining(Training[Any, ExampleLoss]):
         )
 
     def keep_best(self) -> None:
-        checkpoint_write(self.output / BEST, self.model, self._manifest({}), self.prepared.files)
+        checkpoint_write(
+            self.output / BEST_FOLDER, self.model, self._manifest({}), self.prepared.files
+        )
 
     def _manifest(self, best: dict[str, float]) -> MetricManifest:
         config, progress = self.config, self.progress
@@ -247,7 +252,7 @@ class _MetricTraining(Training[Any, ExampleLoss]):
 
     def result(self) -> MetricTrained:
         """Measure the best checkpoint on the test part, unless its manifest has the figures already."""
-        progress, folder = self.progress, self.output / BEST
+        progress, folder = self.progress, self.output / BEST_FOLDER
         found = checkpoint_read(folder)
         if not found.manifest.metrics:
             weights_fill(self.model, found)

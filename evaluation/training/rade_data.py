@@ -24,12 +24,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from chatbots.outside import Many, Number, Values, values_read
-from chatbots.storable import error_text
+from chatbots.text import error_text
+from chatbots.validation import InputModel, Many, Number, values_read
 from evaluation.formats.base import Skipped
-from evaluation.formats.lines import text_lines
-from evaluation.items import JudgedItem, ReplyInContext, Said
-from evaluation.untokenised import untokenised
+from evaluation.formats.text_files import text_lines
+from evaluation.items import JudgedItem, ReplyInContext, Said, detokenise_text
 
 LOW, HIGH = 1.0, 5.0
 """The scale of the release and of the paper."""
@@ -103,7 +102,7 @@ class RatedPairs:
         }
 
 
-class _Row(Values, extra="ignore"):
+class _Row(InputModel, extra="ignore"):
     context: Annotated[Many[Said], Field(min_length=1)]
     response: Said
     reference: Said
@@ -184,9 +183,13 @@ def _row(told: Any) -> RatedPair:
             text for text in told["context"] if not isinstance(text, str) or text.strip()
         ]
     row = values_read(_Row, told, what="the line")
-    said = tuple(untokenised(text) for text in row.context)
+    said = tuple(detokenise_text(text) for text in row.context)
     return RatedPair(
-        said, untokenised(row.response), untokenised(row.reference), row.score, row.reference_score
+        said,
+        detokenise_text(row.response),
+        detokenise_text(row.reference),
+        row.score,
+        row.reference_score,
     )
 
 
@@ -275,7 +278,7 @@ def _merged(several: Sequence[RatedPair]) -> RatedPair:
 
 
 def _key(text: str) -> str:
-    return untokenised(text).casefold()
+    return detokenise_text(text).casefold()
 
 
 def context_key(pair: RatedPair) -> str:

@@ -73,9 +73,9 @@ def folds_measured(
         config: of `metric: rade`, as in its file; `fold`, `fold_seed` and `seed` are set here.
         data: folder of the rated pairs.
     """
-    from evaluation.metrics.shared import Shared
+    from evaluation.metrics.text_cache import TextCache
 
-    shared = Shared()
+    shared = TextCache()
     found: list[np.ndarray] = []
     people: dict[Any, float] = {}
     units: dict[Any, str] = {}

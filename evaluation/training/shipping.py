@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from chatbots.checkpoints import WEIGHTS, CheckpointError
+from chatbots.checkpoints import WEIGHTS_FILE, CheckpointError
+from evaluation.models.grade_graph import LICENCE_BESIDE, WORDNET_LICENCE, has_wordnet
 from evaluation.training.checkpoint import (
     CONCEPTNET,
     Checkpoint,
@@ -13,7 +14,6 @@ from evaluation.training.checkpoint import (
     checkpoint_read,
     checkpoint_write,
 )
-from evaluation.training.graph_sources import LICENCE_BESIDE, WORDNET_LICENCE, has_wordnet
 
 MAX_BYTES = 16_000_000
 """Weights and files together; a repository is no place for more."""
@@ -75,7 +75,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
         raise CheckpointError(
             f"the config states no licence of {unsaid[0]}; say under which its text is (data.corpora.licence)"
         )
-    files = {name: found.file(name) for name in found.manifest.files if name != WEIGHTS}
+    files = {name: found.file(name) for name in found.manifest.files if name != WEIGHTS_FILE}
     n_bytes = sum(map(len, files.values())) + found.manifest.weights_bytes // 2
     if n_bytes > MAX_BYTES:
         raise CheckpointError(f"{training} would take {n_bytes:,} bytes; at most {MAX_BYTES:,}")

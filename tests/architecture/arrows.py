@@ -31,7 +31,6 @@ APPS = (
     "participant",
     "dashboard",
     "api",
-    "plugins",
 )
 # The API tells what the dashboard's selectors find; it knows none of its doors, and raters' pages know neither.
 STRANGERS = ({"participant", "dashboard"}, {"participant", "api"})

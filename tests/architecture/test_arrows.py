@@ -34,18 +34,18 @@ def test_every_module_of_webapp_belongs_to_an_app_or_is_wiring() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("chatbots.bots.x", "import evaluation.columns"),
+        ("chatbots.bots.x", "import evaluation.tables"),
         ("chatbots.bots.x", "def load():\n    from django.conf import settings"),
         ("evaluation.x", "from webapp.core import errors"),
         ("webapp.bots.x", "from webapp.studies.models import Study"),
         ("webapp.bots.x", "def late():\n    import webapp.studies.models"),
-        ("webapp.dashboard.x", "from webapp.participant.ownership import owner"),
+        ("webapp.dashboard.x", "from webapp.participant.access import owner"),
         ("webapp.ratings.x", "from webapp.core.views import healthz"),
         ("webapp.ratings.x", "from webapp.core import views"),
         ("webapp.core.x", "import webapp.asgi"),
         ("webapp.core.x", "from ..settings import base"),
         ("webapp.core.x", "if TYPE_CHECKING:\n    from webapp.bots.models import BotVersion"),
-        ("webapp.runs.x", "from tests.fakes import SlowBot"),
+        ("webapp.jobs.x", "from tests.fakes import SlowBot"),
     ],
 )
 def test_a_wrong_import_is_found(name: str, text: str, tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_a_wrong_import_is_found(name: str, text: str, tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("evaluation.x", "from chatbots import Conversation"),
-        ("webapp.runs.x", "from webapp.ratings.selectors import study_ratings"),
-        ("webapp.runs.x", "from webapp.runs.tasks import selfplay_slice"),
-        ("webapp.runs.tasks", "from webapp.celery import app"),
-        ("webapp.asgi", "from webapp.participant.routing import websocket_urlpatterns"),
+        ("webapp.jobs.x", "from webapp.ratings.selectors import study_ratings"),
+        ("webapp.jobs.x", "from webapp.jobs.tasks import selfplay_slice"),
+        ("webapp.jobs.tasks", "from webapp.celery import app"),
+        ("webapp.asgi", "from webapp.participant.consumers import websocket_urlpatterns"),
     ],
 )
 def test_a_right_import_is_left_alone(name: str, text: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import tomllib
 
 import yaml
 
-from chatbots.release import VERSION
+from chatbots.installation import VERSION
 from tests.architecture.source import ROOT
 
 PERSON = {"family-names", "given-names"}

@@ -12,7 +12,7 @@ import yaml
 from django.core.management import get_commands
 
 from tests.architecture.source import ROOT, modules
-from webapp.runs.kinds.base import Queue
+from webapp.jobs.kinds.base import Queue
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")

@@ -14,8 +14,13 @@ from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
 from tests.documents import blocks_tested
 from webapp.command_line import SHORT, commands_described
-from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
-from webapp.dashboard.management.commands.docs import DOCUMENTS
+from webapp.dashboard.management.commands.docs import (
+    CATALOGUES,
+    DOCUMENTS,
+    UnknownCatalogue,
+    catalogue_fill,
+    catalogue_names,
+)
 
 
 def test_no_catalogue_is_stale() -> None:

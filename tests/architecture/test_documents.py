@@ -14,10 +14,10 @@ import pytest
 import yaml
 from django.core.management.base import CommandError
 
-from chatbots.configured import configured_bots
-from chatbots.outside import values_read
 from chatbots.training.config import TrainingConfig
-from evaluation.metrics.configured import configured_metrics
+from chatbots.validation import values_read
+from chatbots.yaml_registry import configured_bots
+from evaluation.metrics.registry import configured_metrics
 from tests.documents import ROOT, Block, blocks_all, blocks_tested, inline_commands, words_of
 from webapp.command_line import SHORT, _Commands, commands_described
 from webapp.studies.examples import study_example
@@ -57,7 +57,7 @@ def test_every_block_is_tested_or_says_why_not(block: Block) -> None:
     else:
         ways = ("commands", "notebook", *READ)
         assert block.how in ways, (
-            "above it goes a comment <!-- tested: WAY -->; tests/documents.py has the ways"
+            "above it goes a comment <!-- tested: WAY -->; tests//documents.py has the ways"
         )
     if block.language == "text":
         assert not re.search(r"^(confab|python|make|manage\.py) ", block.text, re.MULTILINE)

@@ -51,10 +51,10 @@ def test_views_read_by_selectors() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["from webapp.runs.tasks import wake", "def f():\n    from webapp.runs import tasks"]
+    "text", ["from webapp.jobs.tasks import wake", "def f():\n    from webapp.jobs import tasks"]
 )
 def test_a_door_is_found(text: str, tmp_path: Path) -> None:
-    module = parse("webapp.runs.services.jobs", text, tmp_path / "x.py")
+    module = parse("webapp.jobs.services.jobs", text, tmp_path / "x.py")
     assert len(list(doors_known(module))) == 1
 
 

@@ -21,15 +21,15 @@ HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model
 NEURAL_ENGINES = (
     "chatbots.models",
     "chatbots.training",
-    "chatbots.generation.attention",
-    "chatbots.generation.cache_rows",
+    "chatbots.generation.kv_cache",
+    "chatbots.generation.kv_cache",
     "chatbots.generation.decoding",
     "chatbots.generation.checkpoint_batch",
-    "chatbots.generation.int8_projection",
+    "chatbots.generation.checkpoint_batch",
     "chatbots.generation.language_model",
-    "chatbots.generation.newcomers",
-    "chatbots.generation.read_ahead",
-    "chatbots.generation.slots",
+    "chatbots.generation.prefill",
+    "chatbots.generation.prefill",
+    "chatbots.generation.decoding",
     "chatbots.generation.transformers_batch",
     "evaluation.models",
     "evaluation.training",
@@ -109,7 +109,7 @@ def test_a_production_web_process_loads_nothing_heavy(production: dict[str, str]
 import webapp.asgi
 from django.contrib.auth import get_user_model
 from django.test import Client
-from webapp.studies.demo import demo_study_ensure
+from webapp.studies.lifecycle import demo_study_ensure
 from webapp.bots.selectors import bot_entry_list
 
 demo_study_ensure()

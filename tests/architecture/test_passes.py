@@ -40,7 +40,7 @@ SAME_VIEWS = {
     # Drawings of what the page of the comparison says.
     "webapp/dashboard/test_board_picture.py": ("webapp/dashboard/test_compare.py",),
     # Registries that plug-ins and files of a folder add to; their list is on a page that is opened there.
-    "webapp/plugins/test_plugins.py": ("webapp/dashboard/test_pages.py",),
+    "webapp/core/test_plugins.py": ("webapp/dashboard/test_pages.py",),
     # Whatever is sent to the API's routes gets an answer that its description allows.
     "webapp/api/test_contract.py": ("webapp/api/test_api.py",),
 }
@@ -52,16 +52,16 @@ ELSEWHERE = {
     # Every example is opened, played by a worker and exported there; here its pages are searched for names of bots.
     "contracts/test_rehearsals.py": ("journeys/test_research.py",),
     # Commands as the documentation shows them.
-    "journeys/test_documents.py": ("journeys/test_research.py", "webapp/runs/test_commands.py"),
+    "journeys/test_documents.py": ("journeys/test_research.py", "webapp/jobs/test_commands.py"),
     # Whether page, command and report tell one number; each is made on both databases there.
     "webapp/dashboard/analysis/test_one_result.py": (
         "webapp/dashboard/analysis/test_sections.py",
         "webapp/dashboard/analysis/test_report.py",
     ),
     # How jobs are planned, done, killed and gone on with; here a model is trained meanwhile.
-    "webapp/runs/test_training.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_worker.py"),
+    "webapp/jobs/test_training.py": ("webapp/jobs/test_jobs.py", "webapp/jobs/test_worker.py"),
     # A job of the kind that trains a metric, and files; what jobs do with a database is asked there.
-    "webapp/runs/test_train_metric.py": ("webapp/runs/test_jobs.py", "webapp/runs/test_kinds.py"),
+    "webapp/jobs/test_train_metric.py": ("webapp/jobs/test_jobs.py", "webapp/jobs/test_kinds.py"),
     # What is fitted and predicted is stored and read there; here three readers tell one number of it.
     "webapp/dashboard/analysis/test_powered.py": (
         "webapp/dashboard/analysis/test_sections.py",
@@ -82,17 +82,17 @@ ELSEWHERE = {
     # What the migrations do to rows, and how a worker takes over work whose holder is gone.
     "upgrades/test_half_done.py": (
         "upgrades/test_upgrades.py",
-        "webapp/runs/test_worker.py",
-        "webapp/runs/test_jobs.py",
+        "webapp/jobs/test_worker.py",
+        "webapp/jobs/test_jobs.py",
     ),
     # Short names of commands and what they print without a database; the commands themselves are called there.
-    "webapp/test_command_line.py": ("webapp/runs/test_commands.py", "journeys/test_research.py"),
+    "webapp/test_command_line.py": ("webapp/jobs/test_commands.py", "journeys/test_research.py"),
     # Files of lines; a worker that does a job by Redis is started there.
-    "webapp/core/test_log_files.py": ("webapp/runs/test_worker.py",),
+    "webapp/core/test_log_files.py": ("webapp/jobs/test_worker.py",),
     # What is fitted and what mistakes are told; fits as jobs, stored and shown on pages, are there.
-    "webapp/runs/test_fits.py": ("journeys/test_research.py", "webapp/results/test_stored.py"),
+    "webapp/jobs/test_fits.py": ("journeys/test_research.py", "webapp/results/test_cache.py"),
     # Where models compute.
-    "webapp/runs/test_devices.py": ("webapp/runs/test_metrics.py", "webapp/runs/test_shards.py"),
+    "webapp/jobs/test_devices.py": ("webapp/jobs/test_metrics.py", "webapp/jobs/test_shards.py"),
 }
 """Left out because they compute much: what may differ between databases is asked of both in these files."""
 

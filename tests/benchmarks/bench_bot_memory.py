@@ -51,7 +51,7 @@ def measure(folder: Path, n: int, way: str) -> int:
 
     from chatbots.checkpoints import checkpoint_load
     from chatbots.serving import BotHost
-    from chatbots.serving.memory import resident_bytes
+    from chatbots.serving.bot_state import resident_bytes
     from tests.benchmarks.neural import random_bot, random_contexts
 
     bots = {str(i): random_bot(folder / str(i)) for i in range(n + 1)}

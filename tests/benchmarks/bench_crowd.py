@@ -88,10 +88,10 @@ async def one_person(
     """Go the whole way, pausing before every message."""
     import httpx
 
-    from webapp.participant.rehearsal import DoorClosed, OutsideDoors, frames_until, say
+    from webapp.participant.simulated import StepRefused, StudyClient, frames_until, say
 
     rng = random.Random(number)
-    doors = OutsideDoors(url, study)
+    doors = StudyClient(url, study)
     ask = doors.http.request
 
     async def timed(method: str, address: str, **request: Any) -> httpx.Response:
@@ -115,7 +115,7 @@ async def one_person(
                 started = time.perf_counter()
                 last = (await say(socket, " ".join(rng.choices(WORDS, k=8))))[-1]
                 if last["type"] != "reply":
-                    raise DoorClosed(f"message {n_said} met {last['code']}")
+                    raise StepRefused(f"message {n_said} met {last['code']}")
                 crowd.reply_s.append(time.perf_counter() - started)
                 crowd.n_exchanges += 1
                 if n_said % 2:
@@ -127,7 +127,7 @@ async def one_person(
         await doors.rate(lambda _name, choices: rng.choice(choices))
         crowd.problems["a step that is not the last"] += doors.step != "done"
         crowd.n_done += doors.step == "done"
-    except (DoorClosed, httpx.HTTPError, OSError, TimeoutError) as error:
+    except (StepRefused, httpx.HTTPError, OSError, TimeoutError) as error:
         crowd.problems[f"{type(error).__name__}: {error}"[:120]] += 1
     finally:
         crowd.problems["sent away for a while (503)"] += doors.n_turned_away

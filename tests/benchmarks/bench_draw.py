@@ -27,7 +27,7 @@ AT_MOST_MS = 10.0
 
 def make(n_tasks: int) -> Any:
     """Make in bulk one study with a completed task for each of its people."""
-    from webapp.studies.counting import study_count_anew
+    from webapp.studies.assignment.counterbalance import study_count_anew
     from webapp.studies.models import Participant, Slot, Task
     from webapp.studies.services import study_create
 
@@ -160,9 +160,9 @@ def main() -> int:
         from django.db import connection
         from django.db.models import Count
 
+        from webapp.studies.assignment.capacity import bot_loads
+        from webapp.studies.assignment.rules.base import rules
         from webapp.studies.models import Slot, Study
-        from webapp.studies.places import bot_loads
-        from webapp.studies.rules.base import rules
         from webapp.studies.services import order_state_store, study_create
 
         call_command("migrate", verbosity=0)

@@ -190,9 +190,9 @@ class Api:
         from django.conf import settings
         from django.contrib.auth import get_user_model
 
-        from webapp.core.crew import CrewedPages, PagesInOneThread
+        from webapp.core.authentication import token_make
         from webapp.core.rights import Right
-        from webapp.core.tokens import token_make
+        from webapp.core.thread_pool import PagesInOneThread, ThreadPooledApp
 
         settings.ALLOWED_HOSTS = ["*"]
         user, _made = get_user_model().objects.get_or_create(
@@ -201,7 +201,7 @@ class Api:
         _row, text = token_make(user=user, name=file_format, rights=[Right.READ])
         self._header = (b"authorization", f"Bearer {text}".encode())
         self._query = f"format={file_format}".encode()
-        self._pages = CrewedPages(PagesInOneThread(), n_threads=1, wait_s=30)
+        self._pages = ThreadPooledApp(PagesInOneThread(), n_threads=1, wait_s=30)
         self._loop = asyncio.new_event_loop()  # a server's lasts as long as its process
 
     def call(self, path: str, spent: Spent, file: IO[bytes] | None = None) -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 from chatbots.bots.gguf import GgufBot
 from chatbots.conversation import Conversation
-from chatbots.gguf.files import SMOLLM2
+from chatbots.gguf_files import SMOLLM2
 from chatbots.serving import reply
-from chatbots.serving.memory import resident_bytes
+from chatbots.serving.bot_state import resident_bytes
 
 N_CONVERSATIONS = 16
 N_TOKENS = 40

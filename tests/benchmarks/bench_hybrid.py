@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.hybrid.leastsquares import Factors
-from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.presets import METRICS, preset_get
+from evaluation.hybrid.features import METRICS, preset_get
+from evaluation.hybrid.least_squares import Factors
+from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
-from evaluation.stats.intervals import mean_interval
+from evaluation.stats.means import mean_interval
 from tests.benchmarks.own_database import own_database
 
 LIMIT_S = 5.0

@@ -46,7 +46,7 @@ def speed() -> dict[str, float]:
     """Return ratios of times, float32 to int8."""
     import torch
 
-    from chatbots.generation.int8_projection import Int8Linear
+    from chatbots.generation.checkpoint_batch import Int8Linear
     from chatbots.serving import reply
     from tests.benchmarks.neural import REDDIT_HRED, random_bot, random_checkpoint, random_contexts
 
@@ -77,13 +77,12 @@ def agreement(name: str) -> dict[str, float]:
     import torch
     from torch import nn
 
-    from chatbots.bots.checkpoint import CheckpointBot
-    from chatbots.bots.shipped import SHIPPED
+    from chatbots.bots.checkpoint import SHIPPED, CheckpointBot
     from chatbots.checkpoints import checkpoint_load
     from chatbots.conversation import Conversation
-    from chatbots.corpora.reader import corpus_read
-    from chatbots.corpora.text import tokeniser_get
-    from chatbots.generation.int8_projection import Int8Linear
+    from chatbots.corpora.dialogues import corpus_read
+    from chatbots.corpora.vocabulary import tokeniser_get
+    from chatbots.generation.checkpoint_batch import Int8Linear
     from chatbots.models.batch import DialogueBatch
     from chatbots.serving import reply
 

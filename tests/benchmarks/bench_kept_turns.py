@@ -72,10 +72,10 @@ def first_token(bot: TransformersBot, context: Conversation) -> tuple[float, str
 def by_turn(bot: TransformersBot, n_talks: int, limit_bytes: int) -> tuple[list[float], list[str]]:
     """Return the CPU seconds until the first token, by exchange, and all replies."""
     from chatbots.conversation import Conversation
-    from chatbots.generation.kept_turns import KEPT
+    from chatbots.generation.prefix_cache import PREFIX_CACHE
 
-    KEPT.limit_bytes = 0  # forget
-    KEPT.limit_bytes = limit_bytes
+    PREFIX_CACHE.limit_bytes = 0  # forget
+    PREFIX_CACHE.limit_bytes = limit_bytes
     rows, texts = [], []
     for talk in range(n_talks):
         context = Conversation(id=str(talk), seed=talk)
@@ -97,11 +97,11 @@ def gaps(bot: TransformersBot, n_tokens: int) -> tuple[list[float], float]:
         n_tokens: that are read between two steps.
     """
     from chatbots.conversation import Conversation
-    from chatbots.generation import newcomers
-    from chatbots.generation.kept_turns import KEPT
+    from chatbots.generation import prefill
+    from chatbots.generation.prefix_cache import PREFIX_CACHE
 
-    KEPT.limit_bytes = 0
-    usual, newcomers.CPU_TOKENS = newcomers.CPU_TOKENS, n_tokens
+    PREFIX_CACHE.limit_bytes = 0
+    usual, prefill.CPU_PREFILL_TOKENS = prefill.CPU_PREFILL_TOKENS, n_tokens
     generation = bot.start()
     generation.admit([Conversation.from_texts([message(N_WORDS, 1)], seed=1)])
     found: list[float] = []
@@ -115,13 +115,13 @@ def gaps(bot: TransformersBot, n_tokens: int) -> tuple[list[float], float]:
         found.append(time.process_time() - began)
         if step >= 8 and not first_s and any(piece.slot == late for piece in pieces):
             first_s = time.process_time() - arrived
-    newcomers.CPU_TOKENS = usual
+    prefill.CPU_PREFILL_TOKENS = usual
     return found[1:], first_s
 
 
 def measure(n_talks: int) -> dict[str, float]:
     """Measure and return all figures."""
-    from chatbots.generation.newcomers import CPU_TOKENS
+    from chatbots.generation.prefill import CPU_PREFILL_TOKENS
     from tests.tiny_models import save_model
 
     found: dict[str, float] = {}
@@ -144,7 +144,7 @@ def measure(n_talks: int) -> dict[str, float]:
             # The first conversation is the same in both.
             same = [a == b for a, b in zip(texts["kept"], texts["nothing kept"], strict=False)]
             found[f"{name}: same replies"] = sum(same) / len(same)
-        in_parts, first_s = gaps(bot, CPU_TOKENS)
+        in_parts, first_s = gaps(bot, CPU_PREFILL_TOKENS)
         at_once, first_at_once_s = gaps(bot, 10**6)
     usual_s = statistics.median(in_parts)
     found["gap median"], found["gap in parts"], found["gap at once"] = (

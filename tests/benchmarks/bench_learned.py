@@ -35,7 +35,7 @@ from evaluation.metrics.grade import Grade
 from evaluation.metrics.rade import Rade
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import ReplyMetric, item_scores
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.training.config import config_check
 from evaluation.training.loop import train
 from tests.benchmarks.bench_replies import replies
@@ -55,13 +55,13 @@ def alone(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str, *, k
     for reply in some:
         if not keep:
             forgotten(metric)
-        item_scores(metric, [reply], Shared(device))
+        item_scores(metric, [reply], TextCache(device))
 
 
 def together(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str) -> None:
     """Score replies in one call."""
     forgotten(metric)
-    item_scores(metric, some, Shared(device))
+    item_scores(metric, some, TextCache(device))
 
 
 def best_rates(
@@ -91,7 +91,7 @@ def compared(
     by_core = device == "cpu" and n_threads == 1
     clock = time.process_time if by_core else time.perf_counter
     where = "of one core's time" if by_core else f"by the clock on {where_told(device, n_threads)}"
-    item_scores(metric, replies(8, seed=9), Shared(device))
+    item_scores(metric, replies(8, seed=9), TextCache(device))
     for per_context in PER_CONTEXT:
         some = replies(n, per_context=per_context)
         if metric.needs_reference:
@@ -125,7 +125,7 @@ def beside_each_other(
         few = some[:: max(1, n // n_single)]
 
         def all_together(some: Sequence[ReplyInContext] = some) -> None:
-            shared = Shared(device)
+            shared = TextCache(device)
             for metric in metrics:
                 forgotten(metric)
                 item_scores(metric, some, shared)
@@ -153,7 +153,7 @@ def many(metric: ReplyMetric, n: int, device: str) -> None:
     ]
     begun, held = time.perf_counter(), []
     for part in (some[: n // 2], some[n // 2 :]):
-        item_scores(metric, part, Shared(device))
+        item_scores(metric, part, TextCache(device))
         held.append(process.memory_info().rss / 1e6)
     minutes = (time.perf_counter() - begun) / 60
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -37,7 +37,7 @@ def make(key: str, n_tasks: int) -> Any:
     from webapp.bots.services import bot_version_record_imported
     from webapp.conversations.models import Conversation, ReplyFailure, Turn
     from webapp.ratings.models import Rating
-    from webapp.studies.counting import study_count_anew
+    from webapp.studies.assignment.counterbalance import study_count_anew
     from webapp.studies.models import LinkCount, Participant, Slot, Task, Whereabouts
     from webapp.studies.services import study_create
 
@@ -166,15 +166,15 @@ def look(study: Any, *, n_times: int, anew: bool) -> tuple[float, list[Any]]:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    from webapp.dashboard.live.people import now_rounded
-    from webapp.dashboard.live.room import room_of
+    from webapp.dashboard.live_page import live_room
+    from webapp.dashboard.live_progress import now_rounded
     from webapp.studies.models import Study
 
     def once() -> None:
         if anew:
             cache.clear()
         fresh = Study.objects.get(pk=study.pk)
-        room_of(fresh, include_synthetic=False, now=now_rounded()).digest  # noqa: B018
+        live_room(fresh, include_synthetic=False, now=now_rounded()).digest  # noqa: B018
 
     # SQLite computes within this process, so that other work on the machine need not be counted.
     clock = time.process_time if connection.vendor == "sqlite" else time.perf_counter

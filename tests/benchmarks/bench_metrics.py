@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chatbots import Conversation
-from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from chatbots.encoders.sentence import sentence_encoder
-from chatbots.encoders.words import word_vectors
+from chatbots.encoders.word_vectors import word_vectors
 
 if TYPE_CHECKING:
     from webapp.studies.models import Study
@@ -80,8 +80,8 @@ def bench_metrics(n: int) -> None:
         from django.db import connection
 
         from chatbots.encoders.cache import cache_folder_set
-        from webapp.runs.engine import job_do
-        from webapp.runs.services.metrics import metric_run_create
+        from webapp.jobs.engine import run_job
+        from webapp.jobs.services.metrics import metric_run_create
 
         cache_folder_set(None)  # word vectors are distilled once a machine, not once a benchmark
         call_command("migrate", verbosity=0)
@@ -96,7 +96,7 @@ def bench_metrics(n: int) -> None:
         bare_s = np.array([time.perf_counter(), time.process_time()]) - start
         start = np.array([time.perf_counter(), time.process_time()])
         job = metric_run_create(study=study, enqueue=False)
-        job_do(job)
+        run_job(job)
         all_s = np.array([time.perf_counter(), time.process_time()]) - start
         job.refresh_from_db()
         if job.n_done != n:

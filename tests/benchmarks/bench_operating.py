@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_operating [--requests N]
 
 Asks the first page of a study with Django's test client in a SQLite database of its own, in turns with and without
-`webapp.core.requests.RequestLines`, with the line of each request written as JSON. Printed are microseconds of CPU for
+`webapp.core.middleware.RequestLogMiddleware`, with the line of each request written as JSON. Printed are microseconds of CPU for
 each request and the ratio to a page without; then what a sign of life and a scrape of `/metrics` take.
 """
 
@@ -48,9 +48,9 @@ def main() -> int:
         if isinstance(handler, logging.StreamHandler):
             handler.setStream(sys.stderr)
     all_of_it = list(settings.MIDDLEWARE)
-    plain = [name for name in all_of_it if name != "webapp.core.requests.RequestLines"]
+    plain = [name for name in all_of_it if name != "webapp.core.middleware.RequestLogMiddleware"]
 
-    lines = logging.getLogger("webapp.core.requests")
+    lines = logging.getLogger("webapp.core.middleware")
 
     def page_us(middleware: list[str], level: int) -> float:
         settings.MIDDLEWARE = middleware

@@ -30,8 +30,8 @@ def make_visits(key: str, n_visits: int) -> Any:
     from django.utils import timezone
 
     from webapp.pay.models import Decision, PlatformVisit
-    from webapp.quality.models import TaskFlag
-    from webapp.quality.services import flags_make
+    from webapp.ratings.flag_services import flags_make
+    from webapp.ratings.flag_store.models import TaskFlag
     from webapp.studies.models import Outcome, Participant, PlatformIds, Slot, Task
     from webapp.studies.services import study_create
 
@@ -128,7 +128,7 @@ def waits() -> tuple[int, float]:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    from webapp.dashboard.needs import pay_waits
+    from webapp.dashboard.action_items import pay_waits
 
     started = time.perf_counter()
     with CaptureQueriesContext(connection) as queries:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from evaluation.items import ReplyInContext
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import item_scores
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 PER_CONTEXT = 4
 
@@ -48,9 +48,9 @@ def rate(what: Callable[[], object], n: int) -> float:
 
 def compared(name: str, metric: Metric, some: Sequence[ReplyInContext]) -> None:
     """Print both rates of a metric, after one reply that loads what it needs."""
-    item_scores(metric, some[:1], Shared())
-    single = rate(lambda: [item_scores(metric, [reply], Shared()) for reply in some], len(some))
-    together = rate(lambda: item_scores(metric, some, Shared()), len(some))
+    item_scores(metric, some[:1], TextCache())
+    single = rate(lambda: [item_scores(metric, [reply], TextCache()) for reply in some], len(some))
+    together = rate(lambda: item_scores(metric, some, TextCache()), len(some))
     print(
         f"{name}: {single:.1f} replies/s one by one, {together:.1f} in batches: {together / single:.1f} times as many "
         f"({len(some)} replies)",
@@ -60,8 +60,8 @@ def compared(name: str, metric: Metric, some: Sequence[ReplyInContext]) -> None:
 
 def llama_reads(some: Sequence[ReplyInContext]) -> None:
     """Print how fast llama.cpp reads each context with its reply, and each reply alone."""
-    from chatbots.gguf.files import SMOLLM2, gguf_locate
-    from chatbots.gguf.server import LlamaServer
+    from chatbots.generation.llama_server import LlamaServer
+    from chatbots.gguf_files import SMOLLM2, gguf_locate
 
     file = gguf_locate(SMOLLM2)
     try:

@@ -109,13 +109,13 @@ def make(key: str, n_ratings: int, n_chats: int = N_CHATS, n_bots: int = N_BOTS)
 
 def computed(study: Any, part: str) -> float:
     """Return the processor's seconds that the job of a part takes."""
-    from webapp.results.stored import Question, answer_for
-    from webapp.runs.engine import job_do
+    from webapp.jobs.engine import run_job
+    from webapp.results.cache import AnalysisKey, get_result
 
-    job = answer_for(Question(study, part)).job
+    job = get_result(AnalysisKey(study, part)).job
     assert job is not None, part
     started = time.process_time()
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == "done", job.error
     return time.process_time() - started
@@ -142,13 +142,13 @@ def opened(client: Any, study: Any, page: str, database: Database) -> float:
 def reported(client: Any, study: Any) -> str:
     """Return in words what the report took, made from nothing and looked at."""
     from webapp.dashboard.report_files import report_ask, report_path
-    from webapp.runs.engine import job_do
-    from webapp.runs.models import Job
+    from webapp.jobs.engine import run_job
+    from webapp.jobs.models import Job
 
     Job.objects.filter(kind="results").delete()
     job = report_ask(study=study)
     started = time.process_time()
-    job_do(job)
+    run_job(job)
     made_s = time.process_time() - started
     job.refresh_from_db()
     assert job.state == "done", job.error

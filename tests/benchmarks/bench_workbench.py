@@ -118,7 +118,7 @@ def make(key: str, n: int, told: bool = False) -> Any:
     from webapp.bots.models import BotVersion
     from webapp.conversations.models import Conversation, Turn
     from webapp.ratings.models import Rating
-    from webapp.reading.models import Note
+    from webapp.search.models import Note
     from webapp.studies.services import study_create
 
     draw = random.Random(3)
@@ -277,19 +277,19 @@ def address_of(study: Any, page: str, values: dict[str, str]) -> str:
 def places_of(study: Any, other: Any) -> dict[str, str]:
     """Return what stands in the addresses of a study: conversations and places in its list."""
     from webapp.ratings.selectors import study_dimensions
-    from webapp.reading.asking import asked_of
-    from webapp.reading.fields import Numbers
-    from webapp.reading.listing import Listing, of_study
+    from webapp.search.fields import Numbers
+    from webapp.search.pagination import Listing, conversations_of_study
+    from webapp.search.query import parse_query
 
     def late(line: str) -> Any:
-        asked = asked_of(line, Numbers(study_dimensions(study)), study=study)
-        listing = Listing(of_study(study), asked, study)
+        asked = parse_query(line, Numbers(study_dimensions(study)), study=study)
+        listing = Listing(conversations_of_study(study), asked, study)
         [*_others, row] = listing.take(None, listing.count() - 100)
         return row, quote(str(listing.key_of(row)))
 
     row, key = late("")
     return {
-        "first": str(of_study(study).latest("created_at").pk),
+        "first": str(conversations_of_study(study).latest("created_at").pk),
         "deep": str(row.pk),
         "late": key,
         "late_by_quality": late("sort:quality")[1],

@@ -56,10 +56,10 @@ def work() -> None:
 
     from webapp.conversations.models import Conversation
     from webapp.conversations.selectors import conversation_values
-    from webapp.runs.engine import job_slice
-    from webapp.runs.models import MetricRun
-    from webapp.runs.selectors.jobs import job_read
-    from webapp.runs.selectors.metrics import metrics_find
+    from webapp.jobs.engine import run_job_for
+    from webapp.jobs.models import MetricRun
+    from webapp.jobs.selectors.jobs import job_read
+    from webapp.jobs.selectors.metrics import metrics_find
 
     some = list(conversation_values(Conversation.objects.all()[:4]))
     for metric in metrics_find(METRICS):
@@ -82,7 +82,7 @@ def work() -> None:
     before = time.process_time() + _processor_s(server)
     with connection.execute_wrapper(timed_query):
         while not job_read(job).is_over:
-            if not job_slice(job).worked:
+            if not run_job_for(job).worked:
                 time.sleep(0.05)  # the other one is at the last shard
     took = time.process_time() + _processor_s(server) - before
     print(json.dumps({"processor_s": took, **waited}), flush=True)
@@ -174,8 +174,8 @@ def bench_workers(n: int, repeat: int) -> None:
     from django.core.management import call_command
 
     from tests.benchmarks.bench_metrics import conversations, study_made
-    from webapp.runs.models import MetricResult
-    from webapp.runs.services.metrics import metric_run_create
+    from webapp.jobs.models import MetricResult
+    from webapp.jobs.services.metrics import metric_run_create
 
     call_command("migrate", verbosity=0)
     study = study_made(conversations(n))

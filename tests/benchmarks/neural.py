@@ -12,9 +12,8 @@ import torch
 from chatbots.bots.checkpoint import CheckpointBot
 from chatbots.checkpoints import Manifest, checkpoint_write
 from chatbots.conversation import Conversation
-from chatbots.corpora.vocabulary import Vocabulary
+from chatbots.corpora.vocabulary import SPECIAL_TOKENS, Vocabulary
 from chatbots.models.catalogue import config_read, model_build
-from chatbots.models.tokens import SPECIAL_TOKENS
 
 REDDIT_HRED = {"V": 20_000, "E": 500, "H_e": 1000, "H_d": 1000, "C": 1000}
 """HRED for Reddit: Table 9 of Ghandeharioun et al. (2019)."""

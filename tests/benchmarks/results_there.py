@@ -25,10 +25,10 @@ def metrics_store(study: Any, wanted: Mapping[str, Collection[str]], *, seed: in
     Args:
         wanted: by a metric's name the columns of it, none for all.
     """
-    from webapp.runs.models import MetricResult
-    from webapp.runs.selectors.frames import column_names
-    from webapp.runs.selectors.metrics import metrics_all
-    from webapp.runs.services.metrics import metric_version_record
+    from webapp.jobs.models import MetricResult
+    from webapp.jobs.selectors.analysis_tables import column_names
+    from webapp.jobs.selectors.metrics import metrics_all
+    from webapp.jobs.services.metrics import metric_version_record
 
     draw = random.Random(seed)
     chats = list(study.conversations.order_by("pk").values_list("pk", "bot__bot_id"))
@@ -52,9 +52,9 @@ def metrics_store(study: Any, wanted: Mapping[str, Collection[str]], *, seed: in
 
 def metrics_of_fit(preset: str = "strong") -> dict[str, Collection[str]]:
     """Return the metrics that a fit reads, those of its baselines too, as `metrics_store` takes them."""
+    from evaluation.hybrid.features import preset_get
     from evaluation.hybrid.levels import LENGTHS
-    from evaluation.hybrid.presets import preset_get
-    from webapp.runs.selectors.frames import metrics_of_columns
+    from webapp.jobs.selectors.analysis_tables import metrics_of_columns
 
     found = metrics_of_columns([*preset_get(preset).features, *LENGTHS])
     return {metric.name: () for metric in found}
@@ -62,9 +62,9 @@ def metrics_of_fit(preset: str = "strong") -> dict[str, Collection[str]]:
 
 def done(job: Any) -> Any:
     """Do a job as a worker would, and return it as it ended."""
-    from webapp.runs.engine import job_do
+    from webapp.jobs.engine import run_job
 
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == "done", job.error
     return job
@@ -72,7 +72,7 @@ def done(job: Any) -> Any:
 
 def fit_make(study: Any, preset: str = "strong") -> Any:
     """Fit the hybrid metric by the product's own service and job; return the fit."""
-    from webapp.runs.services.fits import fit_create
+    from webapp.jobs.services.fits import fit_create
 
     return done(fit_create(study=study, preset=preset, enqueue=False))
 
@@ -80,10 +80,10 @@ def fit_make(study: Any, preset: str = "strong") -> Any:
 def results_make(study: Any, parts: Collection[str] = PARTS) -> None:
     """Make the results of a study that are missing, as workers would, and its report."""
     from webapp.dashboard.report_files import report_ask
-    from webapp.results.stored import Question, answer_for
+    from webapp.results.cache import AnalysisKey, get_result
 
     for part in parts:
-        job = answer_for(Question(study, part)).job
+        job = get_result(AnalysisKey(study, part)).job
         if job is not None:
             done(job)
     job = report_ask(study=study)
@@ -98,8 +98,8 @@ def results_copy(source: Any, target: Any) -> None:
     What a page of them takes depends on bots, questions and columns, of which both studies have the same.
     """
     from webapp.dashboard.report_files import report_ask, report_path
-    from webapp.results.stored import Question, answer_for, ask
-    from webapp.runs.models import HybridFit, Job
+    from webapp.jobs.models import HybridFit, Job
+    from webapp.results.cache import AnalysisKey, get_result, request_result
 
     def as_done(job: Any, like: Any, **other: Any) -> None:
         type(job).objects.filter(pk=job.pk).update(
@@ -118,11 +118,11 @@ def results_copy(source: Any, target: Any) -> None:
         fit.save(force_insert=True)
     for part in PARTS:
         made = Job.objects.filter(kind="results", study=source, payload__part=part, state="done")
-        question = Question(target, part)
-        if not answer_for(question).is_current:
+        question = AnalysisKey(target, part)
+        if not get_result(question).is_current:
             like = made.latest("pk")
             like.result["facts"]["n_ratings"] = question.state.n_ratings
-            as_done(ask(question), like)
+            as_done(request_result(question), like)
     job = report_ask(study=target)
     if job.state != "done" or not report_path(job).exists():
         like = Job.objects.filter(kind="report", study=source, state="done").latest("pk")

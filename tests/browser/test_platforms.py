@@ -1,4 +1,4 @@
-"""Prolific and Mechanical Turk, played by `tests/platforms.py`, around the participant's way in a real browser."""
+"""Prolific and Mechanical Turk, played by `tests//platforms.py`, around the participant's way in a real browser."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from tests.browser.test_participant import SIZES, choose, no_sideways_scroll, st
 from tests.builders import BY_PROLIFIC
 from tests.conftest import ConfabServer
 from tests.platforms import FakeMTurk, FakeProlific
-from webapp.studies.mturk import external_question
-from webapp.studies.prolific import recruiting_link
+from webapp.studies.recruitment.settings import external_question, recruiting_link
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ACTIONS = {"RATED1": "AWAITING REVIEW", "REFUSED1": "RETURNED"}

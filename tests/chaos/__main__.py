@@ -157,7 +157,7 @@ async def settle(confab: ConfabServer) -> None:
     deadline = time.monotonic() + 90
     code = (
         "from webapp.conversations.models import Conversation as C; "
-        "from webapp.runs.models import SelfPlayRun as R; "
+        "from webapp.jobs.models import SelfPlayRun as R; "
         "print(C.objects.filter(due_turn__isnull=False, due_error='', state='open').count()"
         " + R.objects.filter(state__in=['queued', 'running']).count())"
     )
@@ -170,7 +170,7 @@ async def settle(confab: ConfabServer) -> None:
 def selfplay_count(confab: ConfabServer) -> int:
     """Count the conversations of the self-play run."""
     code = (
-        "from webapp.runs.models import SelfPlayConversation as S; "
+        "from webapp.jobs.models import SelfPlayConversation as S; "
         "print(S.objects.filter(conversation__isnull=False).count())"
     )
     return int(confab.shell(code).split()[-1])

@@ -12,7 +12,7 @@ import httpx
 from websockets.exceptions import WebSocketException
 
 from tests.chaos.ledger import Ledger
-from webapp.participant.rehearsal import DoorClosed, OutsideDoors
+from webapp.participant.simulated import StepRefused, StudyClient
 
 PATIENCE_S = 90.0
 """Longer than a killed process takes to come back and a reply to be failed for good."""
@@ -23,7 +23,7 @@ class Person:
     """One browser whose person wants to be paid."""
 
     def __init__(self, url: str, study: str, ledger: Ledger, seed: int) -> None:
-        self.doors = OutsideDoors(url, study)
+        self.doors = StudyClient(url, study)
         self.doors.http.event_hooks["response"].append(ledger.note_status)
         self.ledger = ledger
         self.rng = random.Random(seed)
@@ -36,7 +36,7 @@ class Person:
                 try:
                     await self.doors.start()
                     break
-                except (*AWAY, DoorClosed):
+                except (*AWAY, StepRefused):
                     await asyncio.sleep(0.5)
 
         if not await self._patiently(come(), "to be let in"):
@@ -158,7 +158,7 @@ class Person:
                 break
             except AWAY:
                 pass
-            except DoorClosed:
+            except StepRefused:
                 done = await self.doors.http.get(f"/chat/{self.doors.conversation_id}/done/")
                 if done.url.path.endswith("/done/") and done.status_code == 200:
                     break

@@ -7,10 +7,9 @@ from pathlib import Path
 import torch
 
 from chatbots.checkpoints import Manifest, checkpoint_write
-from chatbots.corpora.vocabulary import Vocabulary
-from chatbots.encoders.pca import PCA
+from chatbots.corpora.vocabulary import SPECIAL_TOKENS, Vocabulary
+from chatbots.encoders.sentence import PCA
 from chatbots.models.catalogue import config_read, model_build
-from chatbots.models.tokens import SPECIAL_TOKENS
 
 WORDS = [
     "i",

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from chatbots.encoders.deepmoji import EMOJI
-from chatbots.models.deepmoji import DeepMoji
-from chatbots.models.infersent import InferSent
+from chatbots.models.published_encoders import DeepMoji, InferSent
 
 WORDS = ["<s>", "</s>", "i", "I", "you", "the", "a", "is", "it", "to", "do", "dog", "?", ".", ","]
 

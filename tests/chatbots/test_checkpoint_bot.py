@@ -10,25 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.base import BotError
-from chatbots.bots.checkpoint import CheckpointBot
-from chatbots.bots.shipped import shipped_bots
+from chatbots.bots.base import BotError
+from chatbots.bots.checkpoint import CheckpointBot, shipped_bots
 from chatbots.checkpoints import checkpoint_load
-from chatbots.configured import configured_bots
 from chatbots.conversation import Conversation
-from chatbots.corpora.text import tokeniser_get
+from chatbots.corpora.vocabulary import EOS, PAD, SOS, UNK, tokeniser_get
 from chatbots.encoders.emotion import emotion_encoder
-from chatbots.encoders.pca import PCA
-from chatbots.encoders.sentence import sentence_encoder
-from chatbots.entries import EntriesError
+from chatbots.encoders.sentence import PCA, sentence_encoder
 from chatbots.generation.checkpoint_batch import LoadedCheckpoint, RememberedUtterances
 from chatbots.generation.decoding import sample, uniform_numbers
-from chatbots.generation.detokenise import sentences_end
-from chatbots.models.batch import DialogueBatch
+from chatbots.generation.streamed_text import sentences_end
+from chatbots.models.batch import DialogueBatch, ReplySeeds
 from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothesis
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.tokens import EOS, PAD, SOS, UNK
 from chatbots.serving import BotHost, reply
+from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.chatbots.neural_checkpoints import SIZES, VOCABULARY, tiny_checkpoint
 
 HOW: dict[str, dict] = {

@@ -18,10 +18,8 @@ from chatbots.checkpoints import (
     checkpoint_write,
     missing_reason,
 )
-from chatbots.corpora.vocabulary import Vocabulary
-from chatbots.models.batch import DialogueBatch
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.tokens import SOS, SPECIAL_TOKENS
+from chatbots.corpora.vocabulary import SOS, SPECIAL_TOKENS, Vocabulary
+from chatbots.models.batch import DialogueBatch, ReplySeeds
 from tests.chatbots.models.builders import CONVERSATIONS, EI, MODELS, TINY, tiny
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefg"))

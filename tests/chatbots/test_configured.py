@@ -11,18 +11,19 @@ from pydantic import Field
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.bots.neural_chat import NeuralChatBot
 from chatbots.bots.retrieval import RetrievalBot
-from chatbots.configured import (
+from chatbots.conversation import Conversation
+from chatbots.endpoints.options import EndpointOptions
+from chatbots.registry import bot_get, bots
+from chatbots.validation import InputModel
+from chatbots.yaml_registry import (
     ConfiguredBot,
+    EntriesError,
+    YamlEntryKind,
     bot_kinds,
     configured_bots,
     kind_parameters,
     register_bot_kind,
 )
-from chatbots.conversation import Conversation
-from chatbots.endpoints.settings import EndpointOptions
-from chatbots.entries import EntriesError, Kind
-from chatbots.outside import Values
-from chatbots.registry import bot_get, bots
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_a_bug_in_a_kind_disables_its_entry_only(
         raise ModuleNotFoundError("no module")
 
     monkeypatch.setattr(bot_kinds, "_entries", dict(bot_kinds._entries))
-    bot_kinds.add(Kind("gone", broken, Values))  # type: ignore[arg-type]
+    bot_kinds.add(YamlEntryKind("gone", broken, InputModel))  # type: ignore[arg-type]
     file.write_text("- {id: x, kind: gone}\n- {id: one, kind: retrieval}")
     assert configured_bots.register(file) == ["one"]
     assert "ModuleNotFoundError" in configured_bots.broken[0].reason
@@ -242,7 +243,7 @@ def test_reading_the_file_loads_no_torch(file: Path) -> None:
 
     file.write_text(GOOD + "- {id: t, kind: transformers, params: {model: nobody/nothing}}\n")
     code = (
-        "import sys; from chatbots.configured import *; configured_bots.register(sys.argv[1]);"
+        "import sys; from chatbots.yaml_registry import *; configured_bots.register(sys.argv[1]);"
         "from chatbots.registry import bot_list; [b.unavailable_reason() for b in bot_list()];"
         "print([m for m in ('torch', 'transformers', 'httpx2', 'sentence_transformers') if m in sys.modules])"
     )
@@ -274,7 +275,7 @@ def test_a_number_stays_as_it_was_written_so_that_identities_stay(file: Path) ->
 
 
 def test_a_kind_is_one_class_that_registers_itself(file: Path, clean_registry: None) -> None:
-    class ShoutOptions(Values):
+    class ShoutOptions(InputModel):
         volume: int = Field(1, ge=1, description="how many exclamation marks")
 
     @register_bot_kind("shout")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from chatbots import Conversation
-from chatbots.bots.generic import REPLIES, GenericBot
-from chatbots.bots.parrot import OPENER, ParrotBot
+from chatbots.bots.controls import GENERIC_REPLIES, PARROT_OPENER, GenericBot, ParrotBot
 
 
 def test_the_parrot_repeats_the_participants_last_message_word_for_word() -> None:
@@ -17,7 +16,13 @@ def test_the_parrot_repeats_the_participants_last_message_word_for_word() -> Non
         Conversation("empty"),
         Conversation.from_texts(["   "]),
     ]
-    assert ParrotBot().answer(contexts) == ["Hello  there!", "two 😀", "one", OPENER, OPENER]
+    assert ParrotBot().answer(contexts) == [
+        "Hello  there!",
+        "two 😀",
+        "one",
+        PARROT_OPENER,
+        PARROT_OPENER,
+    ]
 
 
 def test_the_generic_bot_looks_at_the_seed_only() -> None:
@@ -27,7 +32,7 @@ def test_the_generic_bot_looks_at_the_seed_only() -> None:
     replies = bot.answer(sad)
     assert replies == bot.answer(glad)
     counts = Counter(replies)
-    assert set(counts) == set(REPLIES)
+    assert set(counts) == set(GENERIC_REPLIES)
     assert min(counts.values()) > 20, "each phrase has its turn (50 expected)"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatbots.corpora.reader import CorpusError, Dialogue, corpus_read
+from chatbots.corpora.dialogues import CorpusError, Dialogue, corpus_read
 
 
 def write(path: Path, *lines: object) -> Path:

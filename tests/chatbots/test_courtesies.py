@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.courtesies import ADMISSIONS, FAREWELLS, asks_what_it_is, courtesies, takes_leave
+from chatbots.english_rules import (
+    BOT_ADMISSIONS,
+    FAREWELL_REPLIES,
+    asks_what_it_is,
+    canned_replies,
+    takes_leave,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,12 +34,12 @@ from chatbots.courtesies import ADMISSIONS, FAREWELLS, asks_what_it_is, courtesi
         "Okay. I should get going.",
         "bye for now",
         "You too, bye",
-        *FAREWELLS,
+        *FAREWELL_REPLIES,
     ],
 )
 def test_people_who_take_leave(text: str) -> None:
     assert takes_leave(text)
-    assert courtesies(text, [text]) == FAREWELLS
+    assert canned_replies(text, [text]) == FAREWELL_REPLIES
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_people_who_tell_of_something(text: str) -> None:
 )
 def test_people_who_ask_what_it_is(text: str) -> None:
     assert asks_what_it_is(text)
-    assert courtesies(text, [text]) == ADMISSIONS
+    assert canned_replies(text, [text]) == BOT_ADMISSIONS
 
 
 @pytest.mark.parametrize(
@@ -99,5 +105,5 @@ def test_people_who_ask_something_else(text: str) -> None:
 
 
 def test_goodbyes_come_to_an_end() -> None:
-    said = ["bye", FAREWELLS[0], FAREWELLS[1]]
-    assert courtesies(FAREWELLS[1], said) == ()
+    said = ["bye", FAREWELL_REPLIES[0], FAREWELL_REPLIES[1]]
+    assert canned_replies(FAREWELL_REPLIES[1], said) == ()

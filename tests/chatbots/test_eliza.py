@@ -9,7 +9,7 @@ import pytest
 
 from chatbots import Conversation
 from chatbots.bots.eliza import ElizaBot, script_read
-from chatbots.english import reflected
+from chatbots.english_rules import swap_pronouns
 
 
 def reply_to(*texts: str, seed: int = 0) -> str:
@@ -44,7 +44,7 @@ def special(reply: str, key: str) -> bool:
     ],
 )
 def test_reflection_turns_the_speaker_round(text: str, seen: str) -> None:
-    assert reflected(text) == seen
+    assert swap_pronouns(text) == seen
 
 
 @pytest.mark.parametrize(

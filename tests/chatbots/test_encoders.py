@@ -13,6 +13,7 @@ import pytest
 
 from chatbots.encoders import cache, sentence
 from chatbots.encoders.cache import arrays_cached, cache_folder_set
+from chatbots.encoders.emotion import vader_details, vader_scores
 from chatbots.encoders.sentence import (
     EncoderError,
     LocalSentenceEncoder,
@@ -20,8 +21,7 @@ from chatbots.encoders.sentence import (
     encoder_get,
     sentence_encoder,
 )
-from chatbots.encoders.sentiment import vader_details, vader_scores
-from chatbots.encoders.words import CLITICS, WordVectors, word_vectors
+from chatbots.encoders.word_vectors import CLITICS, WordVectors, word_vectors
 from chatbots.identity import Identity
 
 # --- sentence vectors ---

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints.metering import MemoryMeter, PaidBot, ReplyCost
 from chatbots.serving import reply

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots.bots.base import BotError, set_deadline
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints import addresses
 from chatbots.endpoints.chat_completions import retry_after_s
 from chatbots.endpoints.metering import MemoryMeter
-from chatbots.generation.deadline import deadline_set
 from tests.chatbots.endpoint_server import (
     SSE,
     Answer,
@@ -150,7 +149,7 @@ def busy(headers: str) -> object:
 
 async def test_patience_that_fits_the_deadline_is_had_with_jitter(waits: list[float]) -> None:
     async with serving(busy("retry-after: 20\r\n"), says("fine")) as server:
-        deadline_set(time.monotonic() + 60)
+        set_deadline(time.monotonic() + 60)
         assert await pieces(server.bot(), "hi") == ["fine"]
     assert len(waits) == 1
     assert 19.5 < waits[0] <= 20 * (1 + addresses.JITTER)
@@ -159,7 +158,7 @@ async def test_patience_that_fits_the_deadline_is_had_with_jitter(waits: list[fl
 async def test_patience_beyond_the_deadline_fails_at_once(waits: list[float]) -> None:
     async with serving(busy("retry-after: 90\r\n"), says("never asked")) as server:
         bot, other = server.bot(), server.bot(name="another")
-        deadline_set(time.monotonic() + 60)
+        set_deadline(time.monotonic() + 60)
         with pytest.raises(BotError, match=r"asks for patience for 90 s, and .* in 60 s"):
             await pieces(bot, "hi")
         with pytest.raises(BotError, match="asks for patience"):
@@ -364,7 +363,7 @@ async def test_the_first_address_that_works_is_not_told_of() -> None:
 async def test_an_address_that_hangs_leaves_time_for_the_second() -> None:
     async with serving(hangs) as first, serving(says("hello")) as second:
         bot = first.bot(fallback_url=f"http://127.0.0.1:{second.port}/v1")
-        deadline_set(time.monotonic() + 0.4)
+        set_deadline(time.monotonic() + 0.4)
         assert await pieces(bot, "hi") == ["hello"]
 
 

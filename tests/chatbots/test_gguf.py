@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots import Conversation, gguf_files
 from chatbots.bots import gguf
+from chatbots.bots.base import BotError
 from chatbots.bots.gguf import GgufBot, SmolLM2Bot
-from chatbots.configured import configured_bots
-from chatbots.entries import EntriesError
-from chatbots.gguf import files as gguf_files
-from chatbots.gguf.files import GgufError, gguf_header, gguf_locate
-from chatbots.gguf.server import LlamaServer
+from chatbots.generation.llama_server import LlamaServer
+from chatbots.gguf_files import GgufError, gguf_header, gguf_locate
 from chatbots.serving import reply
+from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.tiny_gguf import CACHE_BYTES, CHATML, MARKS, save_gguf
 
 with_llama = pytest.mark.skipif(

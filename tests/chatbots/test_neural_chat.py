@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.bots.neural_chat import NeuralChatBot
 from chatbots.serving import reply
 
@@ -36,7 +36,7 @@ class BadBot:
 @pytest.fixture
 def old_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "old_bots_2019").mkdir()
-    (tmp_path / "old_bots_2019" / "__init__.py").write_text("")
+    (tmp_path / "old_bots_2019" / "/__init__.py").write_text("")
     (tmp_path / "old_bots_2019" / "server.py").write_text(OLD_BOT)
     monkeypatch.syspath_prepend(tmp_path)
     yield "old_bots_2019.server"

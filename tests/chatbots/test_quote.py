@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chatbots.outside import Many, Values, ValuesError, values_read, yaml_read
-from chatbots.storable import is_storable, quote
+from chatbots.text import is_sanitised, quote
+from chatbots.validation import InputModel, Many, ValuesError, values_read, yaml_read
 
 HUGE = int("f" * 6000, 16)
 
@@ -51,7 +51,7 @@ VALUES = {
 def test_a_quoted_value_is_short_and_storable(name: str) -> None:
     text = quote(VALUES[name])
     assert 0 < len(text) <= 80
-    assert is_storable(text)
+    assert is_sanitised(text)
 
 
 def test_a_quoted_value_is_written_as_in_python_without_passwords() -> None:
@@ -62,7 +62,7 @@ def test_a_quoted_value_is_written_as_in_python_without_passwords() -> None:
     assert quote("abcdef", 5) == "'abc…"
 
 
-class Model(Values):
+class Model(InputModel):
     number: float = 1.0
     text: str = ""
     several: Many[int] = ()

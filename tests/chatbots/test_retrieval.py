@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from chatbots.base import BotError
 from chatbots.bots import retrieval
+from chatbots.bots.base import BotError
 from chatbots.bots.retrieval import RetrievalBot
-from chatbots.corpora.reader import corpus_read
-from chatbots.courtesies import ADMISSIONS, FAREWELLS
+from chatbots.corpora.dialogues import corpus_read
 from chatbots.encoders import sentence
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.sentence import encoder_get
+from chatbots.english_rules import BOT_ADMISSIONS, FAREWELL_REPLIES
 
 MISSING = "nobody/no-such-encoder"
 
@@ -238,17 +238,19 @@ def test_it_says_goodbye_and_that_it_is_a_program(
 ) -> None:
     for each in (bot, everyday):
         leaving = ["Do you like fish?", "Yes.", "Well, I have to go now. Bye!"]
-        assert answer(each, *leaving) in FAREWELLS
-        assert answer(each, "hello", "Hi!", "Wait, are you a bot or a real person?") in ADMISSIONS
+        assert answer(each, *leaving) in FAREWELL_REPLIES
+        assert (
+            answer(each, "hello", "Hi!", "Wait, are you a bot or a real person?") in BOT_ADMISSIONS
+        )
         both = {answer(each, "bye", seed=seed) for seed in range(9)}
         assert len(both) > 1
-        again = answer(each, *leaving, FAREWELLS[0], "bye")
-        assert again in FAREWELLS
-        assert again != FAREWELLS[0]
+        again = answer(each, *leaving, FAREWELL_REPLIES[0], "bye")
+        assert again in FAREWELL_REPLIES
+        assert again != FAREWELL_REPLIES[0]
 
 
 def test_two_of_it_do_not_say_goodbye_for_ever(everyday: RetrievalBot) -> None:
     conversation = Conversation.from_texts(["I have to go."], seed=1)
     for _ in range(6):
         conversation = conversation.with_turn("bot", everyday.answer([conversation])[0])
-    assert sum(text in FAREWELLS for text in conversation.texts) == 2
+    assert sum(text in FAREWELL_REPLIES for text in conversation.texts) == 2

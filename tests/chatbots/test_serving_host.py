@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from chatbots.base import REPLY_MAX_CHARS, BotError
+from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
 from chatbots.endpoints.metering import CapReached
 from chatbots.serving import BotBusy, BotHost
-from chatbots.storable import CUT, storable
+from chatbots.text import CUT_MARK, sanitise
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says
 from tests.hostile import HOSTILE_ERRORS, raise_it
 
@@ -548,7 +548,7 @@ asyncio.run(main())
 HOSTILE = {
     "NUL\x00 goes": "NUL goes",
     "half \ud83d pair": "half \ufffd pair",
-    "x" * 1_000_000: "x" * (REPLY_MAX_CHARS - len(CUT)) + CUT,
+    "x" * 1_000_000: "x" * (REPLY_MAX_CHARS - len(CUT_MARK)) + CUT_MARK,
     "\x00\u200b\udc00": "<b: gave an empty reply>",
 }
 
@@ -564,7 +564,7 @@ async def test_whatever_a_bot_says_is_storable_and_of_bounded_length(host_of, ma
 async def test_a_bot_that_goes_on_and_on_is_stopped(host_of, make):
     bot = make(name="b", reply=lambda _: " ".join(["word"] * REPLY_MAX_CHARS))
     said = await outcome(host_of(bot, reply_timeout_s=PATIENT_S), "b", "hi")
-    assert (len(said), said[-len(CUT) :]) == (REPLY_MAX_CHARS, CUT)
+    assert (len(said), said[-len(CUT_MARK) :]) == (REPLY_MAX_CHARS, CUT_MARK)
     await until(lambda: bot.cancelled == ["hi"])
 
 
@@ -575,7 +575,7 @@ async def test_whatever_a_bot_raises_is_a_storable_reason(host_of, make, trouble
     said = await outcome(host, "b", "hi")
     assert said.startswith("<b: ")
     assert len(said) < 600
-    assert said == storable(said)
+    assert said == sanitise(said)
 
 
 async def test_a_bot_that_cancels_itself_fails_at_once(host_of):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.serving import BotHost
 from tests.chatbots.test_serving_host import ask, host_of, outcome, until
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says

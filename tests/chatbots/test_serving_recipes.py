@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.configured import configured_bots
+from chatbots.yaml_registry import configured_bots
 from tests.chatbots.endpoint_server import (
     SSE,
     Answer,

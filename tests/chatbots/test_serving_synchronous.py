@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from chatbots.base import REPLY_MAX_CHARS, BotDefaults, BotError
+from chatbots.bots.base import REPLY_MAX_CHARS, BotDefaults, BotError
 from chatbots.conversation import Conversation
 from chatbots.serving import Reply, reply, synchronous
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from tests import fakes
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says
 from tests.hostile import HOSTILE_REPLIES
@@ -87,7 +87,7 @@ def test_whatever_a_bot_says_is_storable_or_an_error(make, text):
     if text in ("empty", "whitespace", "invisible"):
         assert got == Reply(None, "gave an empty reply")
     else:
-        assert got.text == storable(HOSTILE_REPLIES[text], REPLY_MAX_CHARS)
+        assert got.text == sanitise(HOSTILE_REPLIES[text], REPLY_MAX_CHARS)
 
 
 @pytest.mark.parametrize("make", KINDS)

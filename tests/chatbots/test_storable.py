@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatbots.storable import (
-    CUT,
-    StorableStream,
+from chatbots.text import (
+    CUT_MARK,
+    SanitisedStream,
     error_text,
-    given_id,
-    given_text,
     is_blank,
-    storable,
+    sanitise,
+    sanitise_id,
+    sanitise_input,
 )
 
 any_text = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\ud83d\ude00"))
@@ -32,30 +32,30 @@ any_text = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\
     ],
 )
 def test_what_a_database_takes(text: str, stored: str) -> None:
-    assert storable(text) == stored
+    assert sanitise(text) == stored
 
 
-@given(any_text, st.none() | st.integers(len(CUT), 40))
+@given(any_text, st.none() | st.integers(len(CUT_MARK), 40))
 def test_it_can_be_encoded_fits_and_does_not_change_again(text: str, limit: int | None) -> None:
-    stored = storable(text, limit)
+    stored = sanitise(text, limit)
     stored.encode()
     assert "\x00" not in stored
     assert limit is None or len(stored) <= limit
-    assert storable(stored, limit) == stored
-    assert limit is None or len(storable(text)) <= limit or stored.endswith(CUT)
+    assert sanitise(stored, limit) == stored
+    assert limit is None or len(sanitise(text)) <= limit or stored.endswith(CUT_MARK)
 
 
-@given(st.lists(any_text), st.none() | st.integers(len(CUT), 40))
+@given(st.lists(any_text), st.none() | st.integers(len(CUT_MARK), 40))
 def test_pieces_joined_are_the_whole(pieces: list[str], limit: int | None) -> None:
-    stream = StorableStream(limit)
+    stream = SanitisedStream(limit)
     given = [stream.take(piece) for piece in pieces]
-    assert "".join(given) + stream.end() == storable("".join(pieces), limit)
-    assert stream.is_full == (limit is not None and len(storable("".join(pieces))) > limit)
+    assert "".join(given) + stream.end() == sanitise("".join(pieces), limit)
+    assert stream.is_full == (limit is not None and len(sanitise("".join(pieces))) > limit)
 
 
 def test_a_long_text_ends_with_a_mark() -> None:
-    assert storable("x" * 100, 100) == "x" * 100
-    assert storable("x" * 101, 100) == "x" * 96 + " […]"
+    assert sanitise("x" * 100, 100) == "x" * 100
+    assert sanitise("x" * 101, 100) == "x" * 96 + " […]"
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_what_somebody_sees_is_not(text: str) -> None:
 
 
 def test_a_text_that_is_given_is_storable_whole_and_empty_where_nothing_is_seen() -> None:
-    assert given_text(" a\x00b \n") == "ab"
-    assert given_text("\u200b \u2800") == ""
-    assert given_text("\u200bx") == "\u200bx"
-    assert given_text(" " + "x" * 101, 100) == "x" * 96 + " […]"
+    assert sanitise_input(" a\x00b \n") == "ab"
+    assert sanitise_input("\u200b \u2800") == ""
+    assert sanitise_input("\u200bx") == "\u200bx"
+    assert sanitise_input(" " + "x" * 101, 100) == "x" * 96 + " […]"
 
 
 def test_an_id_has_one_spelling() -> None:
-    assert given_id("\ufeff p 1\u200b\n\x00") == "p 1"
-    assert given_id("\u200b \t") == ""
+    assert sanitise_id("\ufeff p 1\u200b\n\x00") == "p 1"
+    assert sanitise_id("\u200b \t") == ""
 
 
 class Unspeakable(Exception):

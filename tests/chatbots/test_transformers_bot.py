@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
 from chatbots.generation import transformers_batch
-from chatbots.generation.detokenise import sentences_end
 from chatbots.generation.language_model import LanguageModel
+from chatbots.generation.streamed_text import sentences_end
 from chatbots.serving import BotHost, reply
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from tests.tiny_models import CHATML, DECODERS, ENCODER_DECODERS, save_model
 
 ARCHITECTURES = (*DECODERS, *ENCODER_DECODERS)
@@ -87,7 +87,7 @@ def generated_by_transformers(bot: TransformersBot, context: Conversation, **opt
     )
     new = out[1:] if bot._loaded.language_model.has_encoder else out[len(ids) :]
     text = bot._loaded.tokenizer.decode(new, skip_special_tokens=True)
-    text = storable(text.replace("\ufffd", "").strip())
+    text = sanitise(text.replace("\ufffd", "").strip())
     ended = out[-1] in bot._loaded.stop_tokens
     return text if ended else text[: sentences_end(text) or None]
 
@@ -264,7 +264,7 @@ def test_pieces_are_whole_and_joined_are_the_reply(folder_of):
             pieces[piece.slot].append(piece.text)
             done |= {piece.slot} if piece.done else set()
     joined = ["".join(pieces[slot]) for slot in slots]
-    assert [storable(text) for text in joined] == [r.text for r in reply(bot, contexts(6))]
+    assert [sanitise(text) for text in joined] == [r.text for r in reply(bot, contexts(6))]
     assert all(text == text.strip() and "\ufffd" not in text for text in joined)
     assert all(
         piece[:1].isspace() or piece == "" or not piece.isascii()

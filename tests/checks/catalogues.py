@@ -45,31 +45,31 @@ OF_RESEARCHERS = (
     "*/flags/*",
     "*/migrations/*",
     "core/[!tv]*",
-    "core/tokens.py",
+    "core/authentication.py",
     "core/templates/core/forbidden.html",
     "core/templates/core/locked_out.html",
     "core/templates/core/login.html",
     "conversations/bot_*.py",
-    "conversations/brought_in.py",
-    "conversations/forgetting.py",
+    "conversations/imported_sets.py",
+    "conversations/erasure.py",
     "ratings/comparing.py",
     "ratings/selectors.py",
-    "studies/attention.py",
-    "studies/checking_wrong.py",
-    "studies/checks.py",
-    "studies/section_checks.py",
-    "studies/differences.py",
-    "studies/filter_checks.py",
+    "studies/attention_checks.py",
+    "studies/validation/sections.py",
+    "studies/validation/__init__.py",
+    "studies/validation/sections.py",
+    "studies/versions.py",
+    "studies/validation/sections.py",
     "studies/forms.py",
-    "studies/keeping.py",
+    "studies/lifecycle.py",
     "studies/item_sets.py",
     "studies/items.py",
-    "studies/marking.py",
-    "studies/question_sets.py",
-    "studies/places.py",
+    "studies/protocol_settings.py",
+    "studies/examples.py",
+    "studies/assignment/capacity.py",
     "studies/reply_filters/*",
-    "studies/prolific.py",
-    "studies/importing.py",
+    "studies/recruitment/settings.py",
+    "studies/study_import.py",
     "participant/kinds/*",
     "participant/rehearsal/*",
 )
@@ -118,13 +118,13 @@ def extracted() -> Catalog:
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
     for text in kinds_deleted():
-        found.add(text, locations=[("webapp/studies/erasure.py", 1)])
+        found.add(text, locations=[("webapp/studies/privacy/__init__.py", 1)])
     return found
 
 
 def kinds_deleted() -> list[str]:
     """Return what the page for withdrawing names of what will be deleted; each app says it of its own tables."""
-    from webapp.studies.erasure import erasure_kinds
+    from webapp.studies.privacy import erasure_kinds
 
     with translation.override(None):
         return [str(kind.title) for kind in erasure_kinds().values() if not kind.for_pay]
@@ -132,11 +132,10 @@ def kinds_deleted() -> list[str]:
 
 def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
-    from webapp.dashboard.build.entry_cards import lines_new
-    from webapp.dashboard.build.question_actions import NEW, question_new
+    from webapp.dashboard.builder.entry_cards import lines_new
+    from webapp.dashboard.builder.question_cards import NEW, question_new
     from webapp.studies.default_texts import texts_said
-    from webapp.studies.examples import default_lines
-    from webapp.studies.question_sets import QUESTION_SETS
+    from webapp.studies.examples import QUESTION_SETS, default_lines
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
     new = [*(question_new(kind, "en").to_plain() for kind in NEW), *lines_new()]

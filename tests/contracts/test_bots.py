@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chatbots import Conversation, Identity
-from chatbots.base import Bot
+from chatbots.bots.base import Bot
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.registry import UnknownName, bot_get, bot_list, bot_load, bots
 from chatbots.serving import Reply, reply

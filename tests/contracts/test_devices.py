@@ -13,7 +13,7 @@ import pytest
 
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
-from chatbots.encoders.named import (
+from chatbots.encoders.ei_encoders import (
     DeepMojiFiles,
     InferSentFiles,
     emotion_encoder_named,
@@ -22,11 +22,10 @@ from chatbots.encoders.named import (
 from chatbots.registry import bot_get, bots
 from chatbots.serving import reply
 from evaluation.items import ReplyInContext
-from evaluation.metrics.configured import configured_metrics
-from evaluation.metrics.registry import metric_list, metrics
+from evaluation.metrics.registry import configured_metrics, metric_list, metrics
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.run import compute_all
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
 from tests.evaluation.training.checkpoints import (
@@ -106,9 +105,9 @@ def test_a_metric_computes_there(
         (metric,) = configured_metrics.load(tmp_path / "metrics.yaml", usual={"device": ELSEWHERE})
         assert metric.unavailable_reason() is None
     if metric.unavailable_reason() is None:
-        compute_all(TALK, [metric], shared=Shared(ELSEWHERE))
+        compute_all(TALK, [metric], shared=TextCache(ELSEWHERE))
         if isinstance(metric, ReplyMetric):  # conversations have no references
-            metric.score([REPLY], Shared(ELSEWHERE))
+            metric.score([REPLY], TextCache(ELSEWHERE))
     assert not elsewhere.forgotten
     assert elsewhere.used or name not in files
     assert metric.has_network == bool(elsewhere.used), "lists say so"

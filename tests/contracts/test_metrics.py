@@ -12,9 +12,9 @@ import pytest
 from chatbots import Conversation
 from chatbots.conversation import Turn
 from chatbots.identity import canonical_json
+from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_list
-from evaluation.metrics.reply_pmi import ReplyPmi
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_model
 
 METRICS = {metric.name: metric for metric in metric_list()}
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.parametrize("name", sorted(METRICS))
 @pytest.fixture(scope="module")
 def shared():
     """Encode the texts here once for all metrics, as in a run."""
-    return Shared()
+    return TextCache()
 
 
 @pytest.fixture(scope="module")

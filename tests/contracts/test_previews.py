@@ -11,9 +11,9 @@ from django.test import Client
 
 from tests.builders import QUIZ, TRAINING_PAIR, make_staff, make_study
 from webapp.core.rights import Right
-from webapp.participant.access import Visit
-from webapp.participant.preview.page import BEFORE_TASKS
-from webapp.participant.preview.stage import standing_staged
+from webapp.participant.access import ParticipantRequest
+from webapp.participant.preview import BEFORE_TASKS
+from webapp.participant.preview_data import standing_staged
 from webapp.participant.steps.base import steps
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
@@ -82,7 +82,7 @@ def test_a_preview_holds_what_the_real_page_holds(protocol: str, step: str, staf
         real = Client().get(f"/s/{study.key}/")
     else:
         standing = standing_staged(study, step, Outcome.RATED)
-        visit = Visit(participant_token(standing.participant), standing.participant)
+        visit = ParticipantRequest(participant_token(standing.participant), standing.participant)
         real = Client().get(steps.get(step).address(standing, visit))
     assert real.status_code == 200
     assert main_of(shown.content) == main_of(real.content)

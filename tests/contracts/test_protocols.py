@@ -11,18 +11,18 @@ import pytest
 from django.template.loader import get_template
 
 from tests.builders import make_study
-from webapp.participant.sheets.base import sheets
+from webapp.participant.question_forms.base import sheets
 from webapp.studies.protocols.base import (
     Gives,
-    Place,
-    Progress,
+    HeaderStep,
     Step,
     StudyProtocol,
-    places,
+    TaskProgress,
+    header_steps,
     protocols,
 )
-from webapp.studies.rubrics import CHAT_QUESTIONS
-from webapp.studies.values import SECTIONS, StudyValues
+from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.settings import SECTIONS, StudyValues
 
 
 class FirstOnes:
@@ -83,7 +83,7 @@ def test_its_steps_begin_with_consent_and_end_with_the_code(protocol: StudyProto
     assert names[-1] == "done"
     assert len(set(names)) == len(names)
     assert all(str(step.heading) for step in protocol.steps)
-    assert [name for place in places(protocol.steps) for name in place.steps] == names
+    assert [name for place in header_steps(protocol.steps) for name in place.steps] == names
 
 
 def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(
@@ -108,23 +108,23 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
     json.dumps(dict(plan.payload))
     for slot in plan.slots:
         assert sum(bool(given) for given in (slot.bot, slot.conversation, slot.item)) == 1
-    assert not protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=0))
-    assert protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=len(plan.slots)))
+    assert not protocol.is_complete(TaskProgress(n_slots=len(plan.slots), n_rated=0))
+    assert protocol.is_complete(TaskProgress(n_slots=len(plan.slots), n_rated=len(plan.slots)))
 
 
 @pytest.mark.django_db
 def test_a_new_study_asks_what_the_protocol_begins_with(protocol: StudyProtocol) -> None:
     study = make_study(protocol=protocol.name, state="draft")
     asked = {row.key: row.scale for row in study.rubric.dimensions.all()}
-    assert list(asked) == [question.key for question in protocol.asks or CHAT_QUESTIONS]
+    assert list(asked) == [question.key for question in protocol.asks or DEFAULT_QUESTIONS]
     if protocol.scale is not None:
         assert set(asked.values()) == {protocol.scale}
 
 
 def test_steps_in_a_row_with_one_heading_share_a_place() -> None:
     steps = [Step("consent", "About"), Step("instructions", "About"), Step("chat", "Chat")]
-    assert places([*steps, Step("form", "About")]) == [
-        Place(1, "About", ("consent", "instructions")),
-        Place(2, "Chat", ("chat",)),
-        Place(3, "About", ("form",)),
+    assert header_steps([*steps, Step("form", "About")]) == [
+        HeaderStep(1, "About", ("consent", "instructions")),
+        HeaderStep(2, "Chat", ("chat",)),
+        HeaderStep(3, "About", ("form",)),
     ]

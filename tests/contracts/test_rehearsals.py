@@ -29,8 +29,8 @@ from django.test import Client
 from django.urls import reverse
 
 import confab
-from evaluation.formats.tables import Table, is_missing, name_of, table_read
-from evaluation.judgements import judgements_read
+from evaluation.formats.tables import FileTable, is_missing, name_of, table_read
+from evaluation.metric_agreement import judgements_read
 from tests.builders import make_staff
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
@@ -39,19 +39,19 @@ from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
 from webapp.participant import consumers
-from webapp.participant.rehearsal import OutsideDoors, ScriptedParticipant, ways
-from webapp.participant.rehearsal.doors import frames_until
-from webapp.ratings.checks import checks_by_task
+from webapp.participant.simulated import ScriptedParticipant, StudyClient, steps
+from webapp.participant.simulated.client import frames_until
+from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.studies.examples import study_example
-from webapp.studies.importing import study_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, rehearsal_token
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
+from webapp.studies.study_import import study_import
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, exporters
-from webapp.transfer.samples import conversations_sample
+from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store
 from webapp.transfer.writers import write_file
 
@@ -133,7 +133,7 @@ class InsideSocket:
         return services.reply_fail(conversation_id=chat, lease=lease, error=error)
 
 
-class InsideDoors(OutsideDoors):
+class InsideDoors(StudyClient):
     """The doors of this process; `told` is all that came through them: addresses, headers, pages, frames.
 
     What a page leads to is opened, too: reports, ways out, other devices.
@@ -293,7 +293,7 @@ def results_shown(study: Study) -> None:
         assert shown.status_code == 200, (study.protocol, page)
 
 
-def cell_read(table: Table, row: int, column: ExportColumn) -> Any:
+def cell_read(table: FileTable, row: int, column: ExportColumn) -> Any:
     """Return a cell as its column's type has it, None where it is missing."""
     cell = table.rows[row - 1].get(column.name)
     if column.type in ("integer", "number"):
@@ -356,7 +356,7 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
-    monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
+    monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     for number, name in enumerate(protocols.names()):
         study = await in_database(opened)(name)
         await in_database(item_models_tell)(study)

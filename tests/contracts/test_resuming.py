@@ -15,7 +15,7 @@ from tests.contracts.test_rehearsals import LINES, PAGES, InsideDoors, opened
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.participant import consumers
-from webapp.participant.rehearsal import ScriptedParticipant, ways
+from webapp.participant.simulated import ScriptedParticipant, steps
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import protocols
@@ -100,7 +100,7 @@ async def test_a_task_is_open_until_its_end_and_goes_on_in_another_browser(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
-    monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
+    monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     protocol, settings = CASES[case]
     study = await in_database(prepared)(protocol, settings)
     query = {**BY_LINK, "rehearsal": await in_database(rehearsal_token)(study)}

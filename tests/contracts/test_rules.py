@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import make_conversation, make_participant, make_rating, make_study
 from webapp.core.errors import Refused
-from webapp.studies.rules.base import AssignmentRule, rules
+from webapp.studies.assignment.rules.base import AssignmentRule, rules
 from webapp.studies.services import task_open
 
 

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from webapp.studies.examples import study_example
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.rubrics import asked_after
+from webapp.studies.rubrics import post_task_questions
 from webapp.studies.study_file import study_file_json, study_file_read, study_file_text
 
 pytestmark = pytest.mark.django_db
@@ -44,4 +44,4 @@ def test_it_opens_and_asks_questions_of_its_own(name: str, tmp_path: Path) -> No
     call_command("import_study", str(path), "--open")
     study = Study.objects.get(key=f"{name}-example")
     assert study.state == "collecting"
-    assert asked_after(study.version)
+    assert post_task_questions(study.version)

@@ -16,17 +16,17 @@ from tests.contracts.test_rehearsals import LINES, PAGES, InsideDoors, opened
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
-from webapp.dashboard.live.people import now_rounded
-from webapp.dashboard.live.room import room_of
-from webapp.dashboard.needs import needs
+from webapp.dashboard.action_items import action_items
+from webapp.dashboard.live_page import live_room
+from webapp.dashboard.live_progress import now_rounded
+from webapp.dashboard.navigation import RESULTS, TABS, pages_open_to
 from webapp.dashboard.selectors import study_cards, study_rows
-from webapp.dashboard.tabs import RESULTS, TABS, pages_open_to
 from webapp.participant import consumers
-from webapp.participant.rehearsal import ScriptedParticipant, ways
+from webapp.participant.simulated import ScriptedParticipant, steps
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import compares_pairs
-from webapp.results.state import analysed_counts
-from webapp.studies.counting import study_count_anew
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.results.fingerprint import analysed_counts
+from webapp.studies.assignment.counterbalance import study_count_anew
 from webapp.studies.models import Participant, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bots
@@ -71,7 +71,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
             said = NO_DATA.findall(read(client, study, page.route, **query))
             assert not [one for one in said if one != "no rating yet"], (name, n_people, page.name)
     cards = study_cards(study, include_synthetic=synthetic)
-    room = room_of(study, include_synthetic=synthetic, now=now_rounded())
+    room = live_room(study, include_synthetic=synthetic, now=now_rounded())
     counted = {
         "cards": cards.n_ratings,
         "live room": sum(hour.n for hour in room.pace.hours),
@@ -90,7 +90,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
         )
     if judges_items(study):
         assert "nobody chats" in read(client, study, "study_conversations", **query)
-    assert "gives nobody a chatbot" not in " ".join(one.rest for one in needs())
+    assert "gives nobody a chatbot" not in " ".join(one.rest for one in action_items())
 
 
 def people_made_real(study: Study) -> None:
@@ -119,7 +119,7 @@ async def test_pages_agree_whether_there_are_data(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
-    monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
+    monkeypatch.setattr(steps, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     study = await in_database(opened)(name)
     rehearsal: dict[str, Any] = {"rehearsal": await in_database(rehearsal_token)(study)}
     for number in range(3):

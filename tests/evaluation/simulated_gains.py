@@ -13,8 +13,8 @@ from functools import cache
 
 import numpy as np
 
-from evaluation.against import Against, against
-from evaluation.combination import JudgedSet, combine_sets
+from evaluation.combination import ScoredSet, combine_sets
+from evaluation.paired_comparison import PairedComparison, compare_paired
 from tests.evaluation.stats.simulated_models import Held
 
 MANY = 60_000
@@ -82,7 +82,9 @@ def _gain_of(replies: int, ours: float, theirs: float, points: bool) -> dict[str
     many = Judged(MANY // replies, replies, 1, False, ours, theirs, points)
     x, other, y, _contexts, _cells = _replies(np.random.default_rng(0), many)
     few = np.arange(len(x)) % 50  # the interval of these is not asked for
-    found: Against = against(x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), "")
+    found: PairedComparison = compare_paired(
+        x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), ""
+    )
     return {name: one.gain for name, one in found.gains.items()}
 
 
@@ -92,7 +94,7 @@ def paired(design: Judged, n_studies: int, seed: int = 0) -> dict[str, Held]:
     true = _gain_of(design.replies, design.ours, design.theirs, design.points)
     found = {name: Held() for name in true}
     for _ in range(n_studies):
-        for name, one in against(*_replies(rng, design), "theirs").gains.items():
+        for name, one in compare_paired(*_replies(rng, design), "theirs").gains.items():
             found[name].add(true[name], one.low, one.high)
     return found
 
@@ -121,7 +123,7 @@ COMBINED = {
 }
 
 
-def _sets(rng: np.random.Generator, design: Combined) -> Iterator[JudgedSet]:
+def _sets(rng: np.random.Generator, design: Combined) -> Iterator[ScoredSet]:
     context = np.repeat(np.arange(design.replies // 2), 2)
     n = len(context)
 
@@ -136,7 +138,7 @@ def _sets(rng: np.random.Generator, design: Combined) -> Iterator[JudgedSet]:
             noise = 0.5 * common + 0.87 * in_contexts()
             scores[f"m{m}"] = quality * true + np.sqrt(1 - quality**2) * noise
         human = true + 0.7 * rng.normal(size=n)
-        yield JudgedSet(f"s{k}", human, context.astype(str).astype(object), scores)
+        yield ScoredSet(f"s{k}", human, context.astype(str).astype(object), scores)
 
 
 def combined(design: Combined, n_studies: int, seed: int = 0) -> Held:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.best_rater import (
+from evaluation.agreement_by_group import (
     NO_RATERS,
     best_raters_printed,
     max_over_raters,

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from evaluation.ceilings import ONLY_MEANS, ceiling_of
+from evaluation.agreement_by_group import ONLY_MEANS, ceiling_of
+from evaluation.agreement_table import agreements_printed
 from evaluation.items import JudgedItem
-from evaluation.judgements import judge, judgements_of
-from evaluation.judgements_printed import agreements_printed
+from evaluation.metric_agreement import judge, judgements_of
 from evaluation.metrics.registry import metric_get
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.combination import JudgedSet, combine, combine_sets
+from evaluation.combination import ScoredSet, combine, combine_sets
 from tests.evaluation import simulated_gains
 
 
@@ -17,7 +17,7 @@ def data_set(name, seed, n=60, signal=(0.6, 0.6), missing=0):
     human = np.array(signal) @ parts + 0.3 * rng.normal(size=n)
     scores = {"topic": np.exp(parts[0]), "likely": parts[1].copy()}
     scores["likely"][:missing] = np.nan
-    return JudgedSet(name, human, np.array([f"c{k // 3}" for k in range(n)], dtype=object), scores)
+    return ScoredSet(name, human, np.array([f"c{k // 3}" for k in range(n)], dtype=object), scores)
 
 
 def test_weights_are_those_of_ridge_on_the_other_sets():
@@ -50,7 +50,7 @@ def test_weights_are_those_of_ridge_on_the_other_sets():
 
 def test_nothing_of_the_set_left_out_is_learned_from():
     sets = [data_set(name, seed) for seed, name in enumerate("abc")]
-    upside_down = JudgedSet("c", -sets[2].human, sets[2].contexts, sets[2].scores)
+    upside_down = ScoredSet("c", -sets[2].human, sets[2].contexts, sets[2].scores)
     first, second = combine_sets(sets).sets[2], combine_sets([*sets[:2], upside_down]).sets[2]
 
     assert (first.weights, first.best, first.penalty) == (
@@ -68,7 +68,7 @@ def test_two_signals_are_better_than_one_and_a_copy_is_not():
 
     sets = [data_set(name, seed, signal=(0.6, 0.0)) for seed, name in enumerate("abcd")]
     copies = [
-        JudgedSet(one.name, one.human, one.contexts, {"topic": one.scores["topic"], "again": one.scores["topic"]})
+        ScoredSet(one.name, one.human, one.contexts, {"topic": one.scores["topic"], "again": one.scores["topic"]})
         for one in sets
     ]  # fmt: skip
     gain = combine_sets(copies).gains["spearman"]
@@ -86,7 +86,7 @@ def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     assert half < gain.high - gain.value < 2 * half
     # Sets that gain alike leave the contexts: of one set four times, by the jackknife with weights of two metrics as
     # they are.
-    alike = [JudgedSet(name, sets[0].human, sets[0].contexts, sets[0].scores) for name in "abcd"]
+    alike = [ScoredSet(name, sets[0].human, sets[0].contexts, sets[0].scores) for name in "abcd"]
     same = combine_sets(alike)
     gain, (one, *_rest) = same.gains["pearson"], same.sets
     x = np.stack(
@@ -124,11 +124,11 @@ def test_what_cannot_be_combined_is_named():
         combine_sets(sets[:2])
     with pytest.raises(ValueError, match="two data sets are called 'a'"):
         combine_sets([*sets, sets[0]])
-    alone = [JudgedSet(one.name, one.human, one.contexts, {"topic": one.scores["topic"]}) for one in sets]  # fmt: skip
+    alone = [ScoredSet(one.name, one.human, one.contexts, {"topic": one.scores["topic"]}) for one in sets]  # fmt: skip
     with pytest.raises(ValueError, match="1 metrics that can be computed"):
         combine_sets(alone)
     with pytest.raises(ValueError, match="all equal in c"):
-        combine_sets([*sets[:2], JudgedSet("c", np.ones(60), sets[2].contexts, sets[2].scores)])
+        combine_sets([*sets[:2], ScoredSet("c", np.ones(60), sets[2].contexts, sets[2].scores)])
 
 
 def test_files_are_scored_and_their_data_sets_combined(tmp_path):

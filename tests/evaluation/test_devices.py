@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chatbots.conversation import Conversation
-from evaluation.hybrid.embeddings import pooled_embeddings
+from evaluation.hybrid.features import pooled_embeddings
 from evaluation.metrics.registry import metrics
 from evaluation.metrics.run import compute_all
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import TrainedMetric
 
 ELSEWHERE = "cuda:1"
@@ -24,7 +24,7 @@ compute.
 def test_every_metric_and_the_embeddings_share_one_encoder_there(
     encoder_devices: list[str],
 ) -> None:
-    shared = Shared(ELSEWHERE)
+    shared = TextCache(ELSEWHERE)
     here = [
         metric
         for metric in metrics
@@ -40,7 +40,7 @@ def test_every_metric_and_the_embeddings_share_one_encoder_there(
 @pytest.mark.gpu
 def test_metrics_on_a_gpu_are_those_of_the_cpu() -> None:
     here = ["sentiment", "semantic_similarity", "self_similarity"]
-    there = compute_all(TALK, here, shared=Shared("cuda"))
+    there = compute_all(TALK, here, shared=TextCache("cuda"))
     for name, table in compute_all(TALK, here).items():
         assert table.conversations.to_numpy() == pytest.approx(
             there[name].conversations.to_numpy(), abs=1e-3, nan_ok=True

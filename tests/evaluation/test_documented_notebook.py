@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import confab
-from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 from chatbots.registry import bots
 from tests.documents import blocks_tested

@@ -8,11 +8,11 @@ from scipy import stats
 
 from chatbots import Conversation
 from chatbots.registry import UnknownName
-from evaluation.columns import per_turn
+from evaluation.agreement_by_group import BEYOND_SCALE, NOT_JUDGED
+from evaluation.agreement_table import agreements_printed
 from evaluation.formats.base import Skipped
-from evaluation.items import ReplyInContext, judged_read
-from evaluation.judged_cells import BEYOND_SCALE, NOT_JUDGED
-from evaluation.judgements import (
+from evaluation.items import ReplyInContext, detokenise_text, judged_read
+from evaluation.metric_agreement import (
     CLASH,
     DUPLICATE_ID,
     PARTLY_BEYOND,
@@ -20,12 +20,11 @@ from evaluation.judgements import (
     judge,
     judgements_read,
 )
-from evaluation.judgements_printed import agreements_printed
 from evaluation.metrics.grade import NO_KEYWORD
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, ReplyMetric, item_scores
-from evaluation.metrics.shared import BLANK, Shared
-from evaluation.untokenised import untokenised
+from evaluation.metrics.text_cache import BLANK, TextCache
+from evaluation.tables import per_turn
 from tests.conftest import ROOT
 
 CASES = ROOT / "tests" / "cases"
@@ -89,8 +88,8 @@ def file(tmp_path):
     ],
 )
 def test_tokens_are_put_together_as_a_person_writes(text, wanted):
-    assert untokenised(text) == wanted
-    assert untokenised(wanted) == wanted
+    assert detokenise_text(text) == wanted
+    assert detokenise_text(wanted) == wanted
 
 
 def test_scores_beyond_the_scale_and_texts_for_numbers_are_told(file):
@@ -214,7 +213,7 @@ def test_any_metric_scores_items_as_the_last_turn_of_a_conversation():
         ReplyInContext(("hi", "hello", "how are you?"), "I am very well"),
         ReplyInContext((), "Hello there"),
     ]
-    found = item_scores(metric_get("words"), replies, Shared())
+    found = item_scores(metric_get("words"), replies, TextCache())
     assert next(iter(found)) == "words_bot"
     assert found["words_bot"].tolist() == [4, 2]
 

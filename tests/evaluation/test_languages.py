@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from evaluation.languages import language_of
 from evaluation.metrics.registry import metric_kinds, metric_list
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluation.printing import figure, probability, share, span
+from evaluation.number_format import figure, probability, share, span
 
 
 def test_numbers_in_words() -> None:

@@ -13,12 +13,12 @@ import pytest
 from scipy import stats
 
 from evaluation import training
-from evaluation.judgements import judge
-from evaluation.judgements_printed import agreements_printed
+from evaluation.agreement_table import agreements_printed
+from evaluation.metric_agreement import judge
 from evaluation.metrics.registry import metric_list
-from evaluation.published.rows import (
-    beside,
+from evaluation.published.correlations import (
     caveats_of,
+    matching_row,
     published_accuracies,
     published_of,
     published_rows,
@@ -130,16 +130,16 @@ def test_every_config_stands_beside_a_published_row_and_a_lite_one_is_never_it()
 
 def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     convai = published_of("grade/convai2", "coherence")
-    same = beside(convai, "rouge_l", "bert_ranker")
+    same = matching_row(convai, "rouge_l", "bert_ranker")
     assert same is not None
     assert same.is_same
     assert same.values["pearson"] == 0.157
-    nearest = beside(convai, "grade_lite_bot")
+    nearest = matching_row(convai, "grade_lite_bot")
     assert nearest is not None
     assert not nearest.is_same
     assert nearest.title == "GRADE"
-    assert beside(convai, "rouge_l", "another model") is None
-    assert beside(convai, "words_bot") is None
+    assert matching_row(convai, "rouge_l", "another model") is None
+    assert matching_row(convai, "words_bot") is None
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
     assert any(

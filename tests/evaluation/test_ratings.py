@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline, rater_named
-from evaluation.reading import read as study_read
+from evaluation.loading import read as study_read
+from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline, rater_named
 from tests.conftest import ROOT
 
 CASES = ROOT / "tests" / "cases"
@@ -17,8 +17,8 @@ NOBODY = [
     *("", "  ", "nan", "NaN", "NA", "N/A", "n/a", "null", "None", "<NA>"),
     *(None, np.nan, pd.NA, pd.NaT),
 ]
-FLUENT = Dimension("fluent", "Fluent", 1, 7)
-REPETITIVE = Dimension("repetitive", "Repetitive", 1, 7, reversed=True)
+FLUENT = RatingDimension("fluent", "Fluent", 1, 7)
+REPETITIVE = RatingDimension("repetitive", "Repetitive", 1, 7, reversed=True)
 
 
 def table() -> pd.DataFrame:
@@ -95,11 +95,11 @@ def test_a_conversations_rater_is_known_where_it_has_just_one() -> None:
     ],
 )
 def test_what_bots_are_ranked_by(keys: list[str], ordered: bool, expected: tuple[str, ...]) -> None:
-    assert headline([Dimension(key, key, 1, 7) for key in keys], ordered=ordered) == expected
+    assert headline([RatingDimension(key, key, 1, 7) for key in keys], ordered=ordered) == expected
 
 
 def test_several_scales_have_no_common_mean() -> None:
-    found = [Dimension("fun", "Fun", 1, 7), Dimension("flow", "Flow", 0, 100)]
+    found = [RatingDimension("fun", "Fun", 1, 7), RatingDimension("flow", "Flow", 0, 100)]
     assert headline(found, ordered=False) == ("fun",)
 
 
@@ -119,7 +119,7 @@ def test_what_is_wrong_is_named() -> None:
             (FLUENT,),
         )
     with pytest.raises(ValueError, match="its lowest value must come first"):
-        Dimension("fun", "Fun", 7, 1)
+        RatingDimension("fun", "Fun", 7, 1)
 
 
 def test_columns_cannot_be_changed_and_a_table_gives_its_own_scales() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from chatbots.base import BotDefaults
+from chatbots.bots.base import BotDefaults
 from chatbots.identity import derive_seed
 from chatbots.registry import bot_load
 from evaluation.selfplay import play

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 import confab
-from evaluation.analysis.models import rating_models
 from evaluation.analysis.raters import analyse_raters
+from evaluation.analysis.rating_models import rating_models
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.printing import figure
+from evaluation.number_format import figure
 from tests.conftest import ROOT
 
 CASES = ROOT / "tests" / "cases"

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ConfabServer, start_confab
-from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+from webapp.participant.simulated import StudyClient, frames_until, say
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_i
     listed = {bot["id"]: bot for bot in json.loads(extended.manage("list_bots", "--json").stdout)}
     assert listed["shout"]["available"]
     extended.add_study("loud", ["shout", "eliza"], rule="first", protocol="small-talk")
-    doors = OutsideDoors(extended.url, "loud")
+    doors = StudyClient(extended.url, "loud")
     try:
         entry = await doors.http.get("/s/loud/")
         assert "Step 1 of 3: Welcome" in entry.text
@@ -108,8 +108,8 @@ def test_a_new_kind_of_job_is_done_by_the_worker_and_has_a_page(extended: Confab
     code = """
 import time
 from django.contrib.auth import get_user_model
-from webapp.runs.models import Job
-from webapp.runs.services.jobs import job_create
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 
 get_user_model().objects.create_superuser("chief", password="a long enough one")
 job = job_create(kind="counting", payload={"words": ["one", "three"]})
@@ -142,7 +142,7 @@ print(job.pk, job.state, job.n_done)
             browser.get("/dashboard/studies/talks/export/").text
         )
         refused = extended.shell(
-            "from webapp.runs.services.jobs import job_create\n"
+            "from webapp.jobs.services.jobs import job_create\n"
             "try: job_create(kind='counting', payload={'wrds': ['one']})\n"
             "except Exception as error: print(error)"
         )

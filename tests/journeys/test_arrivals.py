@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ConfabServer, start_confab
-from webapp.participant.rehearsal import OutsideDoors
+from webapp.participant.simulated import StudyClient
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ async def connections_at_most(server: ConfabServer, over: asyncio.Event) -> int:
 async def test_two_hundred_arrive_at_once_and_all_are_let_in(small_server: ConfabServer) -> None:
     server = small_server
     server.add_study("crowd", ["test-quick"])
-    people = [OutsideDoors(server.url, "crowd") for _ in range(N_PEOPLE)]
+    people = [StudyClient(server.url, "crowd") for _ in range(N_PEOPLE)]
     statuses: list[int] = []
 
     async def note(answer: object) -> None:

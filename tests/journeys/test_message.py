@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import ConfabServer
 from tests.plugin_bots import SLOW_WORDS
-from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+from webapp.participant.simulated import StudyClient, frames_until, say
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ SLOW_REPLY = "Reply 1: " + " ".join(SLOW_WORDS)
 
 @contextlib.asynccontextmanager
 async def visitor(server: ConfabServer, study: str):
-    doors = OutsideDoors(server.url, study)
+    doors = StudyClient(server.url, study)
     try:
         await doors.start()
         yield doors
@@ -32,12 +32,12 @@ async def visitor(server: ConfabServer, study: str):
         await doors.close()
 
 
-async def history(doors: OutsideDoors) -> dict:
+async def history(doors: StudyClient) -> dict:
     async with doors.socket() as socket:
         return (await frames_until(socket, "history"))[-1]
 
 
-async def wait_for_reply(doors: OutsideDoors, turn: int, timeout_s: float = 40) -> dict:
+async def wait_for_reply(doors: StudyClient, turn: int, timeout_s: float = 40) -> dict:
     """Connect again as a browser does until the reply numbered `turn` is there."""
 
     async def try_again() -> dict:

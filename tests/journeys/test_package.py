@@ -21,7 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from chatbots.release import VERSION
+from chatbots.installation import VERSION
 from tests.architecture.source import PACKAGES, modules
 from tests.conftest import ROOT, free_port
 from tests.documents import blocks_tested, words_of

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.conftest import ConfabServer, start_confab
-from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+from webapp.participant.simulated import StudyClient, frames_until, say
 
 pytestmark = pytest.mark.slow
 PREFIX = "/lab/confab"
@@ -35,7 +35,7 @@ async def test_everything_lies_below_the_prefix(server: ConfabServer) -> None:
         "from django.contrib.auth import get_user_model; "
         "get_user_model().objects.create_superuser('admin', password='pa-ss-word')"
     )
-    doors = OutsideDoors(server.url + PREFIX, "s")
+    doors = StudyClient(server.url + PREFIX, "s")
     try:
         await doors.start()
         chat = await doors.http.get(f"{server.url}{PREFIX}/chat/{doors.conversation_id}/")

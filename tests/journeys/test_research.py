@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from chatbots.corpora.reader import corpus_read
+from chatbots.corpora.dialogues import corpus_read
 from tests.conftest import ROOT, ConfabServer
 from tests.documents import blocks_tested, words_of
-from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+from webapp.participant.simulated import StudyClient, frames_until, say
 
 pytestmark = pytest.mark.slow
 
@@ -202,13 +202,13 @@ def test_killed_worker_loses_nothing(with_worker: ConfabServer) -> None:
     )
     server.kill("worker")
     server.shell(
-        "from webapp.runs.models import SelfPlayRun as R; import datetime as d; "
+        "from webapp.jobs.models import SelfPlayRun as R; import datetime as d; "
         "R.objects.update(heartbeat_at=d.datetime(2020, 1, 1, tzinfo=d.UTC))"
     )
     server.start_worker()
     count = (
         "import time\n"
-        "from webapp.runs.models import SelfPlayRun as R\n"
+        "from webapp.jobs.models import SelfPlayRun as R\n"
         f"for _ in range(600):\n"
         f"    run = R.objects.get(pk={started['run']})\n"
         "    if run.is_over: break\n"
@@ -222,7 +222,7 @@ async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
     """Journey (b): two submissions, one rating, one code, and it is in the export."""
     server = test_bots_server
     server.add_study("quick", ["test-quick"])
-    doors = OutsideDoors(server.url, "quick")
+    doors = StudyClient(server.url, "quick")
     try:
         await doors.start()
         async with doors.socket() as socket:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import ConfabServer, start_confab
 from tests.journeys.test_make_run import living
-from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+from webapp.participant.simulated import StudyClient, frames_until, say
 
 pytestmark = [pytest.mark.slow, pytest.mark.redis]
 
@@ -45,7 +45,7 @@ async def test_the_demo_answers_and_nothing_is_left_over(server: ConfabServer) -
     server.start_forked("web", "manage.py", "serve", "--port", str(server.port), "--demo")
     await asyncio.to_thread(server.wait_until_healthy)
     assert "has to run beside it" not in log.read_text()
-    doors = OutsideDoors(server.url, "demo")
+    doors = StudyClient(server.url, "demo")
     try:
         await doors.start()
         async with doors.socket() as socket:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, TEST_BOTS, ConfabServer, start_confab
-from webapp.core.stopping import LIMIT_S
-from webapp.participant.rehearsal import OutsideDoors, frames_until
+from webapp.core.processes import SHUTDOWN_LIMIT_S
+from webapp.participant.simulated import StudyClient, frames_until
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def raw(server: ConfabServer, text: str) -> socket.socket:
     return connection
 
 
-def raw_socket(server: ConfabServer, doors: OutsideDoors) -> socket.socket:
+def raw_socket(server: ConfabServer, doors: StudyClient) -> socket.socket:
     """Open a chat's WebSocket whose client neither reads nor answers any more."""
     cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in doors.http.cookies.jar)
     return raw(
@@ -97,7 +97,7 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
         process = start(server, kind)
         await asyncio.to_thread(server.wait_until_healthy)
         async with contextlib.AsyncExitStack() as stack:
-            doors = [OutsideDoors(server.url, "slow") for _ in range(4)]
+            doors = [StudyClient(server.url, "slow") for _ in range(4)]
             live = []
             for person in doors:
                 stack.push_async_callback(person.close)
@@ -142,7 +142,7 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
 def test_a_thread_that_hangs_does_not_keep_the_process() -> None:
     code = (
         "import threading\n"
-        "from webapp.core.stopping import end_within\n"
+        "from webapp.core.processes import end_within\n"
         "threading.Thread(target=threading.Event().wait, name='hangs for ever').start()\n"
         "end_within(0.2, first=lambda: print('first', flush=True))\n"
     )
@@ -164,5 +164,5 @@ def test_compose_waits_longer_than_the_processes_take() -> None:
         return int(services[service]["stop_grace_period"].removesuffix("s"))
 
     assert period_s("web") > grace_s
-    assert period_s("bot-host") > LIMIT_S
-    assert period_s("bot-host-gpu") > LIMIT_S
+    assert period_s("bot-host") > SHUTDOWN_LIMIT_S
+    assert period_s("bot-host-gpu") > SHUTDOWN_LIMIT_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chatbots import Conversation
-from chatbots.base import BotDefaults
+from chatbots.bots.base import BotDefaults
 from chatbots.registry import register_bot
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from pydantic import Field
 
-from chatbots.outside import Many, Values
-from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
-from webapp.runs.models import Job
+from chatbots.validation import InputModel, Many
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job
 
 
-class Asked(Values):
+class Asked(InputModel):
     words: Many[str] = Field(min_length=1)
 
 
 @register_kind
-class Counting(Kind[Job, Asked]):
+class Counting(JobKind[Job, Asked]):
     name = "counting"
     title = "Counting"
     Payload = Asked
@@ -25,8 +25,8 @@ class Counting(Kind[Job, Asked]):
     def plan(self, job: Job, asked: Asked) -> Iterable[ShardPlan]:
         return [ShardPlan({"word": word}, n_total=len(word)) for word in asked.words]
 
-    def slice(self, work: Work[Job, Asked]) -> int:
+    def slice(self, work: ShardWork[Job, Asked]) -> int:
         return len(work.shard["word"])
 
-    def finish(self, work: Work[Job, Asked], results: Sequence[Any]) -> dict[str, int]:
+    def finish(self, work: ShardWork[Job, Asked], results: Sequence[Any]) -> dict[str, int]:
         return dict(zip(work.asked.words, results, strict=True))

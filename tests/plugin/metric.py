@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evaluation.columns import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
+from evaluation.tables import per_turn
 
 
 @register_metric
@@ -24,7 +24,7 @@ class Capitals(MetricDefaults):
         description="Share of capital letters.",
     )
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
         turns = layout.bot
         shares = [sum(c.isupper() for c in t) / max(1, len(t)) for t in layout.texts_at(turns)]
         return Measured(turns={"capitals_bot": layout.spread(turns, shares)})

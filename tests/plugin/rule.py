@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from chatbots import Identity
-from webapp.studies.rules.base import AssignmentRule, register_rule
+from webapp.studies.assignment.rules.base import AssignmentRule, register_rule
 
 
 @register_rule

@@ -36,10 +36,10 @@ def facts() -> dict[str, Any]:
     """Return chats, pages and rights, what Pay lists, completion codes and the texts of all messages."""
     from tests.upgrades.facts import facts as study_facts
     from webapp.conversations.models import Turn
-    from webapp.pay.visits import visits_of
+    from webapp.pay.submissions import submissions_of
     from webapp.studies.models import Study, Task
 
-    visits = visits_of(Study.objects.get(key="collects")).all
+    visits = submissions_of(Study.objects.get(key="collects")).all
     turns = Turn.objects.order_by("conversation_id", "index")
     return study_facts() | {
         "pay": sorted(
@@ -89,7 +89,7 @@ def _goes_on() -> dict[str, Any]:
     """Answer the message that waits, send the rating that was begun, and pay its participant's visit."""
     from tests.builders import answer, exchange, make_rating
     from webapp.conversations.models import Conversation
-    from webapp.pay.visits import visits_of
+    from webapp.pay.submissions import submissions_of
     from webapp.studies.models import Study
 
     due = Conversation.objects.get(turns__text="Are you there?")
@@ -97,7 +97,7 @@ def _goes_on() -> dict[str, Any]:
     exchange(due, "Good.", "So it is.")
     draft = Conversation.objects.exclude(rating_draft={}).get()
     code = make_rating(draft).task.completion_code
-    visits = visits_of(Study.objects.get(key="collects")).all
+    visits = submissions_of(Study.objects.get(key="collects")).all
     return {
         "texts": list(due.turns.order_by("index").values_list("text", flat=True)),
         "code": code,

@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from webapp.conversations.models import Conversation
-from webapp.runs.models import HybridFit, SelfPlayRun
+from webapp.jobs.models import HybridFit, SelfPlayRun
 from webapp.studies.models import Participant, Study
 from webapp.studies.selectors import participant_token, study_refusal
 from webapp.transfer.exporters.base import ExportOptions, exporter_list

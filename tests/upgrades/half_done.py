@@ -25,17 +25,17 @@ def main(kept: Path) -> dict[str, Any]:
     from django.core.management import call_command
 
     from tests.upgrades.database import load
-    from webapp.runs.engine import job_do
-    from webapp.runs.kinds.base import job_models
-    from webapp.runs.models import MetricResult, SelfPlayRun
-    from webapp.runs.selectors.jobs import jobs_for_workers
-    from webapp.runs.services.jobs import jobs_settle
+    from webapp.jobs.engine import run_job
+    from webapp.jobs.kinds.base import job_models
+    from webapp.jobs.models import MetricResult, SelfPlayRun
+    from webapp.jobs.selectors.jobs import jobs_for_workers
+    from webapp.jobs.services.jobs import jobs_settle
 
     names = interrupted(load(kept))
     call_command("migrate", verbosity=0)
     jobs_settle()
     while jobs := [*jobs_for_workers("gpu"), *jobs_for_workers("default")]:
-        job_do(jobs[0])
+        run_job(jobs[0])
     ended = {
         f"{job.kind} {job.pk}": [job.state, job.n_done, job.n_total, job.error]
         for model in job_models()

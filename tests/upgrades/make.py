@@ -67,12 +67,12 @@ def _people() -> None:
         make_rating,
         make_study,
     )
-    from webapp.conversations import entering, services
+    from webapp.conversations import services, task_start
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store
     from webapp.studies.models import Task
+    from webapp.studies.privacy import consent_version
     from webapp.studies.services import participant_enter
-    from webapp.studies.terms import consent_version
     from webapp.studies.versions import study_edit
 
     study = make_study(
@@ -129,7 +129,7 @@ def _people() -> None:
         idle_since = timezone.now() - timedelta(days=1)
         Task.objects.filter(pk=left.task.pk).update(updated_at=idle_since)
         left.turns.update(created_at=idle_since)
-        entering.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
+        task_start.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
         if name == "left-gone":
             services.conversation_withdraw(conversation=left)
     # A rehearsal; somebody who declined.
@@ -161,7 +161,7 @@ def _researchers() -> None:
 
 def _imported() -> None:
     """Make a study of imported conversations; one rater has no name, one rates a conversation twice."""
-    from webapp.transfer.jobs import import_conversations
+    from webapp.transfer.import_file import import_conversations
 
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +187,7 @@ def _imported() -> None:
 
 def _computed() -> None:
     """Compute self-play with metrics, metrics of both studies, and a hybrid fit applied to the self-play."""
-    from webapp.runs.models import HybridFit, MetricRun, SelfPlayRun
+    from webapp.jobs.models import HybridFit, MetricRun, SelfPlayRun
 
     metrics = ["--metrics", "words,length,question"]
     selfplay = ["--bots", "parrot,generic", "--conversations", "2", "--turns", "4", "--seed", "7"]

@@ -2,7 +2,7 @@
 
     python -m tests.validation.comparisons [--data FOLDER]
 
-For each set the variance of every pair's difference, by `evaluation.stats.compare` (raters as a random effect, errors
+For each set the variance of every pair's difference, by `evaluation.stats.comparisons` (raters as a random effect, errors
 clustered by rater, CR2) and by a bootstrap of whole raters of the plain means, which decided before; and how many pairs
 each tells apart. Then what prediction-powered estimates gain where half the conversations are taken as unrated.
 """
@@ -22,9 +22,9 @@ import pandas as pd
 from scipy import stats
 
 from evaluation.analysis.comparisons import compare
-from evaluation.analysis.powered import powered_by
-from evaluation.ratings import Dimension, Ratings
-from evaluation.stats.compare import ORDER_ALPHA, holm
+from evaluation.analysis.prediction_powered import powered_by
+from evaluation.ratings import RatingDimension, Ratings
+from evaluation.stats.comparisons import ORDER_ALPHA, holm
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "interactive"
 SEVEN = ("robotic", "interesting", "fun", "consistent", "fluent", "repetitive", "topic")
@@ -75,7 +75,7 @@ def read(
                         **answers,
                     }
                 )
-    dimensions = [Dimension(key, key, *scale) for key in keys]
+    dimensions = [RatingDimension(key, key, *scale) for key in keys]
     return Ratings.from_frame(pd.DataFrame(rows), dimensions)
 
 

@@ -19,26 +19,29 @@ import numpy as np
 from scipy import stats as distributions
 from scipy.special import expit, softmax
 
-from evaluation.analysis.approval import approval
-from evaluation.analysis.judged_pairs import Judgements
-from evaluation.choices import ChoiceAgreement, Chosen, choices_beside
-from evaluation.hybrid.frame import interval_over_conversations
+from evaluation.analysis.answers import approval
+from evaluation.analysis.pairwise_preference import PairJudgements
+from evaluation.analysis.prediction_powered import powered_mean
+from evaluation.hybrid.bot_level import interval_over_conversations
+from evaluation.hybrid.calibration import (
+    effective_ratings,
+    intervals_by_errors,
+    prediction_accuracy,
+)
 from evaluation.hybrid.levels import bot_levels
-from evaluation.hybrid.values import intervals_by_errors, values_of
-from evaluation.hybrid.worth import worth_of
+from evaluation.preference_agreement import ChoiceAgreement, PairChoice, compare_choices
 from evaluation.stats.agreement import (
-    Agreement,
+    AgreementEstimate,
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
     pairwise_kappa,
 )
 from evaluation.stats.bradley_terry import bradley_terry
-from evaluation.stats.compare import preferences_fixed
+from evaluation.stats.comparisons import preferences_fixed
 from evaluation.stats.correlation import METHODS, correlate, within_groups
 from evaluation.stats.gls import fit_gls
-from evaluation.stats.intervals import SHARE, mean_interval
-from evaluation.stats.ppi import powered_mean
+from evaluation.stats.means import SHARE, mean_interval
 from tests.evaluation.stats import simulated_means, test_gls, test_sequential
 from tests.validation import simulated
 
@@ -268,7 +271,7 @@ def _points(middle: float) -> Drawn:
     return lambda *where: np.clip(np.round(middle + _slider(*where)), 1, 5)
 
 
-_COEFFICIENTS: dict[str, Callable[[np.ndarray], Agreement]] = {
+_COEFFICIENTS: dict[str, Callable[[np.ndarray], AgreementEstimate]] = {
     "Cohen's kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1]),
     "Cohen's weighted kappa": lambda table: cohen_kappa(table[:, 0], table[:, 1], "linear"),
     "Fleiss' kappa": fleiss_kappa,
@@ -354,7 +357,7 @@ def slopes(n: int) -> list[str]:
             held, of, widths = 0, 0, list[float]()
             for predicted, human in simulated.left_out(n, n_bots, n_each):
                 names = [f"b{k}" for k in range(n_bots)]
-                found = values_of(
+                found = prediction_accuracy(
                     dict(zip(names, predicted, strict=True)),
                     dict(zip(names, human, strict=True)),
                     {},
@@ -414,7 +417,9 @@ def _beside_a_fit(
     for what, predicted, variance in zip(
         _BESIDE[:2], (apart, others), (0.04, of_others), strict=True
     ):
-        worth = worth_of(by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0))
+        worth = effective_ratings(
+            by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0)
+        )
         assert worth is not None
         low, high = worth.interval
         found[what] = (1 / variance, low or np.inf, high or np.inf)
@@ -435,7 +440,7 @@ def _beside_a_fit(
     lengths = rng.normal(size=(k, 2))
     x, y = rng.normal(size=(2, k))
     y = 0.6 * x + 0.8 * y
-    told_of = values_of(
+    told_of = prediction_accuracy(
         by_bot(x + lengths @ [0.5, 0.3]),
         by_bot(y + lengths @ [0.4, -0.2]),
         {},
@@ -490,7 +495,7 @@ def _beside(rng: np.random.Generator, n_raters: int, n_pairs: int, n_each: int) 
     ahead = goes[rater] * better[pair] + own[pair] + 0.5 * context[pair] * np.sign(better[pair])
     ahead += rng.logistic(size=len(pair))
     said = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
-    judged = Judgements(
+    judged = PairJudgements(
         item=np.array([f"p{k}" for k in pair], dtype=object),
         first=np.array(["a"] * len(pair), dtype=object),
         second=np.array(["b"] * len(pair), dtype=object),
@@ -499,10 +504,10 @@ def _beside(rng: np.random.Generator, n_raters: int, n_pairs: int, n_each: int) 
         titles={"quality": "Quality"},
     )
     chosen = {
-        f"p{k}": Chosen(0.0 if abs(gap) < 0.15 else float(np.sign(gap)), "a", str(k // 2))
+        f"p{k}": PairChoice(0.0 if abs(gap) < 0.15 else float(np.sign(gap)), "a", str(k // 2))
         for k, gap in enumerate(better.tolist())
     }
-    return choices_beside(judged, chosen)
+    return compare_choices(judged, chosen)
 
 
 def preferences(n: int) -> list[str]:

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
-from evaluation.hybrid.features import design_of
-from evaluation.hybrid.means import BotMeans, BotSums
-from evaluation.hybrid.mixture import Mixture
-from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.presets import EMOTION_FEATURES, Preset, preset_get
-from evaluation.hybrid.process import Posterior, Process
-from evaluation.hybrid.values import interval_score, q_squared
-from evaluation.metrics.emotions import FLOOR
-from evaluation.printing import share
+from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
+from evaluation.hybrid.calibration import interval_score, q_squared
+from evaluation.hybrid.features import EMOTION_FEATURES, Preset, design_of, preset_get
+from evaluation.hybrid.gaussian_process import BotGaussianProcess, Mixture, Posterior
+from evaluation.hybrid.rating_noise import RatingNoise
+from evaluation.metrics.emotion import FLOOR
+from evaluation.number_format import share
 
 if TYPE_CHECKING:
     from tests.validation.values import Tables
@@ -55,7 +53,7 @@ class Studied:
     blocks: list[np.ndarray]
     emotions: np.ndarray
     sums: BotSums
-    whole: BotMeans
+    whole: BotFeatureMeans
 
     @classmethod
     def of(cls, tables: Tables, preset: Preset | None = None) -> Studied:
@@ -90,7 +88,7 @@ class Replaced:
             conversations again.
     """
 
-    training: list[BotMeans]
+    training: list[BotFeatureMeans]
     rows: np.ndarray
 
 
@@ -107,7 +105,7 @@ class Fold:
         return np.delete(np.arange(len(self.data.whole.bots)), self.k)
 
     @cached_property
-    def means(self) -> BotMeans:
+    def means(self) -> BotFeatureMeans:
         """Means of the training bots, as version 3 has them."""
         return self.data.sums.of(np.arange(len(self.data.whole.bots)) != self.k)
 
@@ -148,7 +146,7 @@ class Fold:
         z = (self.means.x - self.centre)[:, self.used] / self.means.scale[self.used]
         return z @ self.roots[1]
 
-    def turned_back(self, white: np.ndarray) -> BotMeans:
+    def turned_back(self, white: np.ndarray) -> BotFeatureMeans:
         """Return the training bots with other whitened features."""
         x = np.tile(self.centre, (len(white), 1))
         x[:, self.used] += white @ self.roots[0] * self.means.scale[self.used]
@@ -241,7 +239,7 @@ DESIGNS: dict[str, Callable[[Fold], Replaced]] = {
 }
 
 
-def evidence(process: Process, posterior: Posterior) -> float:
+def evidence(process: BotGaussianProcess, posterior: Posterior) -> float:
     """Return the log of the restricted likelihood summed over the grid and its prior, but for a constant."""
     inverse = process._inverse.swapaxes(1, 2)
     squared = posterior.turned**2 @ inverse - posterior.mu**2 * process._information[:, None]
@@ -259,7 +257,7 @@ def figures(data: Studied, design: Callable[[Fold], Replaced]) -> list[float]:
         values: list[tuple[float, float]] = []
         mixtures: list[Mixture] = []
         for means in replaced.training:
-            process = Process(means, data.blocks)
+            process = BotGaussianProcess(means, data.blocks)
             posterior = process.posterior(means.rating[None])
             noise = whole.noise_beside(k, means)
             mu = process.mu_with(posterior, at, whole.rating[k, None], *noise)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.stats.rater_filters import Verdict
+from evaluation.stats.rater_filters import RaterVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ class Detection:
     kept: int
 
 
-def detection(verdicts: Sequence[Verdict], bad: Sequence[Any], *, level: float = 0.95) -> Detection:
+def detection(
+    verdicts: Sequence[RaterVerdict], bad: Sequence[Any], *, level: float = 0.95
+) -> Detection:
     """Measure precision and recall of a filter, given who is known to be bad.
 
     Args:

@@ -24,15 +24,14 @@ from evaluation.entailment_classes import (
     class_report,
     human_classes,
 )
-from evaluation.items import JudgedItem, ReplyInContext
-from evaluation.judgements import judgements_read
+from evaluation.items import JudgedItem, ReplyInContext, detokenise_text
+from evaluation.metric_agreement import judgements_read
 from evaluation.metrics.entailment import Entailment
 from evaluation.metrics.replies import item_scores
 from evaluation.metrics.semantic_distance import SemanticDistance
-from evaluation.metrics.shared import Shared
-from evaluation.printing import figure, probability, share, span
+from evaluation.metrics.text_cache import TextCache
+from evaluation.number_format import figure, probability, share, span
 from evaluation.stats.correlation import correlate
-from evaluation.untokenised import untokenised
 from tests.validation.replies import SHARED
 
 SETS = {
@@ -65,8 +64,8 @@ def told_classes(found: ClassReport, n_ties: int) -> str:
 
 def as_written(reply: ReplyInContext) -> ReplyInContext:
     """Return the reply with its tokens put together again, as `evaluate_metrics` does."""
-    context = tuple(untokenised(text) for text in reply.context)
-    return reply._replace(context=context, response=untokenised(reply.response))
+    context = tuple(detokenise_text(text) for text in reply.context)
+    return reply._replace(context=context, response=detokenise_text(reply.response))
 
 
 def told_correlations(
@@ -108,7 +107,7 @@ def main() -> int:
         for name, utterance in (("", 0), ("_last", -1), ("_second", -2))
     ]
     difference = Entailment("difference", checkpoint=options.checkpoint, value="difference")
-    shared = Shared()
+    shared = TextCache()
     print(accuracies_printed())
     for name, path in there.items():
         if not path.exists():

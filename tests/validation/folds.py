@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.against import against
 from evaluation.metrics.registry import metric_get
-from evaluation.printing import share, span
+from evaluation.number_format import share, span
+from evaluation.paired_comparison import compare_paired
 from evaluation.training.config import config_values
 from evaluation.training.rade_data import RatedPair, rated_pairs_read
 from evaluation.training.rade_folds import SEEDS, FoldsMeasured, folds_measured
@@ -84,7 +84,7 @@ def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMe
     Both score the pairs of a set in one order when their seeds are the same, for then the folds are.
     """
     cells = [(str(k), "") for k, one in enumerate(ours) for _ in range(one.n)]
-    gain = against(
+    gain = compare_paired(
         *(np.hstack([one.scores for one in side]) for side in (ours, theirs)),
         np.hstack([one.people for one in ours]),
         np.hstack([one.contexts for one in ours]),

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluation.hybrid.features import design_of
-from evaluation.hybrid.fitting import fit_process
-from evaluation.hybrid.means import BotMeans
-from evaluation.hybrid.presets import preset_get
-from evaluation.hybrid.process import Process
-from evaluation.hybrid.process_folds import Means
-from evaluation.printing import share
+from evaluation.hybrid.bot_means import BotFeatureMeans
+from evaluation.hybrid.features import design_of, preset_get
+from evaluation.hybrid.fit import fit_process
+from evaluation.hybrid.gaussian_process import BotGaussianProcess
+from evaluation.hybrid.gaussian_process_folds import FoldMeans
+from evaluation.number_format import share
 from tests.validation.values import subsample
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.n
     return {name: np.array(rs) for name, rs in found.items()}
 
 
-def _means(tables: Tables) -> Means:
+def _means(tables: Tables) -> FoldMeans:
     preset = preset_get("strong")
     design = design_of(tables.human, preset.features, tables.targets)
     rated = design.rows(np.isfinite(design.y))
@@ -65,14 +64,14 @@ def _means(tables: Tables) -> Means:
     return kept.means
 
 
-def _predicted(predicted: Means, features: Means, ratings: Means) -> np.ndarray:
+def _predicted(predicted: FoldMeans, features: FoldMeans, ratings: FoldMeans) -> np.ndarray:
     """Return every bot's prediction, (K,), its own and the training bots' features and ratings each from its own
     source.
     """
     blocks = [np.array(columns, dtype=int) for columns in features.blocks.values()]
     found = []
     for k, bot in enumerate(features.whole.bots):
-        process = Process(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
+        process = BotGaussianProcess(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
         posterior = process.posterior(process.means.rating[None])
         at, own = predicted.whole.x[k], ratings.whole
         mu = process.mu_with(
@@ -83,7 +82,7 @@ def _predicted(predicted: Means, features: Means, ratings: Means) -> np.ndarray:
     return np.array(found)
 
 
-def _mixed(features: BotMeans, ratings: BotMeans) -> BotMeans:
+def _mixed(features: BotFeatureMeans, ratings: BotFeatureMeans) -> BotFeatureMeans:
     return replace(
         features,
         rating=ratings.rating,

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.judgements_printed import published_printed
-from evaluation.printing import p_value, share, span
-from evaluation.published.cells import cells_of, published_beside
-from evaluation.published.rows import Published, caveats_of
+from evaluation.agreement_table import published_printed
+from evaluation.number_format import p_value, share, span
+from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
 from evaluation.stats.correlation import METHODS
 from evaluation.training.rade_data import judged_lines, rated_pairs_read
 from tests.validation.validate import ROOT, Confab
@@ -178,7 +177,7 @@ def main() -> int:
                     if not one["n"]:
                         skipped[f"{metric} on {where}"] = "; ".join(one["skipped"])
                         continue
-                    row = published_beside(found, source, model)
+                    row = published_in_cell(found, source, model)
                     exact = exactness(one, row)
                     if exact is not None and exact.apart is not None:
                         compared += 1

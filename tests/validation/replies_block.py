@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.hybrid.presets import REACTION_FEATURES, Preset, preset_get
-from evaluation.printing import share
+from evaluation.hybrid.features import REACTION_FEATURES, Preset, preset_get
+from evaluation.number_format import share
 from tests.validation.denoised import HEADINGS, N_SAMPLES, SIZES, Studied, figures, version_3
 from tests.validation.validate import DATA, METRICS, SETS, Confab, measured, table
 from tests.validation.values import Tables, samples_of, tables_of

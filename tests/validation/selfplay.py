@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import figure, share
-from evaluation.wording import counted
+from evaluation.number_format import counted, figure, share
 
 if TYPE_CHECKING:
     from tests.validation.validate import Confab, RatedSet

@@ -16,12 +16,18 @@ from itertools import product
 
 import numpy as np
 
-from evaluation.hybrid.combined import CONFLICT, combine
-from evaluation.hybrid.means import BotMeans, BotSums
-from evaluation.hybrid.mixture import Noise
-from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS, Process
-from evaluation.hybrid.process_folds import Means
+from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
+from evaluation.hybrid.calibration import CONFLICT, combine
+from evaluation.hybrid.gaussian_process import (
+    BLOCK_VARIANCE_GRID,
+    PRIOR_MEDIAN,
+    PRIOR_SIGMA,
+    RESIDUAL_VARIANCE_GRID,
+    BotGaussianProcess,
+    Noise,
+)
+from evaluation.hybrid.gaussian_process_folds import FoldMeans
+from evaluation.hybrid.rating_noise import RatingNoise
 
 N_BOTS, N_NEW, N_EACH = 8, 2, 30
 BLOCKS = (np.array([0, 1, 2]), np.array([3, 4]))
@@ -108,7 +114,7 @@ def _batches(
         kernels = [kernel_of(x[:, columns]) for columns in BLOCKS]
         free = N_BOTS * (N_EACH - 1)
         means = means_of(x[:N_BOTS], SPREAD**2 * rng.chisquare(free) / free, N_EACH)
-        process = Process(means, BLOCKS)
+        process = BotGaussianProcess(means, BLOCKS)
         true = 50 + drawn_means(rng, kernels, n)
         rated = true[:, :N_BOTS] + rng.normal(scale=SPREAD / N_EACH**0.5, size=(n, N_BOTS))
         posterior = process.posterior(rated)
@@ -184,7 +190,7 @@ def simulated_raters(
         # Twice, by other raters: further ratings are the second time.
         sums, again = (_rated(rng, x, true, bot, rater, share) for _ in range(2))
         means, fold = sums.of(everybody), replace(sums.of(others), scale=np.ones(5))
-        told = Means(
+        told = FoldMeans(
             {str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold}
         )
         expected = told.expected("b0", x[:1])
@@ -255,7 +261,7 @@ def left_out(
         predicted = np.empty((n, n_bots))
         for k in range(n_bots):
             others = np.arange(n_bots) != k
-            process = Process(means_of(x[others], SPREAD**2, n_each), BLOCKS)
+            process = BotGaussianProcess(means_of(x[others], SPREAD**2, n_each), BLOCKS)
             posterior = process.posterior(rated[:, others])
             predicted[:, k] = process.expected(posterior, x[k]).mean
         yield from zip(predicted, rated, strict=True)
@@ -263,10 +269,10 @@ def left_out(
 
 def means_of(
     x: np.ndarray, variance: float, n_each: int, ratings: np.ndarray | None = None
-) -> BotMeans:
+) -> BotFeatureMeans:
     """Return bots with these mean features and so many independent ratings each, whose means are these, or 0."""
     n = len(x)
-    return BotMeans(
+    return BotFeatureMeans(
         bots=tuple(f"b{k}" for k in range(n)),
         x=x,
         scale=np.ones(5),
@@ -289,7 +295,10 @@ def drawn_means(
     Args:
         at: theta and each tau, in place of a draw.
     """
-    grid = [(theta, *taus) for theta, *taus in product(THETAS, *[TAUS] * len(kernels))]
+    grid = [
+        (theta, *taus)
+        for theta, *taus in product(RESIDUAL_VARIANCE_GRID, *[BLOCK_VARIANCE_GRID] * len(kernels))
+    ]
     grid = grid if at is None else [at]
     total = np.array([sum(point) for point in grid])
     density = np.exp(-0.5 * (np.log(total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2) / total

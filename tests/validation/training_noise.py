@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evaluation.hybrid.features import Design, design_of
-from evaluation.hybrid.fitting import fit_process
-from evaluation.hybrid.presets import preset_get
-from evaluation.hybrid.process import Process
-from evaluation.printing import percent
+from evaluation.hybrid.features import Design, design_of, preset_get
+from evaluation.hybrid.fit import fit_process
+from evaluation.hybrid.gaussian_process import BotGaussianProcess
+from evaluation.number_format import percent
 
 if TYPE_CHECKING:
     from tests.validation.values import Tables
@@ -55,7 +54,7 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
         means, at = kept.means.folds[bot], mine.mean(axis=0)
         predicted = []
         for x in np.delete(drawn, k, axis=1):
-            process = Process(replace(means, x=x), blocks)
+            process = BotGaussianProcess(replace(means, x=x), blocks)
             answers = process.answers(process.posterior(means.rating[None]))
             predicted.append(float(process.line(answers, 0, ()).predict(at[None])[0]))
         expected = kept.means.expected(bot, mine)

@@ -24,17 +24,17 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.against import AGAINST, MEAN, against
-from evaluation.judged_cells import Humans
-from evaluation.judgements import judge, judgements_read
+from evaluation.agreement_by_group import HumanScores
+from evaluation.metric_agreement import judge, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.grade import GradePmi
 from evaluation.metrics.pone import PonePmi
 from evaluation.metrics.registry import metric_and_columns
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import FOLDER, TrainedMetric, trained_register
-from evaluation.printing import share, span
-from evaluation.stats.weighted import ranks
+from evaluation.number_format import share, span
+from evaluation.paired_comparison import AGAINST, MEAN, compare_paired
+from evaluation.stats.correlation import ranks
 from tests.validation.replies import SHARED
 
 SYSTEMS = ("transformer_generator", "transformer_ranker")
@@ -110,9 +110,9 @@ def main() -> int:
     if len(options.against) not in (0, 1, len(options.things)):
         parser.error("--against is given once, or once for each thing")
     trained_register(options.trainings)
-    begun, shared = time.monotonic(), Shared()
+    begun, shared = time.monotonic(), TextCache()
     judgements = judgements_read(file)
-    humans = Humans.of(judgements.items, {}, judgements.target())
+    humans = HumanScores.of(judgements.items, {}, judgements.target())
     counted = np.array([model in SYSTEMS for model in humans.models])
     cells = [
         cell for cell, here in zip(zip(humans.sources, humans.models, strict=True), counted, strict=True) if here
@@ -146,7 +146,7 @@ def main() -> int:
             for (told, _), scores in zip(two, found, strict=True):
                 print(figures_told(f"{told}{how}", scores, people, cells), flush=True)
             if len(found) > 1:
-                gains = against(*found, people, contexts, cells, two[1][0]).gains
+                gains = compare_paired(*found, people, contexts, cells, two[1][0]).gains
                 lines = [
                     f"{name} {share(gains[name].gain, 3)} {span(gains[name].low, gains[name].high, 3, shares=True)}"
                     for name in (*AGAINST, MEAN)

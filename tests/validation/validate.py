@@ -25,9 +25,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from evaluation.analysis.findings import findings_printed
+from evaluation.findings import findings_printed
 from evaluation.hybrid.summary import STANDINGS
-from evaluation.printing import share, span
+from evaluation.number_format import share, span
 from tests.validation.noise_shares import noise_shares_told
 from tests.validation.selfplay import BOTS_FILE, configured, selfplay_told
 from tests.validation.simulated import simulations_told

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluation.hybrid.calibration import calibration, interval_score, others_mean, q_squared
+from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.summary import STANDINGS
-from evaluation.hybrid.values import calibration, interval_score, others_mean, q_squared
-from evaluation.printing import figure, share
+from evaluation.number_format import figure, share
 from evaluation.ratings import Ratings
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def tables_of(
     """Read one table with the columns of all presets and more of them, from the database that the commands filled."""
     from django.conf import settings
 
-    from evaluation.hybrid.embeddings import USER_BLOCK
-    from evaluation.metrics.shared import Shared
-    from webapp.bots.text_store import text_store
-    from webapp.runs.hybrid_tables import FitTables
-    from webapp.runs.services.fits import fit_create
+    from evaluation.hybrid.features import USER_BLOCK
+    from evaluation.metrics.text_cache import TextCache
+    from webapp.bots.selectors import text_store
+    from webapp.jobs.hybrid_tables import FitTables
+    from webapp.jobs.services.fits import fit_create
     from webapp.studies.models import Study
 
     study = Study.objects.get(key=study_key)
     fit = fit_create(
         study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False
     )
-    shared = Shared(settings.CONFAB_DEVICE, store=text_store())
+    shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     features = (*preset_get("strong").features, *more)
     tables = FitTables(fit, features, [USER_BLOCK], shared, lambda done, total: None)
     human, ratings = tables.rated(study)

@@ -14,9 +14,8 @@ from django.utils import timezone
 
 from tests.builders import calls_forget, fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations.services import conversation_finish_failed, conversation_withdraw
-from webapp.core.log_lines import Lines
-from webapp.core.redaction import RedactTokens
-from webapp.pay.visits import VisitKey
+from webapp.core.logs import LogLineFormatter, RedactTokens
+from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.services import task_end
 
@@ -46,12 +45,12 @@ def paid(db: Any) -> Study:
 
 
 @pytest.fixture
-def visit(paid: Study) -> Callable[..., VisitKey]:
+def visit(paid: Study) -> Callable[..., SubmissionKey]:
     """Make visits: `visit("rated", "a")` of a person called a, in as many seconds as are said."""
 
     def make(
         outcome: str, name: str, *, seconds: float = 480, platform: str = "prolific", **answers: Any
-    ) -> VisitKey:
+    ) -> SubmissionKey:
         ids = {
             "prolific": {
                 "PROLIFIC_PID": f"pid-{name}",
@@ -84,7 +83,7 @@ def visit(paid: Study) -> Callable[..., VisitKey]:
         ended.update(
             created_at=timezone.now() - timedelta(seconds=seconds), ended_at=timezone.now()
         )
-        return VisitKey(chat.participant_id, f"ses-{name}")
+        return SubmissionKey(chat.participant_id, f"ses-{name}")
 
     return make
 
@@ -94,9 +93,9 @@ def json_lines() -> Iterator[Callable[[], list[str]]]:
     """Give what is logged meanwhile, as the production's handler writes it in JSON."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Lines("json"))
+    handler.setFormatter(LogLineFormatter("json"))
     handler.addFilter(RedactTokens())
-    root, lines = logging.getLogger(), logging.getLogger("webapp.core.requests")
+    root, lines = logging.getLogger(), logging.getLogger("webapp.core.middleware")
     level = lines.level
     root.addHandler(handler)
     lines.setLevel("INFO")

@@ -9,12 +9,11 @@ from django.utils import translation
 from django.utils.translation import ngettext
 
 from tests.checks import catalogues
-from webapp.participant.wording import plural_forms
+from webapp.participant.page_texts import plural_forms
 from webapp.studies.default_texts import texts_said
-from webapp.studies.examples import study_example
-from webapp.studies.other_language import values_retold
+from webapp.studies.examples import study_example, translate_values
 from webapp.studies.protocols.base import protocols
-from webapp.studies.values import StudyValues, texts_first
+from webapp.studies.settings import StudyValues, texts_first
 
 BLANK = re.compile(r"%%?\(\w+\)[sdg]|<[^>]*?>|%%")
 FEW = {"ar": 3}
@@ -79,9 +78,9 @@ def test_studies_begin_in_their_language(locale: str) -> None:
         values = study_example(protocol.name, locale).values
         assert values.texts.language == locale
         assert not english & set(texts_said(values.to_json())), protocol.name
-        back = values_retold(in_language(values, "en"), locale)
+        back = translate_values(in_language(values, "en"), locale)
         assert english >= set(texts_said(back.to_json())), protocol.name
-        assert values_retold(in_language(back, locale), "en") == values
+        assert translate_values(in_language(back, locale), "en") == values
 
 
 def in_language(values: StudyValues, language: str) -> StudyValues:
@@ -95,6 +94,6 @@ def test_own_words_stay_when_the_language_changes() -> None:
         {"texts": {"language": "de", "title": "Chat", "thanks_text": "Danke!"}}
     )
     assert values.texts.instructions_text.startswith("Schreiben Sie wie einem Menschen")
-    told = values_retold(in_language(values, "ar"), "de")
+    told = translate_values(in_language(values, "ar"), "de")
     assert (told.texts.title, told.texts.thanks_text) == ("Chat", "Danke!")
     assert told.texts.instructions_text == texts_first("ar")["texts"]["instructions_text"]

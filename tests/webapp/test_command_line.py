@@ -10,7 +10,7 @@ import sys
 import pytest
 from django.core.management import call_command, get_commands
 
-from chatbots.release import VERSION
+from chatbots.installation import VERSION
 from tests.builders import make_conversation, make_rating, make_study
 from tests.conftest import ROOT, ConfabServer
 from webapp import command_line

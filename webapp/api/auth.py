@@ -12,10 +12,10 @@ from django.utils.connection import ConnectionProxy
 from ninja.security import HttpBearer
 from ninja.throttling import SimpleRateThrottle
 
-from webapp.core.away import redis_away
+from webapp.core.authentication import token_find, token_lacks
+from webapp.core.health import redis_errors
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
-from webapp.core.tokens import token_find, token_lacks
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,6 @@ class PerToken(threading.local, SimpleRateThrottle):
         self.num_requests, self.duration = self.parse_rate(settings.CONFAB_API_RATE)
         try:
             return bool(super().allow_request(request))
-        except redis_away() as error:
+        except redis_errors() as error:
             log.warning("a call of the API is not counted: %s", error)
             return True

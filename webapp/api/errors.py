@@ -1,14 +1,20 @@
-"""Responses to failed calls: one shape, `{"error": {"code", "message", "mistakes"}}`, and a fitting status.
+"""Errors of the API, in one shape and with a fitting status.
 
-400 it cannot be done as requested, 401 no valid token, 403 a missing right, 404 there is no such thing, 413 too
-large, 415 a body of another type, 422 values of the wrong kind with every mistake, 429 too many calls, 500 a fault
-of Confab, 503 it is busy or without its database. `shape.py` does the same for errors outside the routes.
+The shape is `{"error": {"code", "message", "mistakes"}}`. 400 cannot be done as requested, 401 no valid token, 403
+a missing right, 404 not found, 413 too large, 415 a body of another type, 422 invalid values with every mistake,
+429 too many calls, 500 a fault of Confab, 503 it is busy or without its database.
+
+A body is parsed only if its type is the one that the route takes. `JsonErrorMiddleware` gives the same shape to
+Django's own error responses, outside the routes: an address without a route, a method that a route does not take, a
+host that is not this server's, and any failure in the middleware.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import random
+from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import (
@@ -20,18 +26,65 @@ from django.core.exceptions import (
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
+from django.urls import Resolver404, resolve, reverse
+from django.utils.datastructures import MultiValueDict
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationErrorContext
+from ninja.parser import Parser
 
-from chatbots.outside import Mistake, ValuesError, mistakes_of
 from chatbots.registry import UnknownName
+from chatbots.text import are_sanitised
+from chatbots.validation import Mistake, ValuesError, mistakes_of
 from webapp.api.auth import Lacks
-from webapp.api.bodies import WrongType
-from webapp.core.crew import RETRY_AFTER_S
-from webapp.core.errors import Refused
-from webapp.core.log_lines import route_of
-from webapp.core.programs import failure
+from webapp.core.errors import Refused, api_error_body, is_api_path
+from webapp.core.logs import route_of
+from webapp.core.middleware import UNSTORABLE_MESSAGE
 from webapp.core.rights import Right
+from webapp.core.thread_pool import RETRY_AFTER_S
+
+JSON_TYPE = "application/json"
+FORM_TYPE = "multipart/form-data"
+
+
+class WrongType(Exception):
+    """A body is of another type than the call takes."""
+
+
+class Bodies(Parser):
+    """The library's parser, which reads a body only if its header says that it is what the call takes."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """Return the content of a JSON body.
+
+        Raises:
+            WrongType: its header names another type.
+            ValueError: it is no JSON.
+        """
+        _demand(request, JSON_TYPE, "curl --json")
+        return super().parse_body(request)
+
+    def parse_querydict(
+        self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
+    ) -> dict[str, Any]:
+        """Return the values of an address or of a form.
+
+        Raises:
+            WrongType: they are a form's, and the header names another type.
+            Refused: `bad_text`.
+        """
+        if data is not request.GET:
+            _demand(request, FORM_TYPE, "curl --form")
+            if not are_sanitised([[key, *values] for key, values in data.lists()]):
+                raise Refused("bad_text", UNSTORABLE_MESSAGE)
+        return super().parse_querydict(data, list_fields, request)
+
+
+def _demand(request: HttpRequest, wanted: str, way: str) -> None:
+    """Check the type that the header of a body names; a program that names none is believed to send the right one."""
+    given = request.content_type
+    if given and given != wanted:
+        raise WrongType(f"The body is {given}; this call takes {wanted}, as `{way}` sends it")
+
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +129,7 @@ def handlers_add(api: NinjaAPI) -> None:
         message: str,
         mistakes: list[dict[str, str]] | None = None,
     ) -> HttpResponse:
-        told = failure(code, message, mistakes or [])
+        told = api_error_body(code, message, mistakes or [])
         response = api.create_response(request, told, status=status)
         if status == 401:
             response["WWW-Authenticate"] = "Bearer"
@@ -179,3 +232,51 @@ def _without_parameter(mistake: Mistake, model: Any) -> Mistake:
     if not dot or field is None or not hasattr(field.annotation, "model_fields"):
         return mistake
     return Mistake(rest, mistake.message.replace(f"{name}.", "", 1))
+
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class JsonErrorMiddleware:
+    """Middleware that leaves pages alone and gives errors of calls their shape, with the headers that they had."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code < 400 or not is_api_path(request.path_info):
+            return response
+        if not response.get("Content-Type", "").startswith("application/json"):
+            # The same answer with other words: Django has noted at it whether it was logged.
+            response.content = json.dumps(api_error_body(*_told(request, response)))
+            response["Content-Type"] = "application/json; charset=utf-8"
+            response["Content-Length"] = str(len(response.content))
+        return response
+
+
+def _told(request: HttpRequest, response: HttpResponse) -> tuple[str, str]:
+    """Return the code and the message of an error that Django made."""
+    status = response.status_code
+    if status == 404:
+        return "not_found", _nothing_there(request)
+    if status == 405:
+        takes = response.get("Allow", "")
+        return "wrong_method", f"{request.path} takes {takes}, not {request.method}"
+    if status == 503:
+        return "away", "The server cannot answer now; the header Retry-After says when to try again"
+    if status >= 500:
+        return "fault", "Confab failed here; its log has the reason."
+    return "bad_request", f"{response.reason_phrase}: the call was refused before it was read"
+
+
+def _nothing_there(request: HttpRequest) -> str:
+    """Say that there is no such call, and which is meant where only a slash is too many."""
+    shorter = request.path_info.rstrip("/")
+    try:
+        found = resolve(shorter)
+    except Resolver404:
+        found = None
+    if found is not None and shorter != request.path_info and found.url_name != "api-root":
+        return f"Addresses of calls end without a slash: {request.path.rstrip('/')}"
+    return f"There is no call {request.path}; {reverse('api:openapi-json')} describes all of them"

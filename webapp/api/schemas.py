@@ -1,16 +1,26 @@
-"""Schemas of the API's requests and responses, as OpenAPI describes them."""
+"""Schemas of requests and responses that several routes share.
+
+Also pages of lists by `limit` and `offset`, responses that are files, and the search line and columns of a call.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ninja import Schema
+from ninja.pagination import LimitOffsetPagination
 from pydantic import Field
 
-from chatbots.outside import Many, Values
+from chatbots.text import did_you_mean, quote
+from chatbots.validation import InputModel, Many, Mistake, ValuesError
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
-from webapp.runs.services.selfplay import N_CONVERSATIONS, N_TURNS
+from webapp.jobs.services.selfplay import N_CONVERSATIONS, N_TURNS
+from webapp.search.fields import Number, Numbers
+from webapp.search.syntax import LONGEST, Unreadable
+from webapp.transfer.exporters.base import ExportOptions, Source, search_check
 
 Name = str
 Names = Many[Name]
@@ -122,7 +132,7 @@ class ResultOut(Schema):
     job: JobOut | None
 
 
-class AskRun(Values):
+class AskRun(InputModel):
     """Conversations of bots with themselves, or with each other."""
 
     bots: Many[Name] = Field(min_length=1)
@@ -136,13 +146,13 @@ class AskRun(Values):
     name: str = Field("", max_length=200)
 
 
-class AskMetrics(Values):
+class AskMetrics(InputModel):
     """Metrics of a study's or a run's conversations; none named: those computed by default."""
 
     metrics: Names = ()
 
 
-class AskFit(Values):
+class AskFit(InputModel):
     """A leave-bot-out fit of the hybrid metric."""
 
     targets: Many[Name] | None = None
@@ -156,20 +166,20 @@ class AskFit(Values):
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 
-class AskAnalysis(Values):
+class AskAnalysis(InputModel):
     """Metrics of a study and, with enough rated bots, its hybrid fit; before them self-play on request."""
 
     selfplay: bool = False
 
 
-class AskRehearsal(Values):
+class AskRehearsal(InputModel):
     """Scripted participants who go through a study's pages."""
 
     people: int = Field(12, ge=1, le=200)
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 
-class AskReport(Values):
+class AskReport(InputModel):
     """A report of a study: in its own order, or laid out like a paper; and whom it counts."""
 
     like: Literal["", "ghandeharioun2019"] = ""
@@ -177,7 +187,7 @@ class AskReport(Values):
     without: Names = Field((), description="Flags; what people with one of them did is left out.")
 
 
-class AskItems(Values):
+class AskItems(InputModel):
     """Items drawn from a study's conversations, or from a self-play run's; `bots` reply to them where any are named."""
 
     of_study: str = ""
@@ -199,3 +209,88 @@ class AskImport(Schema):
         default_factory=list, description="Scales of single questions, such as fun=0:1."
     )
     language: str = Field("", max_length=20, description="Code of the language of all of them.")
+
+
+class Part(Schema):
+    """Part of a list."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    offset: int = Field(0, ge=0, le=2**31)
+
+
+class Pages(LimitOffsetPagination):
+    """The library's pages, within these limits."""
+
+    class Input(Part):
+        """Parameters of a list call."""
+
+
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+
+
+def file_described(what: str, *kinds: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a call whose response is a file of one of these types."""
+    content = dict.fromkeys(kinds or ("application/octet-stream",), _BYTES)
+    return {"responses": {200: {"description": what, "content": content}}}
+
+
+Line = Annotated[str, Field(max_length=LONGEST, description="The workbench's search line.")]
+
+
+class SearchedTable(Schema):
+    """Query of the conversations of a table."""
+
+    q: Line = ""
+
+
+def table_line(source: Source, table: str, q: str) -> str:
+    """Return the query that filters a table of a study or run, once it is known that it can.
+
+    Raises:
+        ValuesError: it cannot be read, or the table is not of conversations alone; with what would work.
+    """
+    line = " ".join(q.split())
+    with line_told(line):
+        search_check(source, table, ExportOptions(search=line))
+    return line
+
+
+@contextmanager
+def line_told(line: str) -> Iterator[None]:
+    """Make of what is wrong with a line a mistake of the call.
+
+    Raises:
+        ValuesError: the line cannot be read or used.
+    """
+    if "\x00" in line:
+        raise ValuesError([Mistake("q", "q holds a NUL, which no text can hold")])
+    try:
+        yield
+    except Unreadable as error:
+        told = f"q cannot be read: {error.why} This would be: {error.example}"
+        raise ValuesError([Mistake("q", told)]) from None
+    except ValueError as error:
+        raise ValuesError([Mistake("q", str(error))]) from None
+
+
+def columns_read(names: str, numbers: Numbers) -> list[Number]:
+    """Return the numbers that a call names by commas.
+
+    Raises:
+        ValuesError: one is no number here, with the nearest name.
+    """
+    found: list[Number] = []
+    for name in filter(None, names.split(",")):
+        number = numbers.get(name)
+        if number is None:
+            near = did_you_mean(name, numbers.names())
+            raise ValuesError(
+                [
+                    Mistake(
+                        "columns",
+                        f"columns names {quote(name)}, which is no number here. {near}".rstrip(),
+                    )
+                ]
+            )
+        found.append(number)
+    return list(dict.fromkeys(found))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import Field
 
-from chatbots.outside import Many, Values
+from chatbots.validation import InputModel, Many
 from webapp.api.schemas import JobOut, Name
 
 
@@ -198,7 +198,7 @@ class BenchmarkOut(Schema):
     jobs: list[JobOut]
 
 
-class AskBenchmark(Values):
+class AskBenchmark(InputModel):
     """Study with ratings of single replies, or of pairs, and the metrics to compare with them."""
 
     study: str = Field(min_length=1)

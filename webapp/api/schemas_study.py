@@ -108,7 +108,7 @@ class MetricProgressOut(Schema):
     on_request: bool
 
 
-class PlaceOut(Schema):
+class LeaderboardEntryOut(Schema):
     """A bot: the best and the worst rank that the tests leave open (null for a control), and its mean with interval."""
 
     bot: str
@@ -129,7 +129,7 @@ class LeaderboardOut(Schema):
     n_told_apart: int
     n_pairs: int
     groups: list[list[str]]
-    places: list[PlaceOut]
+    places: list[LeaderboardEntryOut]
 
 
 class StudyLeaderboard(Schema):

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from chatbots.release import VERSION
+from chatbots.installation import VERSION
 from webapp.api.auth import PerToken
-from webapp.api.bodies import Bodies
-from webapp.api.errors import Api, handlers_add
-from webapp.api.routes import (
-    conversations,
-    jobs,
-    measuring,
-    noting,
-    pages,
-    reports,
-    results,
-    runs,
-    server,
-    starting,
-    studies,
-)
+from webapp.api.errors import Api, Bodies, handlers_add
+from webapp.api.routes import conversations, jobs, notes, results, runs, server, studies
 
 api = Api(
     title="Confab",
@@ -36,9 +23,19 @@ api = Api(
 )
 handlers_add(api)
 # The pages come before the results: of two addresses that fit, the first one is called.
-for routes in (
-    studies, conversations, noting, runs, measuring, jobs, pages, reports, starting, results, server,
-):  # fmt: skip
-    api.add_router("", routes.router)
+for router in (
+    studies.router,
+    conversations.router,
+    notes.router,
+    runs.router,
+    jobs.metrics_router,
+    jobs.router,
+    studies.pages_router,
+    results.reports_router,
+    jobs.analyses_router,
+    results.router,
+    server.router,
+):
+    api.add_router("", router)
 
 urlpatterns = [path("", api.urls)]

@@ -8,11 +8,11 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from webapp.bots.models import BotVersion
-from webapp.core.rights_admin import ReadOnly
+from webapp.core.rights import ReadOnlyAdminMixin
 
 
 @admin.register(BotVersion)
-class BotVersionAdmin(ReadOnly, admin.ModelAdmin):
+class BotVersionAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     list_display = ("bot_id", "title", "kind", "version", "is_control", "key", "created_at")
     list_filter = ("kind", "is_control", "bot_id")
     search_fields = ("bot_id", "title", "key")

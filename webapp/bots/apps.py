@@ -12,7 +12,7 @@ class BotsConfig(AppConfig):
 
     def ready(self) -> None:
         from chatbots.encoders.cache import cache_folder_set
-        from chatbots.generation.kept_turns import KEPT
+        from chatbots.generation.prefix_cache import PREFIX_CACHE
 
         cache_folder_set(settings.DATA_DIR / "cache")
-        KEPT.limit_bytes = settings.CONFAB_KEPT_TURNS_MB * 1_000_000
+        PREFIX_CACHE.limit_bytes = settings.CONFAB_KEPT_TURNS_MB * 1_000_000

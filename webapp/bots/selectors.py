@@ -1,4 +1,4 @@
-"""Reads about bots: which there are here, and where they run."""
+"""Reads of bots: registered ones, their pools, and stored encodings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import timezone
@@ -15,13 +16,16 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from chatbots.base import Bot
-from chatbots.configured import configured_bots
+from chatbots.bots.base import Bot
 from chatbots.endpoints.metering import PaidBot
-from chatbots.entries import EntriesError
+from chatbots.installation import TEXT_STORE_PATH
 from chatbots.registry import UnknownName, bot_get, bot_list
-from chatbots.storable import storable
+from chatbots.text import sanitise
+from chatbots.yaml_registry import EntriesError, configured_bots
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
+
+if TYPE_CHECKING:
+    from chatbots.encoders.cache import TextStore
 
 LONGEST_CARD = 100_000
 MOST_PAID_TRIES = 10
@@ -164,7 +168,7 @@ def bot_card(bot: Bot) -> str | None:
 
 
 def _unavailable_reason(bot: Bot) -> str | None:
-    return storable(bot.unavailable_reason() or "") or _cap_reason(bot)
+    return sanitise(bot.unavailable_reason() or "") or _cap_reason(bot)
 
 
 def bots_to_try(pool: str | None) -> list[str]:
@@ -315,3 +319,10 @@ def bot_pool(bot_id: str) -> str:
 def bot_pools() -> list[str]:
     """Return all pools, "default" first."""
     return ["default", *sorted(set(settings.CONFAB_BOT_POOLS.values()) - {"default"})]
+
+
+def text_store() -> TextStore:
+    """Return the store in the data folder; every process of a host shares its file."""
+    from chatbots.encoders.cache import TextStore
+
+    return TextStore(settings.DATA_DIR / TEXT_STORE_PATH)

@@ -11,10 +11,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
-from webapp.core.rights_admin import ReadOnly, private_search
+from webapp.core.rights import ReadOnlyAdminMixin, private_search
 
 
-class TurnInline(ReadOnly, admin.TabularInline):
+class TurnInline(ReadOnlyAdminMixin, admin.TabularInline):
     model = Turn
     fields = ("index", "speaker", "text", "vote", "latency_ms", "created_at")
     readonly_fields = fields
@@ -27,7 +27,7 @@ class TurnInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Conversation)
-class ConversationAdmin(ReadOnly, admin.ModelAdmin):
+class ConversationAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     list_display = (
         "id",
         "study",
@@ -61,6 +61,6 @@ class ConversationAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(BotHostHeartbeat)
-class BotHostHeartbeatAdmin(ReadOnly, admin.ModelAdmin):
+class BotHostHeartbeatAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     list_display = ("host_id", "pool", "beat_at")
     list_filter = ("pool",)

@@ -12,9 +12,10 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from chatbots.endpoints.metering import meter_set
-        from webapp.conversations import forgetting
-        from webapp.conversations.bot_health import bots_health
-        from webapp.conversations.forgetting import turns_texts
+        from webapp.conversations import erasure
+        from webapp.conversations.bot_host import bots_health
+        from webapp.conversations.cost_meter import DatabaseMeter
+        from webapp.conversations.erasure import turns_texts
         from webapp.conversations.models import (
             ChatCheckAnswer,
             Conversation,
@@ -23,12 +24,11 @@ class ConversationsConfig(AppConfig):
             Turn,
             Typing,
         )
-        from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
-        from webapp.studies.erasure import erasure_kind
-        from webapp.studies.retention import texts_in, texts_kind
+        from webapp.studies.privacy import erasure_kind
+        from webapp.studies.privacy.retention import texts_in, texts_kind
 
-        forgetting.connect()
+        erasure.connect_signals()
         health_check("bots", bots_health)
         meter_set(DatabaseMeter())
         erasure_kind(

@@ -1,7 +1,7 @@
-"""The bot host: takes up due replies, has them made by `chatbots.serving`, stores and publishes them.
+"""Bot host: takes up due replies, and has them made and stored.
 
-One `BotHostRuntime` a process. `BotHostConsumer` only hands it what comes over the channel layer; what
-the layer loses, the runtime's sweep over the database finds.
+One `BotHostRuntime` a process. `BotHostConsumer` only hands it what comes over the channel layer; what the layer
+loses, the runtime's sweep over the database finds. `bots_health` reports it on the health page.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
@@ -23,19 +24,22 @@ from django.utils import timezone
 from structlog.contextvars import bind_contextvars
 
 import chatbots
-from chatbots.base import BotBusy, BotError
-from chatbots.storable import error_text
-from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
-from webapp.conversations import events, frames, heartbeats, selectors, services, trials
+from chatbots.bots.base import BotBusy, BotError
+from chatbots.text import error_text
+from webapp.bots.selectors import bot_entry_list, bot_find, bot_pools, bots_to_try
+from webapp.conversations import events, frames, reply_pipeline, selectors, services
 from webapp.conversations.filtering import filters_load
 from webapp.conversations.models import Conversation
-from webapp.conversations.replying import reply_make
+from webapp.conversations.reply_pipeline import reply_make
+from webapp.conversations.selectors import heartbeat_ages_s
+from webapp.conversations.services import replies
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
+from webapp.core.health import Health
 from webapp.core.processes import BOT_HOST, signs
-from webapp.studies.demo import DEMO_PAPER_KEY
-from webapp.studies.filtering import Filtering
+from webapp.studies.chat_settings import Filtering
+from webapp.studies.lifecycle import DEMO_PAPER_KEY
 from webapp.studies.models import Study, Task
-from webapp.studies.values import StudyValues
+from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +116,7 @@ class BotHostRuntime:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await in_database(heartbeats.heartbeat_end)(host_id=self.host_id)
+        await in_database(replies.heartbeat_end)(host_id=self.host_id)
         await self.host.close()
 
     def request(self, conversation_id: uuid.UUID) -> None:
@@ -185,7 +189,7 @@ class BotHostRuntime:
                 turns=tuple(chatbots.Turn(t["speaker"], t["text"]) for t in message["turns"]),
                 seed=int(message["seed"]),
             )
-            text = await trials.ask(self.host, message["bot_id"], context)
+            text = await reply_pipeline.fetch_test_reply(self.host, message["bot_id"], context)
             await events.tryout_answer(message["answer_to"], text=text)
         except Exception as error:
             # Whatever went wrong, the researcher is to read it and not to wait for it.
@@ -237,7 +241,7 @@ class BotHostRuntime:
                     await in_database(services.reply_lease_renew)(
                         leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
                     )
-                await in_database(heartbeats.heartbeat_store)(
+                await in_database(replies.heartbeat_store)(
                     host_id=self.host_id,
                     pool=self.pool or "default",
                     bots=self.host.load_numbers(),
@@ -245,7 +249,7 @@ class BotHostRuntime:
                 await self._load_bots()
                 await self._load_filters()
                 for bot_id in await in_database(bots_to_try)(self.pool):
-                    self._spawn(trials.set_aside_try(self.host, bot_id))
+                    self._spawn(reply_pipeline.try_disabled_bot(self.host, bot_id))
                 for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
                     self.request(conversation_id)
             except Exception:  # the database may be away for a while; the host must not be
@@ -327,3 +331,44 @@ def runtime_get(*, pool: str | None = None) -> BotHostRuntime:
 def runtime_existing() -> BotHostRuntime | None:
     """Return this process's runtime, if it has one."""
     return _runtime
+
+
+def bots_health() -> Health:
+    """Return the ages of the last heartbeats and, embedded, whether the running studies' bots are loaded and how busy.
+
+    It names no bot: participants can open the page, and must not learn which one is loading, or busy, as they write.
+
+    A bot host in a process of its own that is silent does not make a web process unhealthy: people can
+    still write, and their replies come when the host is back.
+    """
+    details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
+    if not settings.CONFAB_BOT_HOST_IN_PROCESS:
+        return Health(True, details)
+    runtime = runtime_existing()
+    if runtime is None:
+        return Health(False, {**details, "error": "the bot host has not started"})
+    numbers = runtime.host.load_numbers()
+    states = {
+        bot_id: numbers.get(bot_id, {}).get("state", "not loaded")
+        for bot_id in bots_of_running_studies(None)
+    }
+    # An unregistered bot is a study's mistake, not this process's; no participant gets it.
+    known = {entry.id for entry in bot_entry_list()}
+    states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
+    # One that could not be loaded is tried again now and then; it keeps its reason until it is ready.
+    retried = {
+        bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")
+    }
+    ok = all(
+        state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried
+        for bot, state in states.items()
+    )
+    load = runtime.host.totals()
+    return Health(
+        ok,
+        {
+            **details,
+            "states": dict(Counter(states.values())),
+            "load": {**load, "busy": len(load["busy"])},
+        },
+    )

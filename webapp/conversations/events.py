@@ -16,9 +16,9 @@ from uuid import UUID
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from webapp.bots.selectors import bot_pool
-from webapp.core.away import redis_away
+from webapp.core.health import redis_errors
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ async def _try(sending: Awaitable[None]) -> bool:
     """Send what may be lost: a channel layer that is unavailable fails nothing stored. Returns True if it was there."""
     try:
         await sending
-    except (ChannelFull, *redis_away()) as error:
+    except (ChannelFull, *redis_errors()) as error:
         logger.warning("the channel layer did not take a message: %s", error)
         return False
     return True

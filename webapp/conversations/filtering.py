@@ -18,12 +18,12 @@ from typing import Any
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import ReplyMark, Turn
-from webapp.studies.languages import locale_of
-from webapp.studies.reply_filters.base import Asked, reply_filters
-from webapp.studies.values import StudyValues
+from webapp.core.language import locale_of
+from webapp.studies.reply_filters.base import FilterInput, reply_filters
+from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reply-filters")
@@ -40,7 +40,7 @@ class NotChecked(BotError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FilterLabel:
     """Result of a filter in a reply, as `ReplyMark` stores it."""
 
     filter: str
@@ -61,7 +61,9 @@ def names_of(bot: BotVersion) -> tuple[str, ...]:
     return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
 
 
-async def reply_check(text: str, asked: Asked, *, only_marks: bool = False) -> list[Mark]:
+async def reply_check(
+    text: str, asked: FilterInput, *, only_marks: bool = False
+) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply, without blocking the event loop.
 
     Raises:
@@ -75,10 +77,10 @@ async def reply_check(text: str, asked: Asked, *, only_marks: bool = False) -> l
 
 async def filters_load(values: StudyValues) -> None:
     """Ask the study's filters about a first text, so that a classifier is loaded before a reply waits for it."""
-    await reply_check("Hello.", Asked(values), only_marks=True)
+    await reply_check("Hello.", FilterInput(values), only_marks=True)
 
 
-def reply_marks(text: str, asked: Asked, only_marks: bool = False) -> list[Mark]:
+def reply_marks(text: str, asked: FilterInput, only_marks: bool = False) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply.
 
     A filter that only marks and cannot look leaves a mark that says so.
@@ -101,10 +103,10 @@ def reply_marks(text: str, asked: Asked, only_marks: bool = False) -> list[Mark]
             logger.warning("a reply was not checked: %s", why)
             if is_withheld:
                 raise NotChecked(why) from error
-            marks.append(Mark(name, {"name": name}, _cut(_("Not checked: %s") % why)))
+            marks.append(FilterLabel(name, {"name": name}, _cut(_("Not checked: %s") % why)))
             continue
         if found is not None:
-            marks.append(Mark(name, identity, _cut(found.reason), found.words, is_withheld))
+            marks.append(FilterLabel(name, identity, _cut(found.reason), found.words, is_withheld))
     return marks
 
 
@@ -118,7 +120,7 @@ def withheld_notice(values: StudyValues) -> str:
         return _("This reply was withheld.")
 
 
-def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[Mark]]) -> int:
+def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[FilterLabel]]) -> int:
     """Store what was found in some replies, each with its own marks; what is stored already stays.
 
     Returns:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, Strict
 
-from chatbots.outside import Values, ValuesError, values_read
+from chatbots.validation import InputModel, ValuesError, values_read
 from webapp.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FRAME_MAX_CHARS = 200_000
 
 
-class Frame(Values):
+class Frame(InputModel):
     """Base of what clients may send; keys that are not known here are let pass."""
 
     model_config = ConfigDict(extra="ignore")
@@ -27,7 +27,7 @@ class Frame(Values):
 _Counted = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
-class Typed(Frame):
+class KeystrokeCounts(Frame):
     """Typing of a message: counts, never its keys; `ms` from the first key, or paste, to sending."""
 
     keystrokes: _Counted
@@ -45,7 +45,7 @@ class MessageFrame(Frame):
     type: Literal["message"] = "message"
     client_id: Annotated[UUID, Strict(False)]
     text: str
-    typing: Typed | None = None
+    typing: KeystrokeCounts | None = None
 
 
 class VoteFrame(Frame):

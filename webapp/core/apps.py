@@ -20,11 +20,11 @@ class CoreConfig(AppConfig):
         """
         from django.contrib.auth.signals import user_logged_in
 
-        from webapp.core.logins import signed_in
+        from webapp.core.authentication import note_sign_in
         from webapp.core.rights import groups_ensure
 
         for name, meant in settings.CONFAB_MISSPELT.items():
             logger.warning("%s is set, and nothing reads it; is %s meant?", name, meant)
         # Django's own receiver, which makes the permissions, was connected before.
         post_migrate.connect(groups_ensure, sender=self)
-        user_logged_in.connect(signed_in)
+        user_logged_in.connect(note_sign_in)

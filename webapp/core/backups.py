@@ -30,8 +30,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.crypto import salted_hmac
 
-from chatbots.archives import damage_named, is_zip
-from chatbots.release import release
+from chatbots.compressed_files import damage_as_error, is_zip
+from chatbots.installation import release
 from webapp.core.database import database_is_damaged
 from webapp.core.errors import Refused
 
@@ -152,7 +152,7 @@ def backup_read(file: Path) -> Backup:
             "no_backup", f"{file} is no backup of Confab's: it is no zip, or a damaged one"
         )
     try:
-        with damage_named(str(file), _Damaged), zipfile.ZipFile(file) as archive:
+        with damage_as_error(str(file), _Damaged), zipfile.ZipFile(file) as archive:
             backup = _manifest_read(file, archive)
             for name, digest in backup.parts.items():
                 with archive.open(name) as part:

@@ -1,7 +1,12 @@
-"""Errors that entry points turn into an error frame, a message next to a field or one clear line."""
+"""Refusals by the rules, and error bodies of the API.
+
+Entry points turn `Refused` into an error frame, a message next to a field or one clear line. Every failed call of the
+API has one shape: `{"error": {"code", "message", "mistakes"}}`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -19,3 +24,25 @@ class Refused(Exception):
         self.code = code
         self.message = str(message)
         self.details = details
+
+
+API_ROOT = "/api"
+"""Where the addresses of calls begin; nobody looks at them with a browser."""
+
+
+def is_api_path(path: str) -> bool:
+    """Return True if a path, without the prefix of all, is that of an API call rather than of a page."""
+    return path == API_ROOT or path.startswith(f"{API_ROOT}/")
+
+
+def api_error_body(
+    code: str, message: str, mistakes: Sequence[dict[str, str]] = ()
+) -> dict[str, Any]:
+    """Return the answer of a call that failed.
+
+    Args:
+        code: short and stable.
+        message: what is wrong and what would be right.
+        mistakes: of values that were sent: `path` and `message` of each.
+    """
+    return {"error": {"code": code, "message": message, "mistakes": list(mistakes)}}

@@ -1,14 +1,20 @@
-"""Health: every app adds its own check in `AppConfig.ready()`; `/healthz` runs them all."""
+"""Health checks, and detection of an unavailable Redis.
+
+Every app adds its own check in `AppConfig.ready()`; `/healthz` runs them all.
+"""
 
 from __future__ import annotations
 
 import logging
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.db import connection
 
 
@@ -20,7 +26,7 @@ class Health:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class HealthAnswers(logging.Filter):
+class HealthLogFilter(logging.Filter):
     """Keeps the 503 of `/healthz` out of Django's log of errors.
 
     A process that is still loading its bots is no error; what is one, the view logs with its name.
@@ -69,3 +75,60 @@ def _channel_layer() -> Health:
 
 health_check("database", _database)
 health_check("channel_layer", _channel_layer)
+
+
+_ANSWERS_WITHIN_S = 2.0
+_SAID_EVERY_S = 60.0
+
+
+def redis_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a Redis that is away.
+
+    Redis is imported for it only here: that would take a tenth of the start of every command.
+    """
+    from redis.exceptions import RedisError
+
+    return OSError, RedisError
+
+
+def is_redis_up() -> bool | None:
+    """Return True if Redis answers; None where none is used."""
+    if not settings.REDIS_URL:
+        return None
+    from redis import Redis
+
+    asked = Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=_ANSWERS_WITHIN_S,
+        socket_timeout=_ANSWERS_WITHIN_S,
+    )
+    try:
+        return bool(asked.ping())
+    except redis_errors():
+        return False
+    finally:
+        asked.close()
+
+
+class RedisOutageFilter(logging.Filter):
+    """Lets a logger say once a minute, in one line, that Redis is away.
+
+    Whoever listens to it tries again every second, and says each time with all its calls what went wrong.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        known = sys.modules.get("redis.exceptions")  # else no error is one of Redis
+        if known is None or not isinstance(error, known.RedisError):
+            return True
+        now = time.monotonic()
+        if now - self._said_at.get(record.name, -_SAID_EVERY_S) < _SAID_EVERY_S:
+            return False
+        self._said_at[record.name] = now
+        record.msg, record.args = f"{record.getMessage()}: {error}", ()
+        record.exc_info = None
+        return True

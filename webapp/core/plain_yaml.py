@@ -17,7 +17,7 @@ from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode
 
-from chatbots.storable import are_storable, error_text, quote
+from chatbots.text import are_sanitised, error_text, quote
 
 MOST_BYTES = 1_000_000
 _MOST_DIGITS = 1000
@@ -144,7 +144,7 @@ def plain_read(text: str | bytes) -> Any:
 
 
 def _storable(values: Any) -> Any:
-    if not are_storable(values):
+    if not are_sanitised(values):
         raise NotPlain("a text in it holds the character U+0000 or half a surrogate pair")
     return values
 

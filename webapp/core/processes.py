@@ -1,32 +1,178 @@
-"""Signs of life of every process: who it is, how busy it is, whether it hangs, and what it has counted.
+"""Processes: heartbeats, children of `serve`, shutdown, and the server's address.
 
-A process stores its sign in one row, every few seconds. So whichever web process is asked tells of all of them, on any
-number of machines, and nobody needs to reach a bot host or a worker.
+A process stores its heartbeat in one row, every few seconds: who it is, how busy it is, whether it hangs, and what it
+has counted. So any web process can report on all of them, on any number of machines, and nobody needs to reach a bot
+host or a worker.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 from django.conf import settings
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
-from chatbots.release import release
-from webapp.core.instruments import samples_now
+from chatbots.installation import release
 from webapp.core.models import Process
+from webapp.core.prometheus import samples_now
+
+_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104
+
+
+def address_of(host: str, port: int) -> str:
+    """Build the address by which this machine reaches a server, path prefix included."""
+    shown = "127.0.0.1" if host in _ANY_HOST else host
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{port}{settings.CONFAB_PATH_PREFIX}"
+
+
+def server_address() -> str:
+    """Read the running server's address; HOST and PORT come first where they are set.
+
+    Without a running server it is the address at which `serve` would listen.
+    """
+    try:
+        running = urlsplit(_file().read_text(encoding="utf-8"))
+        host, port = running.hostname or settings.HOST, running.port or settings.PORT
+    except (FileNotFoundError, ValueError):
+        return address_of(settings.HOST, settings.PORT)
+    return address_of(
+        settings.HOST if "HOST" in settings.ADDRESS_SET else host,
+        settings.PORT if "PORT" in settings.ADDRESS_SET else port,
+    )
+
+
+def address_write(address: str) -> None:
+    """Keep the address of this server while it runs."""
+    _file().write_text(address, encoding="utf-8")
+
+
+def address_forget(address: str) -> None:
+    """Delete the kept address, unless another server wrote its own since."""
+    with contextlib.suppress(FileNotFoundError):
+        if _file().read_text(encoding="utf-8") == address:
+            _file().unlink()
+
+
+def _file() -> Path:
+    return Path(settings.DATA_DIR) / "server-address.txt"
+
 
 logger = logging.getLogger(__name__)
+
+# Open requests and sockets have this long to come to their end, then they are cut off.
+CONNECTIONS_GRACE_S = 5
+# A worker has this long to leave its slice.
+WORKER_GRACE_S = 15
+# Then the process ends, even if a thread hangs in a call that never returns.
+SHUTDOWN_LIMIT_S = CONNECTIONS_GRACE_S + WORKER_GRACE_S + 5
+
+
+def end_process_within(
+    limit_s: float = SHUTDOWN_LIMIT_S, *, first: Callable[[], None] = lambda: None
+) -> None:
+    """End this process when `limit_s` is over, unless it has ended by itself before.
+
+    Args:
+        first: what to do just before.
+    """
+
+    def end() -> None:
+        hanging = sorted(t.name for t in threading.enumerate() if not t.daemon)
+        logger.error("not stopped within %g s; ended by force. Threads: %s", limit_s, hanging)
+        first()
+        sys.stderr.flush()
+        os._exit(1)
+
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+
+
+CHILD_POLL_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    name: str
+    without_it: str
+    process: subprocess.Popen[bytes]
+
+
+class ChildProcesses:
+    """The children of this process, each in a session of its own, so that Ctrl-C reaches it through us."""
+
+    def __init__(self) -> None:
+        self._children: list[_Child] = []
+
+    def begin(self, name: str, *module: str, without_it: str) -> None:
+        """Start a Python module as a child.
+
+        Args:
+            name: what it is, in the messages.
+            module: the module and its arguments.
+            without_it: what no longer happens once it has ended.
+        """
+        process = subprocess.Popen([sys.executable, "-m", *module], start_new_session=True)
+        self._children.append(_Child(name, without_it, process))
+
+    async def watch(self) -> None:
+        """Say it when a child ends, now or later; until cancelled."""
+        running = list(self._children)
+        while True:
+            for child in list(running):
+                if (code := child.process.poll()) is not None:
+                    running.remove(child)
+                    logger.error(
+                        "The %s has ended (%s). Until Confab is started again, %s.",
+                        child.name,
+                        _exit_reason(code),
+                        child.without_it,
+                    )
+            await asyncio.sleep(CHILD_POLL_INTERVAL_S)
+
+    def end(self) -> None:
+        """Ask all children to end, and kill those that have not after a while."""
+        for child in self._children:
+            child.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + WORKER_GRACE_S
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            for child in self._children:
+                child.process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the children that still run."""
+        for child in self._children:
+            child.process.kill()
+
+
+def _exit_reason(code: int) -> str:
+    """Describe the end of a process by its exit code: that of Python, negative after a signal."""
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"
+
 
 SILENT_AFTER = timedelta(seconds=60)
 """Who has given no sign for so long is not there any more."""
@@ -189,3 +335,25 @@ def processes_living(role: Role | None = None) -> list[Process]:
     """Return the processes that are heard of, those with a role alone if one is named."""
     living = Process.objects.filter(heard_at__gte=timezone.now() - SILENT_AFTER)
     return [one for one in living.order_by("began_at") if role is None or role in one.roles]
+
+
+LAST_HEARTBEAT_LIMIT_S = 3.0
+"""So long the last sign of life may take: nobody waits for a database that is away."""
+
+
+async def lifespan(_scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Begin and end the signs of life of this process."""
+    beating: asyncio.Task[None] | None = None
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            signs.begin(WEB)
+            beating = asyncio.ensure_future(signs.beat())
+            await send({"type": "lifespan.startup.complete"})
+        else:
+            if beating is not None:
+                beating.cancel()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(signs.end), LAST_HEARTBEAT_LIMIT_S)
+            await send({"type": "lifespan.shutdown.complete"})
+            return

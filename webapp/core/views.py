@@ -1,10 +1,13 @@
-"""Health, and the icon."""
+"""Views of every installation: sign-in, health check, and the icon."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from django.http import HttpRequest, HttpResponseRedirect, JsonResponse
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.templatetags.static import static
 
 from webapp.core.health import health_now
@@ -25,3 +28,22 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
     """Lead to the icon, for pages that name none (those of the admin)."""
     return HttpResponseRedirect(static("core/favicon.svg"))
+
+
+class SignIn(LoginView):
+    """Ask for a name and a password of staff, and redirect to the requested page."""
+
+    template_name = "core/login.html"
+    authentication_form = AdminAuthenticationForm
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the form; a user already signed in as staff goes on at once."""
+        if request.user.is_staff:  # type: ignore[union-attr]
+            return HttpResponseRedirect(self.get_success_url())
+        return super().get(request, *args, **kwargs)
+
+
+class SignOut(LogoutView):
+    """End the session, on a POST alone, and show the form again."""
+
+    next_page = "login"

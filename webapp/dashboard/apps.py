@@ -13,9 +13,9 @@ class DashboardConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_delete
 
-        from webapp.runs.kinds.base import kinds
-        from webapp.runs.models import Job
-        from webapp.studies.erasure import erasure_follow
+        from webapp.jobs.kinds.base import kinds
+        from webapp.jobs.models import Job
+        from webapp.studies.privacy import erasure_follow
 
         kinds.look_into("webapp.dashboard.kinds")
         erasure_follow(_forget_reports)

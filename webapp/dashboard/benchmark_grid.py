@@ -12,20 +12,20 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from evaluation.metrics.replies import NO_REFERENCE
-from evaluation.printing import figure, share
-from evaluation.published.rows import (
+from evaluation.number_format import figure, share
+from evaluation.published.correlations import (
     Published,
-    beside,
     caveats_of,
+    matching_row,
     published_of,
     published_sets,
 )
 from evaluation.stats.correlation import Method
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.heatmap import correlation_class
-from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.matrix import correlation_class
+from webapp.dashboard.narrative.phrases import reason_text
+from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
-from webapp.runs.models import Job, State
 
 _BELOW = -2.0
 MEAN, RANK, NAME = "", "rank", "name"
@@ -216,7 +216,7 @@ class Grid:
                 found.append((share(ceiling["r"]), _interval(low, high)))
         return found
 
-    def table(self) -> Table:
+    def table(self) -> PageTable:
         """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
         headers = [Header("Metric"), Header("Data"), Header("Dialogue model")]
         headers += [Header("Dimension"), Header("r", numeric=True), Header("95 %", numeric=True)]
@@ -246,7 +246,7 @@ class Grid:
             for one, whole in zip(self.sets, row.cells, strict=True)
             for model, cell, part in _parts(row, one, whole)
         ]  # fmt: skip
-        return Table(headers, rows)
+        return PageTable(headers, rows)
 
 
 def _parts(
@@ -257,7 +257,7 @@ def _parts(
     yield "", whole, part
     for model, found in part.get("models", {}).items():
         low, high = found[whole.method]["ci95"] or (None, None)
-        published = beside(one.published, one.column(row.name), model)
+        published = matching_row(one.published, one.column(row.name), model)
         r, p = found[whole.method]["r"], found[whole.method]["p"]
         yield model, GridCell(r, low, high, p, found["n"], "", "", published, whole.method), found
 
@@ -407,7 +407,7 @@ def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:
         if not n and skipped:
             why = max(skipped, key=skipped.get)
             return GridCell(reason="no reference" if why == NO_REFERENCE else why, href=href)
-        return GridCell(n=n, reason=said(found.get("reason")), href=href)
+        return GridCell(n=n, reason=reason_text(found.get("reason")), href=href)
     low, high = found["ci95"] or (None, None)
-    published = beside(one.published, one.column(metric))
+    published = matching_row(one.published, one.column(metric))
     return GridCell(found["r"], low, high, found["p"], n, "", href, published, method)

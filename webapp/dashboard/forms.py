@@ -11,21 +11,21 @@ from django.conf import settings
 from django.utils.text import slugify
 
 from chatbots.registry import UnknownName
-from evaluation.formats.scales import Scales
+from evaluation.formats.scales import FileScales
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
+from webapp.core.authentication import LONGEST_TOKEN_DAYS
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.core.tokens import LONGEST_DAYS
-from webapp.quality.selectors import without_read
+from webapp.jobs.models import SelfPlayRun
+from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, study_dimensions
 from webapp.results.benchmark import BenchmarkMetric
-from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
+from webapp.transfer.report_links import LONGEST_DAYS as SHARE_LONGEST_DAYS
+from webapp.transfer.report_links import LONGEST_NAME
 from webapp.transfer.services import language_checked
-from webapp.transfer.sharing import LONGEST_DAYS as SHARE_LONGEST_DAYS
-from webapp.transfer.sharing import LONGEST_NAME
 from webapp.transfer.writers import FORMATS
 
 UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
@@ -158,7 +158,7 @@ class TokenForm(forms.Form):
     days = forms.IntegerField(
         label="Days until it expires",
         min_value=1,
-        max_value=LONGEST_DAYS,
+        max_value=LONGEST_TOKEN_DAYS,
         initial=90,
         required=False,
         help_text="Empty: it does not expire.",
@@ -399,12 +399,12 @@ class ImportForm(forms.Form):
                 f"The scale goes from {low} to {high}; the first must be smaller."
             )
         try:
-            scales = Scales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
+            scales = FileScales.parse(re.findall(r"[^,;\s]+", cleaned.get("scales", "")))
         except ValueError as error:
             self.add_error("scales", str(error))
             return cleaned
         if low is not None and high is not None:
-            scales = Scales((low, high), scales.of)
+            scales = FileScales((low, high), scales.of)
         cleaned["scale"] = scales
         return cleaned
 

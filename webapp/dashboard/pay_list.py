@@ -1,4 +1,4 @@
-"""The pay screen's list: what is to be done with each visit, which of them are shown, and their words."""
+"""List of visits on the pay page, and one visit's details."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Sum
 from django.http import QueryDict
 
+from webapp.conversations.models import Conversation
 from webapp.pay.models import Decision
-from webapp.pay.visits import (
+from webapp.pay.submissions import (
     APPROVED,
     GONE,
     INSIDE,
     LEFT,
     SETTLED,
-    Visit,
-    VisitKey,
-    Visits,
-    visits_searched,
+    Submission,
+    SubmissionKey,
+    Submissions,
+    codes_shown,
+    submissions_searched,
 )
-from webapp.pay.visits import REJECTED as REJECTED_THERE
-from webapp.quality.selectors import Flag
+from webapp.pay.submissions import REJECTED as REJECTED_THERE
+from webapp.ratings.flag_selectors import Flag
+from webapp.ratings.models import Rating
 from webapp.studies.models import Outcome, Study
 
 PAGE = 50
@@ -58,7 +62,7 @@ _SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class PayFilters:
     """Filters of the visits shown: state, search words, and page."""
 
     show: str = EVERYBODY
@@ -66,7 +70,7 @@ class Filters:
     page: int = 1
 
     @classmethod
-    def of(cls, query: QueryDict) -> Filters:
+    def of(cls, query: QueryDict) -> PayFilters:
         """Read from an address; what is not understood is left out."""
         show = query.get("show", "")
         page = query.get("page", "")
@@ -84,7 +88,7 @@ class Filters:
         return urlencode({name: value for name, value in found.items() if value})
 
 
-def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
+def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
     """Return the state of a visit in the pay list: the action that it needs."""
     if visit.verdict is not None or visit.bonuses:
         states = {one.state for one in visit.decisions}
@@ -106,7 +110,7 @@ def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PayRow:
     """One visit of the list, in words.
 
     Attributes:
@@ -116,7 +120,7 @@ class Row:
         error: why a decision could not be sent.
     """
 
-    visit: Visit
+    visit: Submission
     name: str
     id: str
     outcome: Any
@@ -146,7 +150,7 @@ class PayList:
             pays and nobody is owed a bonus.
     """
 
-    rows: list[Row]
+    rows: list[PayRow]
     shown: list[tuple[str, Any, int]]
     first: int
     last: int
@@ -166,9 +170,9 @@ class PayList:
 
 
 def pay_list(
-    visits: Visits,
-    flags: Mapping[VisitKey, list[Flag]],
-    filters: Filters,
+    visits: Submissions,
+    flags: Mapping[SubmissionKey, list[Flag]],
+    filters: PayFilters,
     codes: Any,
     *,
     with_ids: bool,
@@ -183,7 +187,7 @@ def pay_list(
     states = [state_of(visit, flags.get(visit.key, none)) for visit in visits.all]
     counts = Counter(states)
     ours = [v for v, state in zip(visits.all, states, strict=True) if state == OURS]
-    waiting: dict[str, list[Visit]] = {SEND: [], FAILED: []}
+    waiting: dict[str, list[Submission]] = {SEND: [], FAILED: []}
     for visit, state in zip(visits.all, states, strict=True):
         if state == FAILED or _is_to_send(visit):
             waiting[FAILED if state == FAILED else SEND].append(visit)
@@ -194,7 +198,7 @@ def pay_list(
         found = waiting[SEND]
     elif filters.show:
         found = [v for v, state in zip(found, states, strict=True) if state == filters.show]
-    found = visits_searched(visits, filters.words, among=found, by_id=with_ids)
+    found = submissions_searched(visits, filters.words, among=found, by_id=with_ids)
     n_pages = max(1, -(-len(found) // PAGE))
     page = min(filters.page, n_pages)
     some = found[(page - 1) * PAGE : page * PAGE]
@@ -232,7 +236,7 @@ def pay_list(
     )
 
 
-def to_pay_said(visits: Visits) -> str:
+def to_pay_said(visits: Submissions) -> str:
     """Return in words what is still to be paid for all visits, without bonuses and with them."""
     currency = visits.study.values.recruitment.currency
     found = visits.to_pay
@@ -245,13 +249,13 @@ def to_pay_said(visits: Visits) -> str:
     return f"{work} to pay, {money(found.with_bonuses, currency)} with bonuses"
 
 
-def _is_to_send(visit: Visit) -> bool:
+def _is_to_send(visit: Submission) -> bool:
     return any(one.state in _TO_SEND for one in visit.decisions)
 
 
 def row_of(
-    study: Study, visit: Visit, flags: list[Flag], state: str, code: str, *, with_ids: bool
-) -> Row:
+    study: Study, visit: Submission, flags: list[Flag], state: str, code: str, *, with_ids: bool
+) -> PayRow:
     """Return a visit in words."""
     own = visit.key.participant.hex
     name = visit.external_id if with_ids and visit.external_id else own
@@ -260,7 +264,7 @@ def row_of(
         outcome = f"Our server failed ({visit.reference})"
     elif visit.fault and visit.outcome == LEFT:
         outcome = "Lost a chat"
-    return Row(
+    return PayRow(
         visit=visit,
         name=name if len(name) <= 10 else f"{name[:4]}…{name[-4:]}",
         id=name,
@@ -274,7 +278,7 @@ def row_of(
     )
 
 
-def _next(study: Study, visit: Visit, state: str) -> str:
+def _next(study: Study, visit: Submission, state: str) -> str:
     settings = study.values.recruitment
     if (
         state == NOTHING
@@ -301,3 +305,74 @@ def money(amount: Any, currency: str) -> str:
     """Write an amount with its currency's sign, or its letters where we know none."""
     sign = _SYMBOLS.get(currency)
     return f"{sign}{amount:,.2f}" if sign else f"{currency} {amount:,.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class PayDetails:
+    """One visit in full.
+
+    Attributes:
+        key: of the visit, as forms send it.
+        n_messages: that they wrote; None where they chatted with nobody.
+        n_ratings: that they gave.
+        chats: the visit's conversations, oldest first.
+        history: all that was ever decided, oldest first, with its words.
+    """
+
+    row: PayRow
+    key: str
+    platform: str
+    submission: str
+    n_messages: int | None
+    n_ratings: int
+    chats: list[Any]
+    history: list[tuple[Decision, str]]
+
+    @property
+    def can_be_decided(self) -> bool:
+        """True if the visit can be approved or rejected now."""
+        return self.row.visit.can_be_approved
+
+
+def pay_details(
+    study: Study, visit: Submission, flags: list[Flag], *, with_ids: bool
+) -> PayDetails:
+    """Read what the page of one visit shows.
+
+    Args:
+        with_ids: whether the platform's ids may be seen.
+    """
+    own = {
+        "slot__task__participant": visit.key.participant,
+        "slot__task__submission": visit.key.submission,
+    }
+    chats = list(Conversation.objects.filter(**own).order_by("created_at", "pk"))
+    written = Conversation.objects.filter(**own).aggregate(n=Sum("n_exchanges"))["n"]
+    decisions = (
+        Decision.objects.filter(participant=visit.key.participant, submission=visit.key.submission)
+        .select_related("decided_by", "closed_by")
+        .order_by("pk")
+    )
+    settings = study.values.recruitment
+    return PayDetails(
+        row=row_of(
+            study,
+            visit,
+            flags,
+            state_of(visit, flags),
+            codes_shown([visit]).get(visit.key, ""),
+            with_ids=with_ids,
+        ),
+        key=str(visit.key),
+        platform=visit.platform,
+        submission=visit.key.submission if with_ids else "",
+        n_messages=written if chats else None,
+        n_ratings=Rating.objects.filter(
+            task__participant=visit.key.participant, task__submission=visit.key.submission
+        ).count(),
+        chats=chats,
+        history=[
+            (one, money(one.amount, settings.currency) if one.amount is not None else "")
+            for one in decisions
+        ],
+    )

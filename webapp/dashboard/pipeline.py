@@ -1,6 +1,6 @@
-"""Pipeline on a study's overview: collect, metrics, self-play, fit, report; their states and the next step.
+"""Pipeline on a study's overview: states, and the next step.
 
-`pipeline_found` reads its data.
+The stages are collection, metrics, self-play, fit, and report; `overview` reads their data.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from django.urls import reverse
 
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.bots.selectors import bot_name
-from webapp.core.speaking import plural
-from webapp.dashboard import counts
-from webapp.dashboard.pipeline_found import Found, done_at, found_of
+from webapp.core.language import plural
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.hybrid_verdict import verdict_in_brief
+from webapp.dashboard.overview import PipelineData, done_at, pipeline_data
 from webapp.dashboard.selectors import BotProgress, StudyCards
 from webapp.dashboard.templatetags.dashboard import in_words
-from webapp.dashboard.wording.hybrid_verdict import verdict_in_brief
-from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
-from webapp.runs.selectors.jobs import job_progress
+from webapp.jobs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, State
+from webapp.jobs.selectors.jobs import job_progress
 from webapp.studies.models import Study
 
 SELFPLAY_EACH = 100
@@ -36,7 +36,7 @@ Tone = Literal["done", "now", "running", "bad", "later"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PipelineStage:
     """A stage of the line.
 
     Attributes:
@@ -75,7 +75,7 @@ class Next:
 class Pipeline:
     """The line and the next step."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[PipelineStage, ...]
     next: Next
 
 
@@ -85,12 +85,12 @@ def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) ->
     Args:
         cards, progress: as the overview shows them.
     """
-    found = found_of(study, cards, progress)
+    found = pipeline_data(study, cards, progress)
     coming = _next(found)
     return Pipeline(tuple(_stages(found, coming)), coming)
 
 
-def _stages(found: Found, coming: Next) -> list[Stage]:
+def _stages(found: PipelineData, coming: Next) -> list[PipelineStage]:
     key = [found.study.key]
     told = [
         ("collect", "Collect", reverse("dashboard:study_live", args=key), _collected(found)),
@@ -106,7 +106,7 @@ def _stages(found: Found, coming: Next) -> list[Stage]:
     ]
     now, when = _stage_of(coming, found), _when(found)
     return [
-        Stage(
+        PipelineStage(
             title,
             href,
             "now" if name == now and tone == "later" else tone,
@@ -117,7 +117,7 @@ def _stages(found: Found, coming: Next) -> list[Stage]:
     ]
 
 
-def _when(found: Found) -> dict[str, datetime | None]:
+def _when(found: PipelineData) -> dict[str, datetime | None]:
     """Return by stage when what stands of it was done."""
     played = found.played
     return {
@@ -129,7 +129,7 @@ def _when(found: Found) -> dict[str, datetime | None]:
     }
 
 
-def _stage_of(coming: Next, found: Found) -> str:
+def _stage_of(coming: Next, found: PipelineData) -> str:
     """Return the stage that the next step begins with."""
     if coming.action == "selfplay":
         return "selfplay"
@@ -138,10 +138,10 @@ def _stage_of(coming: Next, found: Found) -> str:
     return "report" if found.is_fitted else "collect"
 
 
-def _collected(found: Found) -> tuple[Tone, str]:
+def _collected(found: PipelineData) -> tuple[Tone, str]:
     n, study = found.n_chats, found.study
     if study.is_imported:
-        return "done", counts.conversations(n)
+        return "done", phrases.conversations_text(n)
     is_over = study.state == Study.State.ENDED or (found.n_wanted and n >= found.n_wanted)
     tone: Tone = "done" if n and is_over else "running" if n else "later"
     if found.n_wanted:
@@ -150,7 +150,7 @@ def _collected(found: Found) -> tuple[Tone, str]:
     return tone, plural(n, "%(n)s chat so far", "%(n)s chats so far") % {"n": f"{n:,}"}
 
 
-def _measured(found: Found) -> tuple[Tone, str]:
+def _measured(found: PipelineData) -> tuple[Tone, str]:
     measured = found.measured
     job = measured.job
     if job is None or not found.n_chats:
@@ -163,7 +163,7 @@ def _measured(found: Found) -> tuple[Tone, str]:
     return "later", _older(words, measured.n_since)
 
 
-def _played(found: Found) -> tuple[Tone, str]:
+def _played(found: PipelineData) -> tuple[Tone, str]:
     job = found.played
     if job is not None:
         if job.state != State.DONE:
@@ -176,7 +176,7 @@ def _played(found: Found) -> tuple[Tone, str]:
                 "%(n)d conversations, before a newer version of %(bots)s",
             )
             return "later", words % {"n": n, "bots": ", ".join(map(bot_name, found.replaced))}
-        return "done", counts.conversations(n)
+        return "done", phrases.conversations_text(n)
     if not found.playable:
         return "later", "its bots do not run here"
     n_bots = len(found.playable)
@@ -184,7 +184,7 @@ def _played(found: Found) -> tuple[Tone, str]:
     return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
 
 
-def _fitted(found: Found) -> tuple[Tone, str]:
+def _fitted(found: PipelineData) -> tuple[Tone, str]:
     asked, fit = found.asked_fit, found.fit
     if asked is not None and (not asked.is_over or (asked.can_go_on and not found.is_fitted)):
         return _at_work(asked)
@@ -200,7 +200,7 @@ def _fitted(found: Found) -> tuple[Tone, str]:
     return "later", f"{preset}, before ratings were changed"
 
 
-def _reported(found: Found) -> tuple[Tone, str]:
+def _reported(found: PipelineData) -> tuple[Tone, str]:
     if not found.n_chats:
         return "later", "nothing to tell yet"
     if found.report is None:
@@ -227,7 +227,7 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
     return "running", "{n} of {all}".format(n=f"{job.n_done:,}", all=f"{job.n_total:,}")
 
 
-def _next(found: Found) -> Next:
+def _next(found: PipelineData) -> Next:
     study, key = found.study, [found.study.key]
     if (job := found.running) is not None:
         words = "What comes after it starts by itself." if getattr(job, "then", None) else ""
@@ -320,7 +320,7 @@ def _played_s(n_conversations: int) -> float | None:
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 
 
-def _analysed_s(found: Found) -> float | None:
+def _analysed_s(found: PipelineData) -> float | None:
     """Return the seconds of what is missing of metrics and fit, by the newest jobs of any study that did such work.
 
     None where no earlier job tells one of them: half of the time would mislead.
@@ -334,7 +334,7 @@ def _analysed_s(found: Found) -> float | None:
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
-def _measured_s(found: Found) -> float | None:
+def _measured_s(found: PipelineData) -> float | None:
     """Estimate the seconds of the usual metrics on conversations that lack some, by a job of no fewer."""
     measured = found.measured
     n = found.n_chats if measured.n_done < measured.n_usual else measured.n_since

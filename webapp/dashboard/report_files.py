@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 from django.db.models import Count, Max, Q
 
 from chatbots.identity import canonical_json
-from chatbots.outside import Many, Values
-from evaluation.storing import result_load
-from webapp.dashboard.reporting.changes import Past
-from webapp.dashboard.reporting.document import Document, document_load
-from webapp.results.state import DataState
-from webapp.results.stored import Question
-from webapp.runs.models import UNFINISHED, Job, State
-from webapp.runs.services.jobs import job_ask, job_cancel, job_key, job_restart
+from chatbots.validation import InputModel, Many
+from evaluation.result_json import result_load
+from webapp.dashboard.report_document import Document, Past, document_load
+from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.jobs.services.jobs import job_ask, job_cancel, job_key, job_restart
+from webapp.results.cache import AnalysisKey
+from webapp.results.fingerprint import DataState
 from webapp.studies.models import Study, Task
-from webapp.transfer.exports import export_folder, exports_expire
+from webapp.transfer.job_files import export_folder, exports_expire
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 KIND = "report"
 
 
-class ReportAsked(Values):
+class ReportAsked(InputModel):
     """The report of the job's study, which is named besides, for two studies have two reports.
 
     Attributes:
@@ -50,7 +49,9 @@ def report_state(
     study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
 ) -> DataState:
     """Return the state of the data; its digest changes with anything that a report is made of."""
-    question = Question(study, "correlations", include_synthetic=include_synthetic, without=without)
+    question = AnalysisKey(
+        study, "correlations", include_synthetic=include_synthetic, without=without
+    )
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
     gone = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
     left = Task.objects.filter(participant__study=study).aggregate(

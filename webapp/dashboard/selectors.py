@@ -21,18 +21,16 @@ from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
-from webapp.core.speaking import plural
-from webapp.dashboard.bot_states import bot_state
-from webapp.quality.selectors import left_out
-from webapp.ratings.bots import NO_MODEL, study_bots
-from webapp.ratings.checks import SetApart, set_apart
-from webapp.ratings.pairs import answers_counted, compares_pairs
-from webapp.ratings.selectors import raters_count, study_conversations
-from webapp.runs.models import MetricVersion, SelfPlayRun
-from webapp.runs.selectors.languages import results_counted
-from webapp.runs.selectors.metrics import measurable
+from webapp.core.language import plural
+from webapp.dashboard.bots import bot_state
+from webapp.jobs.models import MetricVersion, SelfPlayRun
+from webapp.jobs.selectors.metrics import measurable, results_counted
+from webapp.ratings.attention_results import ExcludedWork, excluded_work
+from webapp.ratings.flag_selectors import left_out
+from webapp.ratings.paired_comparisons import answers_counted, compares_pairs
+from webapp.ratings.selectors import NO_MODEL, raters_count, study_bots, study_conversations
+from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import Outcome, Participant, Study, Task
-from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import items_given, judges_items, talks_to_bots
 
@@ -77,7 +75,7 @@ class ItemCards:
     n_items: int
     n_rated: int
     n_ratings: int
-    set_apart: SetApart
+    set_apart: ExcludedWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +258,7 @@ def study_cards(
             n_items=items_given(study).count(),
             n_rated=ratings.values("item").distinct().count(),
             n_ratings=n_ratings,
-            set_apart=set_apart(study, include_synthetic=include_synthetic),
+            set_apart=excluded_work(study, include_synthetic=include_synthetic),
         )
         if of_items
         else None,

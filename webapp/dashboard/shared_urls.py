@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.dashboard.views.shared import shared
+from webapp.dashboard.views.report import shared
 
 app_name = "shared"
 urlpatterns = [path("<str:token>/", shared, name="report")]

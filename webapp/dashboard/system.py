@@ -1,4 +1,4 @@
-"""Content of the system page, in words."""
+"""State of the installation: processes, queues, disk, alerts, and running jobs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from django.utils import timezone
 
 from webapp.bots.models import Alert
 from webapp.bots.selectors import alerts_newest
+from webapp.core.language import plural
 from webapp.core.models import Process
 from webapp.core.processes import BOT_HOST, WORKER, hangs_since, is_silent, processes_known
-from webapp.core.speaking import plural
-from webapp.operating.queues import Queue, job_queues, replies_queue
-from webapp.operating.room import database_bytes, disk, folder_bytes
-from webapp.operating.troubles import Trouble, role_words, troubles
+from webapp.jobs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun
+from webapp.jobs.selectors import jobs as selectors
+from webapp.operating.incidents import Problem, find_problems, role_words
+from webapp.operating.system_load import (
+    Queue,
+    database_bytes,
+    disk_usage,
+    folder_bytes,
+    job_queues,
+    replies_queue,
+)
 
 _ALERTS = 10
 LONG_WAIT_S = 120
@@ -47,7 +55,7 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskUsage:
     """Disk space in bytes, with its largest uses; `used` in percent."""
 
     free: int
@@ -69,11 +77,11 @@ class AlertRow:
 class System:
     """The state of the installation."""
 
-    troubles: list[Trouble]
+    troubles: list[Problem]
     notes: list[str]
     processes: list[ProcessRow]
     queues: list[QueueRow]
-    room: Room
+    room: DiskUsage
     alerts: list[AlertRow]
 
 
@@ -83,7 +91,7 @@ def system_now() -> System:
     Raises:
         DatabaseError, OSError: the database or the disk does not answer.
     """
-    found = troubles()
+    found = find_problems()
     kinds = {(one.kind, one.subject) for one in found}
     processes = processes_known()
     queues = [replies_queue(), *job_queues()]
@@ -158,8 +166,8 @@ def _queue_title(name: str) -> str:
     return titles.get(name, name)
 
 
-def _room(*, is_low: bool) -> Room:
-    found = disk()
+def _room(*, is_low: bool) -> DiskUsage:
+    found = disk_usage()
     titles = {
         "cache": "Cache of vectors",
         "backups": "Backups",
@@ -169,10 +177,48 @@ def _room(*, is_low: bool) -> Room:
     folders = [(titles.get(name, name), size) for name, size in folder_bytes().items()]
     used = round(100 * (1 - found.free / found.total)) if found.total else 0
     parts = [("Database", database_bytes()), *folders]
-    return Room(found.free, found.total, used, is_low, parts)
+    return DiskUsage(found.free, found.total, used, is_low, parts)
 
 
 def _alert_title(alert: Alert) -> str:
     if alert.aside is not None:
         return f"{alert.aside.bot_id}: {alert.get_event_display()}"
     return str(alert.said.get("title", "")) or str(alert.get_event_display())
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job under way, or waiting for a worker.
+
+    Attributes:
+        route: name and arguments of the page that shows it.
+    """
+
+    job: JobBase
+    title: str
+    route: tuple[str, list[object]]
+
+
+def jobs_running() -> list[RunningJob]:
+    """Return the jobs waiting or under way, oldest first."""
+    return [
+        RunningJob(job, selectors.job_title(job), route_of(job))
+        for job in selectors.jobs_unfinished()
+    ]
+
+
+def route_of(job: JobBase) -> tuple[str, list[object]]:
+    """Return the page that shows a job: that of its study or run where it has one."""
+    if isinstance(job, SelfPlayRun):
+        return "dashboard:run", [job.pk]
+    if isinstance(job, MetricRun) and job.study is not None:
+        return "dashboard:study_metrics", [job.study.key]
+    if isinstance(job, MetricRun) and job.run is not None:
+        return "dashboard:run", [job.run.pk]
+    if isinstance(job, HybridFit):
+        return "dashboard:study_hybrid", [job.study.key]
+    if job.kind == "export" and isinstance(job, Job) and job.study is not None:
+        return "dashboard:study_export", [job.study.key]
+    if job.kind == "report" and isinstance(job, Job) and job.study is not None:
+        return "dashboard:study_report", [job.study.key]
+    return "dashboard:job", [job.kind, job.pk]

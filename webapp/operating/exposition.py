@@ -11,14 +11,19 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from webapp.bots.selectors import bots_aside
-from webapp.core import instruments
-from webapp.core.away import redis_answers
+from webapp.core import prometheus
+from webapp.core.health import is_redis_up
 from webapp.core.models import Process
 from webapp.core.processes import processes_living
-from webapp.operating.queues import job_counts, job_queues, replies_queue
-from webapp.operating.room import database_bytes, disk
-from webapp.runs.models import State
-from webapp.runs.selectors.jobs import jobs_unfinished
+from webapp.jobs.models import State
+from webapp.jobs.selectors.jobs import jobs_unfinished
+from webapp.operating.system_load import (
+    database_bytes,
+    disk_usage,
+    job_counts,
+    job_queues,
+    replies_queue,
+)
 
 
 def exposition(accept: str) -> tuple[bytes, str]:
@@ -47,7 +52,7 @@ class _Confab(Collector):
 
 def _counted(living: list[Process]) -> Iterator[Metric]:
     """Yield what processes have counted, a series for each: one that ends takes nothing from the others."""
-    for family in instruments.registry.collect():
+    for family in prometheus.registry.collect():
         found = Metric(family.name, family.documentation, family.type)
         for process in living:
             for name, labels, value in process.samples.get(family.name, ()):
@@ -108,9 +113,9 @@ def _bots_and_room() -> Iterator[Metric]:
     aside = _gauge("confab_bot_set_aside", "1 for each bot that is set aside.", "bot")
     for bot_id in sorted(bots_aside()):
         aside.add_metric([bot_id], 1)
-    room = disk()
+    room = disk_usage()
     yield aside
-    if (answers := redis_answers()) is not None:
+    if (answers := is_redis_up()) is not None:
         yield _plain("confab_redis_up", "1 if Redis answers, 0 if not.", float(answers))
     yield _plain("confab_disk_free_bytes", "Free on the disk of the data folder.", room.free)
     yield _plain("confab_disk_size_bytes", "Size of that disk.", room.total)

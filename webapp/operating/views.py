@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
-from webapp.core.logins import client_address
+from webapp.core.authentication import client_address
 from webapp.operating.exposition import exposition
 
 _CLOSED = (

@@ -1,18 +1,19 @@
-"""Access to the participants' pages: who may open them, from where they may be posted, who may frame them.
+"""Access to participants' pages: identity, forged posts, and framing.
 
-A participant is known by the session or by a signed token. The token is carried in links (`t`) and
-forms (`_t`) only where it is needed: when the request came with one, or when the entry form came
-without any cookie of ours, as from a recruitment frame. No page sends a referrer with a path.
+A session stores each of its participants (one a study) with their number of moves to another device at that time.
+Recruitment frames have no cookies; their links (`t`) and forms (`_t`) carry the same in a signed token, only where
+it is needed: when the request came with one, or when the entry form came without any cookie of ours. After a later
+move, the session and token of the earlier device are no longer valid. No page sends a referrer with a path.
 
-Forgery: a forged request borrows the cookies of the browser it comes from. A request without any
-cookie of ours has nothing to borrow, and Django's check could only refuse it. So a request without
-cookies is let in by a signed field alone (the participant's token, or the entry form's), and never
-gets a session; every other request passes Django's check.
+Forgery: a forged request borrows the cookies of the browser it comes from. A request without any cookie of ours has
+nothing to borrow, and Django's check could only refuse it. So a request without cookies is let in by a signed field
+alone (the participant's token, or the entry form's), and never gets a session; every other request passes Django's
+check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
@@ -22,6 +23,8 @@ from uuid import UUID
 from csp.constants import NONE, SELF
 from csp.decorators import csp_replace
 from django.conf import settings
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -31,21 +34,74 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
-from webapp.core.failing import not_found
-from webapp.core.speaking import locale_for, speaking
-from webapp.participant.ownership import is_here, known_of
-from webapp.participant.presentation import study_texts
-from webapp.participant.recruitment import (
+from webapp.core.language import activate_language, locale_for, locale_of
+from webapp.core.pages import not_found
+from webapp.participant.page_texts import study_texts
+from webapp.participant.recruitment_links import (
     MTURK_FRAMES,
     PLATFORM_NAMES,
     recruitment_read,
     recruitment_unsign,
 )
-from webapp.studies.frames import frame_origins
-from webapp.studies.languages import locale_of
 from webapp.studies.models import Participant, Study, StudyVersion, Task
-from webapp.studies.selectors import participant_from_token, study_by_key, task_for, token_read
-from webapp.studies.ways import step_reached
+from webapp.studies.recruitment.funnel import step_reached
+from webapp.studies.recruitment.settings import frame_origins
+from webapp.studies.selectors import (
+    known_as,
+    known_read,
+    participant_from_token,
+    study_by_key,
+    task_for,
+    token_read,
+)
+
+_SESSION_KEY = "participants"
+
+Known = Mapping[UUID, int]
+"""Ids of participants, and how often each had moved when this browser became them."""
+
+
+def participant_remember(session: Any, participant: Participant) -> None:
+    """Make the session this participant's, in this study."""
+    session[_SESSION_KEY] = {
+        **session.get(_SESSION_KEY, {}),
+        participant.study.key: known_as(participant),
+    }
+
+
+def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
+    """Return the session's participant in the study and their number of moves; None without one."""
+    value = session.get(_SESSION_KEY, {}).get(study_key)
+    return known_read(value) if value else None
+
+
+def known_of(session: Any, token: str) -> Known:
+    """Return every participant that the session or the token has stood for."""
+    found: dict[UUID, int] = {}
+    values = [*session.get(_SESSION_KEY, {}).values()]
+    pairs = [known_read(value) for value in values]
+    if token and (named := token_read(token)):
+        pairs.append(named)
+    for person, n_moves in pairs:
+        found[person] = max(n_moves, found.get(person, 0))
+    return found
+
+
+def sessions_forget(people: Collection[UUID]) -> None:
+    """Remove erased participants from browsers' sessions; SQL cannot query the content of a session."""
+    for session in Session.objects.iterator(chunk_size=500):
+        held = session.get_decoded()
+        known = held.get(_SESSION_KEY, {})
+        kept = {study: one for study, one in known.items() if known_read(one)[0] not in people}
+        if len(kept) < len(known):
+            session.session_data = SessionStore().encode({**held, _SESSION_KEY: kept})
+            session.save(update_fields=["session_data"])
+
+
+def is_here(known: Known, participant: Participant) -> bool:
+    """Return True if the participant has not continued on another device since."""
+    return known.get(participant.pk) == participant.n_moves
+
 
 View = Callable[..., HttpResponse]
 _STEPS_OF_PAGES = {"rate": "form"}
@@ -53,7 +109,7 @@ _STEPS_OF_PAGES = {"rate": "form"}
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ParticipantRequest:
     """One request to the participants' pages.
 
     Attributes:
@@ -93,19 +149,19 @@ class Visit:
         return self.link("withdraw-here", self.task) if self.task else ""
 
 
-def visit_of(request: HttpRequest) -> Visit:
+def visit_of(request: HttpRequest) -> ParticipantRequest:
     """Return the visit, with the request's token if it is valid; a preview sets its own visit."""
     given = getattr(request, "visit", None)
-    if isinstance(given, Visit):
+    if isinstance(given, ParticipantRequest):
         return given
     token = request.POST.get("_t") or request.GET.get("t") or ""
     participant = participant_from_token(token) if token else None
     if participant is None:
-        return Visit()
+        return ParticipantRequest()
     named = token_read(token)
     if named is not None and named[1] != participant.n_moves:
-        return Visit(left=participant)
-    return Visit(token, participant)
+        return ParticipantRequest(left=participant)
+    return ParticipantRequest(token, participant)
 
 
 def has_cookies(request: HttpRequest) -> bool:
@@ -127,12 +183,12 @@ def study_page(view: View) -> View:
             return not_found(request)
         visit = visit_of(request)
         if visit.participant is not None and visit.participant.study_id != study.pk:
-            visit = Visit()
+            visit = ParticipantRequest()
         if visit.left is not None and visit.left.study_id == study.pk:
             return moved_page(request, study, visit.left)
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
-        with speaking(request, visit.locale(study.version)):
+        with activate_language(request, visit.locale(study.version)):
             response = checked(view, request, signed)(request, study, visit)
         platform = (sent or recruitment_read(study, request.GET)).platform
         if visit.participant is not None:
@@ -193,13 +249,13 @@ def _theirs(
     participant: Participant,
     study: Study | None,
     version: StudyVersion | None,
-    visit: Visit,
+    visit: ParticipantRequest,
 ) -> HttpResponse:
     """Return the response for a page about this participant's own task or chat."""
     if visit.participant is not None and visit.participant.pk != participant.pk:
         visit = replace(visit, token="", participant=None)
     signed = visit.participant is not None
-    with speaking(request, visit.locale(version)):
+    with activate_language(request, visit.locale(version)):
         response = checked(view, request, signed)(request, what, visit)
     if request.method == "GET" and response.status_code == 200:
         _step_note(request, what)
@@ -214,7 +270,7 @@ def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
         step_reached(task=task, step=_STEPS_OF_PAGES.get(page, page))
 
 
-def _token(request: HttpRequest, visit: Visit) -> str:
+def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
     """Return the request's token, even of a device that the participant has left."""
     return visit.token or request.POST.get("_t") or request.GET.get("t") or ""
 
@@ -227,7 +283,7 @@ def moved_page(request: HttpRequest, study: Study | None, participant: Participa
         "has_sent": request.method == "POST",
         "platform": PLATFORM_NAMES.get(participant.platform, ""),
     }
-    with speaking(request, Visit().locale(version)):
+    with activate_language(request, ParticipantRequest().locale(version)):
         response = render(request, "participant/moved.html", context, status=409)
     return framed(request, study, participant.platform, response)
 

@@ -8,9 +8,9 @@ class ParticipantConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.participant.ownership import sessions_forget
-        from webapp.runs.kinds.base import kinds
-        from webapp.studies.erasure import erasure_people_gone
+        from webapp.jobs.kinds.base import kinds
+        from webapp.participant.access import sessions_forget
+        from webapp.studies.privacy import erasure_people_gone
 
         erasure_people_gone(sessions_forget)
         kinds.look_into("webapp.participant.kinds")

@@ -1,4 +1,4 @@
-"""The chat's socket: checks a frame, calls one service, publishes. It never waits for a bot."""
+"""WebSocket of a chat: checks a frame, calls one service, publishes. It never waits for a bot."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.security.websocket import WebsocketDenier
+from django.urls import path, re_path
 from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from structlog.contextvars import bind_contextvars
 
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from webapp.conversations import events, frames, selectors, services
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.errors import Refused
-from webapp.core.log_lines import request_id_new
-from webapp.participant.ownership import is_here, known_of
-from webapp.ratings.marks import marks_asked, marks_given, reply_mark
-from webapp.studies.languages import locale_of
+from webapp.core.language import locale_of
+from webapp.core.logs import request_id_new
+from webapp.participant.access import is_here, known_of
+from webapp.ratings.turn_annotation import annotation_request, marks_given, reply_mark
 
 logger = logging.getLogger(__name__)
-lines = logging.getLogger("webapp.core.requests")
+lines = logging.getLogger("webapp.core.middleware")
 
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
@@ -108,7 +110,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         # Pages on devices that the participant has left close.
         if self._n_moves:
             await events.move_publish(self.conversation_id, self._n_moves)
-        self._is_marked = marks_asked(conversation) is not None
+        self._is_marked = annotation_request(conversation) is not None
         # Join the group before reading the history: an event between the two then arrives twice, and is never lost.
         await self._join()
         await self._send_history()
@@ -361,7 +363,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         """Send a frame, unless the page is gone: it reads stored messages when it reconnects."""
         if self._is_gone:
             return
-        text = storable(json.dumps(frame, ensure_ascii=False))
+        text = sanitise(json.dumps(frame, ensure_ascii=False))
         try:
             await self.send(text_data=text)
         except (OSError, RuntimeError) as error:
@@ -386,3 +388,10 @@ def _names(text: str | None) -> dict[str, Any]:
     if isinstance(client_id, str):
         return {"client_id": client_id}
     return {"turn": turn} if isinstance(turn, int) else {}
+
+
+websocket_urlpatterns = [
+    path("ws/chat/<uuid:conversation_id>/", ChatConsumer.as_asgi()),
+    # Whatever else is asked for is refused in order, without an error in the log.
+    re_path(r"", WebsocketDenier.as_asgi()),
+]

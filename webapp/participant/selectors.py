@@ -1,16 +1,23 @@
-"""Reads of the participant's pages."""
+"""Reads of participants' pages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
+from webapp.bots.selectors import bot_name
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.participant.ownership import known_in_study
-from webapp.participant.recruitment import Recruitment
-from webapp.studies.models import Participant, Slot, Study, Task
-from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
+from webapp.participant.access import known_in_study
+from webapp.participant.recruitment_links import Recruitment
+from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
+from webapp.studies.models import Outcome, Participant, Slot, Study, Task
+from webapp.studies.recruitment.completion import (
+    TaskEnding,
+    ending_of,
+    endings_of,
+    tasks_with_endings,
+)
 from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 
 
@@ -85,7 +92,7 @@ def has_left(session: Any, participant: Participant) -> bool:
 
 def codes_shown(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
-) -> list[Ending]:
+) -> list[TaskEnding]:
     """Return the codes this visit may read: all for the session or token, else those of the same visit."""
     submission = recruitment.submission
     return [
@@ -97,7 +104,7 @@ def codes_shown(
 
 def visit_ending(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
-) -> Ending | None:
+) -> TaskEnding | None:
     """Return the outcome of this visit's task; None while it is open, or if the task is somebody else's.
 
     Only the platform and the participant know the platform's id of a visit, so it opens that visit's outcome in
@@ -145,3 +152,12 @@ def chats_by_slot(slots: Collection[Slot]) -> dict[int, Conversation]:
         for chat in Conversation.objects.filter(slot__in=slots)
         if chat.slot_id is not None
     }
+
+
+def bots_revealed(task: Task) -> list[tuple[str, str]]:
+    """Return the names of A and B of each comparison; an empty list while they must not be shown."""
+    if task.outcome != Outcome.RATED or not task.version.values.arena.reveals_bots:
+        return []
+    groups = slots_grouped(slots_kept(task.slots.order_by("order")))
+    pairs = [group for group in groups if len(group) == 2 and group[0].bot_id]
+    return [(bot_name(first.bot_id), bot_name(second.bot_id)) for first, second in pairs]

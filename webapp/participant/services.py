@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from webapp.conversations.entering import (
+from webapp.conversations.services import task_end_with_chats
+from webapp.conversations.task_start import (
     chat_elsewhere_close,
     task_elsewhere_check,
     task_enter,
     task_start,
 )
-from webapp.conversations.services import task_end_with_chats
 from webapp.core.errors import Refused
-from webapp.participant.recruitment import Recruitment
+from webapp.participant.recruitment_links import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal, task_under_way
-from webapp.ratings.settling import task_settle
-from webapp.studies.checking import MOST_ATTEMPTS
-from webapp.studies.choices import bot_chosen
-from webapp.studies.declining import task_decline
+from webapp.ratings.erasure import task_settle
+from webapp.studies.assignment.draw import bot_chosen
+from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS
 from webapp.studies.models import Outcome, Participant, Study, Task
-from webapp.studies.one_time_links import PLATFORM
-from webapp.studies.quizzing import quiz_attempt_store
+from webapp.studies.pre_task import quiz_attempt_store
+from webapp.studies.privacy import consent_version
+from webapp.studies.recruitment.funnel import task_decline
+from webapp.studies.recruitment.links import LINK_PLATFORM
 from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
-from webapp.studies.terms import consent_version
 
 # Codes of rejections before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
@@ -70,7 +70,7 @@ def task_begin(
     if refusal is not None:
         raise refusal
     if participant is not None and not is_theirs:
-        if recruitment.platform == PLATFORM:
+        if recruitment.platform == LINK_PLATFORM:
             # A one-time link: while its task is open elsewhere, its next visitor may be another person.
             task_elsewhere_check(participant=participant)
         closed = None if participant.is_synthetic else state_refusal(study)
@@ -140,7 +140,7 @@ def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) 
     """
     with transaction.atomic():
         is_right = quiz_attempt_store(task=task, quiz=quiz, attempt=attempt, answers=answers)
-        if not is_right and attempt >= MOST_ATTEMPTS:
+        if not is_right and attempt >= MOST_QUIZ_ATTEMPTS:
             task_end_with_chats(task=task, outcome=Outcome.SCREENED_OUT)
     return is_right
 

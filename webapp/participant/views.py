@@ -19,11 +19,16 @@ from webapp.conversations.services import (
     pair_swap,
 )
 from webapp.core.errors import Refused
-from webapp.core.speaking import locale_for
-from webapp.participant.access import Visit, conversation_page, has_cookies, study_page
-from webapp.participant.arrivals import Arrival
-from webapp.participant.ownership import participant_remember
-from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
+from webapp.core.language import locale_for
+from webapp.participant.access import (
+    ParticipantRequest,
+    conversation_page,
+    has_cookies,
+    participant_remember,
+    study_page,
+)
+from webapp.participant.entry import EntryRequest
+from webapp.participant.recruitment_links import Recruitment, recruitment_read, recruitment_unsign
 from webapp.participant.selectors import has_left
 from webapp.participant.services import (
     CHANGED,
@@ -34,10 +39,10 @@ from webapp.participant.services import (
     task_begin,
 )
 from webapp.participant.steps.base import standing_in, standing_of, to_next_step
-from webapp.participant.steps.consent import entry_page
+from webapp.participant.steps.before_task import entry_page
+from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Study, Task
-from webapp.studies.moving import moved_here
-from webapp.studies.pairs import pair_with
+from webapp.studies.recruitment.links import moved_here
 from webapp.studies.selectors import participant_token
 
 logger = logging.getLogger(__name__)
@@ -56,7 +61,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @study_page
-def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
+def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
     """Open a task for a participant who has agreed, or return to the open one."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
@@ -64,8 +69,10 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
         recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
     )
     if recruitment is None:
-        return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
-    arrival = Arrival(request, study, visit, recruitment)
+        return entry_page(
+            EntryRequest(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY
+        )
+    arrival = EntryRequest(request, study, visit, recruitment)
     if (moved := arrival.moved_page()) is not None:
         return moved
     # A platform pays for one chat in each of its visits.
@@ -90,15 +97,17 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 
 @require_POST
 @study_page
-def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
+def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
     """Store that a visitor does not agree, and show the outcome of this visit."""
     field = request.POST.get("_entry", "")
     recruitment = (
         recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
     )
     if recruitment is None:
-        return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
-    arrival = Arrival(request, study, visit, recruitment)
+        return entry_page(
+            EntryRequest(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY
+        )
+    arrival = EntryRequest(request, study, visit, recruitment)
     if (moved := arrival.moved_page()) is not None:
         return moved
     try:
@@ -113,7 +122,7 @@ def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     return _onward(request, task, visit)
 
 
-def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+def _onward(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
     """Redirect the participant of a task to its next page, identified by a cookie or else by a token."""
     participant = task.participant
     if has_cookies(request):
@@ -121,11 +130,11 @@ def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
             moved_here(participant=participant)
         participant_remember(request.session, participant)
     elif not visit.token:
-        visit = Visit(participant_token(participant), participant)
+        visit = ParticipantRequest(participant_token(participant), participant)
     return to_next_step(standing_of(task), visit)
 
 
-def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
+def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
     """Return the page again with its errors, or the page with the reason for a rejection."""
     if refused.code == PREVIEW:
         return entry_page(arrival)
@@ -140,9 +149,11 @@ def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
 
 @require_POST
 @conversation_page
-def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+def swap(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
     """Go on with another chatbot after a failure, or with two others where two are compared."""
-    pair = pair_with(conversation.slot) if conversation.slot else None
+    pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
         if pair is not None:
             pair_swap(slots=pair)
@@ -155,9 +166,11 @@ def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 
 @require_POST
 @conversation_page
-def finish(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+def finish(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
     """End with credit and without a rating after a failure."""
-    pair = pair_with(conversation.slot) if conversation.slot else None
+    pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
         if pair is not None:
             pair_finish_failed(slots=pair)
@@ -170,7 +183,9 @@ def finish(request: HttpRequest, conversation: Conversation, visit: Visit) -> Ht
 
 @require_POST
 @conversation_page
-def withdraw(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+def withdraw(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
     """Delete the chat's texts at the participant's wish."""
     try:
         conversation_withdraw(conversation=conversation)
@@ -179,7 +194,9 @@ def withdraw(request: HttpRequest, conversation: Conversation, visit: Visit) -> 
     return redirect(visit.link("done", conversation.pk))
 
 
-def _after_refusal(conversation: Conversation, visit: Visit, refused: Refused) -> HttpResponse:
+def _after_refusal(
+    conversation: Conversation, visit: ParticipantRequest, refused: Refused
+) -> HttpResponse:
     """Lead back to the chat with the reason, or on where the chat is over meanwhile."""
     conversation.refresh_from_db()
     if conversation.state != Conversation.State.OPEN:

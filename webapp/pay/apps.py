@@ -11,15 +11,14 @@ class PayConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.pay import forgetting
-        from webapp.pay.comparing import platform_visits_of
-        from webapp.pay.hooks import hook_events_of
+        from webapp.jobs.kinds.base import kinds
+        from webapp.pay import platform_status
         from webapp.pay.models import Decision
-        from webapp.runs.kinds.base import kinds
-        from webapp.studies.erasure import erasure_kind
+        from webapp.pay.platform_status import hook_events_of, platform_visits_of
+        from webapp.studies.privacy import erasure_kind
         from webapp.transfer.exporters.base import exporters
 
-        forgetting.connect()
+        platform_status.connect_erasure()
         kinds.look_into("webapp.pay.kinds")
         exporters.look_into("webapp.pay.exporters")
 

@@ -15,10 +15,10 @@ from typing import TextIO
 
 from django.utils.translation import gettext as _
 
-from evaluation.formats.spreadsheet import escaped
+from evaluation.formats.tables import escape_cell
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
-from webapp.pay.visits import VisitKey
+from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
 
 _COLUMNS = ("HITId", "AssignmentId", "WorkerId", "Approve", "Reject")
@@ -119,28 +119,28 @@ def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
             is_approved = verdict.action == Decision.Action.APPROVE
             row["Approve"] = "X" if is_approved else ""
             row["Reject"] = "" if is_approved else " ".join(verdict.reason.split())
-        writer.writerow({name: escaped(row.get(name) or "") for name in columns})
+        writer.writerow({name: escape_cell(row.get(name) or "") for name in columns})
     return Filled(n_filled, n_open, n_unknown)
 
 
-def _verdicts(study: Study) -> dict[VisitKey, Decision]:
+def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
     """Return the decisions about visits that can still be sent, or have been."""
     found = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
     verdicts = found.exclude(action=Decision.Action.BONUS).order_by("pk")
-    return {VisitKey(one.participant_id, one.submission): one for one in verdicts}
+    return {SubmissionKey(one.participant_id, one.submission): one for one in verdicts}
 
 
-def _visits_known(study: Study) -> tuple[dict[str, VisitKey], dict[str, VisitKey]]:
+def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, SubmissionKey]]:
     """Return the study's visits by the code that each was shown, and by the platform's id of it."""
-    codes: dict[str, VisitKey] = {}
-    by_assignment: dict[str, VisitKey] = {}
+    codes: dict[str, SubmissionKey] = {}
+    by_assignment: dict[str, SubmissionKey] = {}
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False).order_by(
         "pk"
     )
     for person, submission, code in tasks.values_list(
         "participant", "submission", "completion_code"
     ).iterator(chunk_size=2000):
-        visit = VisitKey(person, submission)
+        visit = SubmissionKey(person, submission)
         if code:
             codes[code.upper()] = visit
         if submission:
@@ -148,7 +148,9 @@ def _visits_known(study: Study) -> tuple[dict[str, VisitKey], dict[str, VisitKey
     return codes, by_assignment
 
 
-def _by_code(row: Mapping[str, str | None], codes: Mapping[str, VisitKey]) -> VisitKey | None:
+def _by_code(
+    row: Mapping[str, str | None], codes: Mapping[str, SubmissionKey]
+) -> SubmissionKey | None:
     """Return whose code somebody pasted into the task; spaces and small letters are let pass."""
     pasted = (text for name, text in row.items() if str(name).startswith(_ANSWER) and text)
     found = (codes.get("".join(text.split()).upper()) for text in pasted)
@@ -157,5 +159,5 @@ def _by_code(row: Mapping[str, str | None], codes: Mapping[str, VisitKey]) -> Vi
 
 def _line(cells: tuple[str, ...]) -> str:
     out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([escaped(cell) for cell in cells])
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([escape_cell(cell) for cell in cells])
     return out.getvalue()

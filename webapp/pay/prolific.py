@@ -37,7 +37,7 @@ class ProlificError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class ProlificSubmission:
     """A visit, as Prolific has it; `bonuses` in the smallest unit of the currency, and only when it is read alone."""
 
     id: str
@@ -112,7 +112,7 @@ class Prolific:
             if isinstance(one, dict)
         ]
 
-    def submissions(self, study_id: str) -> Iterator[Submission]:
+    def submissions(self, study_id: str) -> Iterator[ProlificSubmission]:
         """Yield every submission of a study."""
         page = 1
         while True:
@@ -123,7 +123,7 @@ class Prolific:
             )
             rows = found.get("results") or []
             for row in rows:
-                yield Submission(
+                yield ProlificSubmission(
                     str(row.get("id", "")),
                     str(row.get("status", "")).replace("_", " ").upper(),
                     str(row.get("study_code") or row.get("entered_code") or ""),
@@ -132,10 +132,10 @@ class Prolific:
                 return
             page += 1
 
-    def submission(self, submission_id: str) -> Submission:
+    def submission(self, submission_id: str) -> ProlificSubmission:
         """Return one submission, with the bonuses that were paid on it."""
         row = self._call("GET", f"/api/v1/submissions/{_id(submission_id)}/")
-        return Submission(
+        return ProlificSubmission(
             str(row.get("id", "")),
             str(row.get("status", "")).replace("_", " ").upper(),
             str(row.get("entered_code") or ""),

@@ -18,10 +18,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
+from webapp.jobs.models import UNFINISHED, Job
+from webapp.jobs.services.jobs import job_create
 from webapp.pay.models import Decision
 from webapp.pay.prolific import Prolific, ProlificError
-from webapp.runs.models import UNFINISHED, Job
-from webapp.runs.services.jobs import job_create
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from chatbots.storable import given_text
+from chatbots.text import sanitise_input
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
-from webapp.pay.visits import VisitKey, visits_of
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ REJECTION_CATEGORIES = (
 """As Prolific's interface names them."""
 
 
-def visits_approve(*, study: Study, keys: Sequence[VisitKey], by: User | None = None) -> int:
+def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], by: User | None = None) -> int:
     """Approve the visits that are over and undecided; the others stay as they are.
 
     Returns:
         How many were approved.
     """
-    visits = visits_of(study).by_key
+    visits = submissions_of(study).by_key
     new = [
         Decision(
             participant_id=key.participant,
@@ -66,14 +66,14 @@ def visits_approve(*, study: Study, keys: Sequence[VisitKey], by: User | None = 
     return len(new)
 
 
-def rejection_check(*, study: Study, key: VisitKey, reason: str, category: str) -> Participant:
+def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: str) -> Participant:
     """Return whom a rejection is about, if it can be made.
 
     Raises:
         Refused: `no_reason`, `short_reason`, `long_reason`, `bad_category`, `decided` or `not_found`.
     """
     person = _person(study, key)
-    n = len(given_text(reason))
+    n = len(sanitise_input(reason))
     least = REASON_LEAST_CHARS.get(person.platform, 1)
     if not n:
         raise Refused("no_reason", _("Write what was wrong; the person reads it."))
@@ -105,7 +105,12 @@ def rejection_check(*, study: Study, key: VisitKey, reason: str, category: str) 
 
 
 def visit_reject(
-    *, study: Study, key: VisitKey, reason: str, category: str = "OTHER", by: User | None = None
+    *,
+    study: Study,
+    key: SubmissionKey,
+    reason: str,
+    category: str = "OTHER",
+    by: User | None = None,
 ) -> Decision:
     """Reject a visit.
 
@@ -136,7 +141,7 @@ def _decided() -> Refused:
 def visit_bonus(
     *,
     study: Study,
-    key: VisitKey,
+    key: SubmissionKey,
     amount: Decimal,
     reason: str = "",
     asked: uuid.UUID | None = None,
@@ -210,7 +215,7 @@ def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> 
     )
 
 
-def _person(study: Study, key: VisitKey) -> Participant:
+def _person(study: Study, key: SubmissionKey) -> Participant:
     person = Participant.objects.filter(study=study, pk=key.participant, is_synthetic=False).first()
     if person is None or not (
         person.submission == key.submission

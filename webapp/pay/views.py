@@ -10,7 +10,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from webapp.core.errors import Refused
-from webapp.pay.hooks import Told, event_read, event_take
+from webapp.pay.platform_status import WebhookOutcome, event_read, event_take
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def prolific_hook(request: HttpRequest, key: str) -> HttpResponse:
     """
     try:
         event = event_read(
-            Told(
+            WebhookOutcome(
                 body=request.body,
                 signature=request.headers.get("X-Prolific-Request-Signature", ""),
                 timestamp=request.headers.get("X-Prolific-Request-Timestamp", ""),

@@ -6,12 +6,12 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.rights_admin import ReadOnly, private_search
+from webapp.core.rights import ReadOnlyAdminMixin, private_search
 from webapp.ratings.models import Rating
 
 
 @admin.register(Rating)
-class RatingAdmin(ReadOnly, admin.ModelAdmin):
+class RatingAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     list_display = ("id", "study", "bot", "answers", "rater", "submitted_at")
     list_filter = ("conversation__study", "conversation__bot__bot_id", "rubric")
     list_select_related = ("conversation__study", "conversation__bot", "participant__study")

@@ -14,17 +14,16 @@ class RatingsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.quality.beside import found_beside
-        from webapp.quality.flags.base import flag_kinds
-        from webapp.ratings import forgetting, settling
-        from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
+        from webapp.ratings import erasure
+        from webapp.ratings.flags.base import flag_kinds, register_statistic
+        from webapp.ratings.scale_trigger import triggers_ensure, triggers_remove
         from webapp.ratings.selectors import ratings_by
-        from webapp.studies.erasure import erasure_kind
+        from webapp.studies.privacy import erasure_kind
 
         flag_kinds.look_into("webapp.ratings.flags")
-        found_beside("checks", _checks)
-        forgetting.connect()
-        settling.connect()
+        register_statistic("checks", _checks)
+        erasure.connect_texts()
+        erasure.connect_deletions()
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
         pre_migrate.connect(triggers_remove, sender=self)
         post_migrate.connect(triggers_ensure, sender=self)
@@ -32,6 +31,6 @@ class RatingsConfig(AppConfig):
 
 def _checks(study: Any) -> dict[str, Any]:
     # The analysis behind it is more than a command should import at its start.
-    from webapp.ratings.checks_told import checks_told
+    from webapp.ratings.test_retest import attention_summary
 
-    return checks_told(study)
+    return attention_summary(study)

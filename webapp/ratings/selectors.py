@@ -1,10 +1,10 @@
-"""Reads of ratings: one participant's, a study's as `Ratings`, and the number of raters."""
+"""Reads of ratings, of one participant or a study, and its bots."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,85 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
-from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline
+from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.quality.selectors import left_out
-from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
+from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
+from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
-from webapp.studies.places import is_collecting
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.selectors import (
+    conversations_given,
+    items_given,
+    judges_conversations,
+    judges_items,
+    marks_turns,
+)
+
+MODEL_LOOKUP = "item__responses__0__model"
+"""The way from a rating to the model whose reply an item holds."""
+NO_MODEL = "(no model named)"
+
+
+@dataclass(frozen=True, slots=True)
+class BotInfo:
+    """A bot of a study with its slot: the place that fixes its mark on every page, from 1."""
+
+    bot_id: str
+    title: str
+    slot: int
+    is_control: bool
+
+
+def study_bots(study: Study) -> dict[str, BotInfo]:
+    """Return every bot of the study, of its conversations and of items that are judged, with its slot.
+
+    The study's own order comes first; bots met only in the data follow by name. Controls are those
+    registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
+    """
+    seen = _talked(Conversation.objects.filter(study=study))
+    if judges_conversations(study):
+        seen |= _talked(conversations_given(study))
+    known = {*seen, *_models(study)} if judges_items(study) else set(seen)
+    ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
+    registered = _registered(set(ids) - set(seen))
+    columns = BotColumns.from_json(study.bot_columns)
+    marked = columns.control | columns.marked
+    bots = {}
+    for slot, bot_id in enumerate(ids, start=1):
+        row = seen.get(bot_id)
+        title, control = registered.get(bot_id, (bot_id, False))
+        if row is not None:
+            title, control = row["title"], row["is_control"]
+        bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
+    return bots
+
+
+def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
+    """Return the bots of these conversations, by id."""
+    own = conversations.filter(bot=OuterRef("pk")).order_by()
+    rows = BotVersion.objects.filter(Exists(own)).order_by("bot_id", "pk")
+    return {row["bot_id"]: row for row in rows.values("bot_id", "title", "is_control")}
+
+
+def _models(study: Study) -> set[str]:
+    """Return the models that gave the replies of the study's items."""
+    items = items_given(study).order_by()
+    first = items.values_list("responses__0__model", flat=True).distinct()
+    others = items.filter(responses__1__isnull=False).values_list("responses__1__model", flat=True)
+    return {model or NO_MODEL for model in [*first, *others.distinct()]}
+
+
+def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:
+    if not ids:
+        return {}
+    from chatbots.registry import bots as registry
+    from webapp.bots.selectors import bots_discover
+
+    bots_discover()
+    return {bot.name: (bot.title, bot.is_control) for bot in registry if bot.name in ids}
 
 
 def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
@@ -138,16 +208,16 @@ def study_conversations(
     )
 
 
-def study_dimensions(study: Study) -> list[Dimension]:
+def study_dimensions(study: Study) -> list[RatingDimension]:
     """Return the rubric's questions as they are asked; the question about the whole comes first and leads."""
     found = _asked(study.rubric)
     (first, *_rest) = headline(found, ordered=True) or ("",)
     return sorted(found, key=lambda dimension: dimension.key != first)
 
 
-def _asked(rubric: Rubric) -> list[Dimension]:
+def _asked(rubric: Rubric) -> list[RatingDimension]:
     return [
-        Dimension(
+        RatingDimension(
             dimension.key,
             dimension.title,
             *dimension.scale,
@@ -165,7 +235,7 @@ def study_whole(study: Study) -> tuple[str, ...]:
     return headline(study_dimensions(study), ordered=not study.is_imported)
 
 
-def as_counted(dimension: Dimension) -> Dimension:
+def as_counted(dimension: RatingDimension) -> RatingDimension:
     """Return a question as analyses show it: one that counts the other way says so, and its ends change places."""
     if not dimension.reversed:
         return dimension
@@ -177,14 +247,16 @@ def as_counted(dimension: Dimension) -> Dimension:
     )
 
 
-def title_as_given(dimension: Dimension | Question) -> str:
+def title_as_given(dimension: RatingDimension | Question) -> str:
     """Return a question's title for answers as they were given: of a reversed one it says that low is good."""
     if not dimension.reversed:
         return dimension.title
     return _("{title} (low is good)").format(title=dimension.title)
 
 
-def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> list[Dimension]:
+def dimensions_led(
+    dimensions: Sequence[RatingDimension], whole: Sequence[str]
+) -> list[RatingDimension]:
     """Return the measure that bots are ranked by, with a title, and then the other questions.
 
     Args:
@@ -195,7 +267,7 @@ def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> lis
         return [*asked, *(dimension for dimension in dimensions if dimension not in asked)]
     title = _("Mean of all dimensions")
     inferred = any(dimension.inferred for dimension in asked)
-    mean = Dimension(MEAN_KEY, title, asked[0].low, asked[0].high, inferred=inferred)
+    mean = RatingDimension(MEAN_KEY, title, asked[0].low, asked[0].high, inferred=inferred)
     return [mean, *dimensions]
 
 
@@ -231,7 +303,7 @@ def study_ratings(
     of_items, of_turns = judges_items(study), marks_turns(study)
     what: tuple[str, ...] = ("conversation_id", "conversation__bot__bot_id")
     if of_items:
-        what = ("item__key", MODEL)
+        what = ("item__key", MODEL_LOOKUP)
     elif of_turns:
         what = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
     rows: list[Any] = list(
@@ -283,7 +355,7 @@ def _contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
     return np.array([said.get(key, key) for key in keys], dtype=object)
 
 
-def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[Dimension]:
+def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[RatingDimension]:
     """Return questions of the rubrics that these ratings answered, beside the known ones."""
     rubrics = Rubric.objects.filter(pk__in=ratings.order_by().values("rubric"))
     found = {
@@ -294,7 +366,7 @@ def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[Dimension]:
     return [found[key] for key in sorted(found.keys() - known)]
 
 
-def _widened(dimension: Dimension, given: np.ndarray) -> Dimension:
+def _widened(dimension: RatingDimension, given: np.ndarray) -> RatingDimension:
     """Return the question with its scale wide enough for answers that an earlier version allowed."""
     known = given[np.isfinite(given)]
     if not len(known):

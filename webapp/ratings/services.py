@@ -1,4 +1,4 @@
-"""Writes of ratings."""
+"""Writes of ratings: submission, change, and the choice between two chats."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from chatbots.storable import given_text, storable
-from webapp.conversations.chat_checks import chat_check_due
-from webapp.conversations.entering import task_goes_on
+from chatbots.text import sanitise, sanitise_input
+from webapp.conversations.attention_checks import chat_check_due
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_is_coming
-from webapp.conversations.services import conversation_complete
+from webapp.conversations.services import conversation_complete, pair_close
+from webapp.conversations.task_start import task_goes_on
 from webapp.core.errors import Refused
-from webapp.ratings.checks import task_passes
-from webapp.ratings.judging import checks_not_asked
+from webapp.ratings.attention_results import task_passes
 from webapp.ratings.models import Rating, RatingRevision
-from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
-from webapp.studies.models import Item, Outcome, Participant, StudyVersion, Task
+from webapp.ratings.rating_tasks import (
+    Target,
+    checks_not_asked,
+    slots_rated,
+    target_fields,
+    task_progress,
+)
+from webapp.studies.models import Item, Outcome, Participant, Slot, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.chat import BOTH_BAD
 from webapp.studies.questions import Answers, answers_read
-from webapp.studies.rubrics import asked_after, rubric_freeze
+from webapp.studies.rubrics import post_task_questions, rubric_freeze
 from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
@@ -63,7 +69,7 @@ def answers_check(
     Returns:
         answers and sentences, both by the question's key.
     """
-    asked = [question for question in asked_after(version) if question.key not in without]
+    asked = [question for question in post_task_questions(version) if question.key not in without]
     found, wrong = answers_read(asked, answers)
     for key in answers.keys() - {question.key for question in asked}:
         if key not in more:
@@ -226,7 +232,7 @@ def task_judged(task: Task) -> Task:
 def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
     new, others = _numbers(answers), _others(answers)
-    text = given_text(comment, COMMENT_MAX_CHARS)
+    text = sanitise_input(comment, COMMENT_MAX_CHARS)
     if (rating.answers, rating.other_answers, rating.comment) == (new, others, text):
         return
     RatingRevision.objects.create(
@@ -258,7 +264,7 @@ def _rating_store(
         rubric=rubric,
         answers=_numbers(answers),
         other_answers=_others(answers),
-        comment=given_text(comment, COMMENT_MAX_CHARS),
+        comment=sanitise_input(comment, COMMENT_MAX_CHARS),
         submitted_at=timezone.now(),
         **target_fields(target),
     )
@@ -276,7 +282,7 @@ def rating_draft_store(
     *, conversation: Conversation, values: Mapping[str, str | list[str]]
 ) -> None:
     """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
-    draft = {storable(key): _kept(given) for key, given in values.items()}
+    draft = {sanitise(key): _kept(given) for key, given in values.items()}
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
         rating_draft=draft
     )
@@ -284,5 +290,52 @@ def rating_draft_store(
 
 def _kept(given: str | list[str]) -> str | list[str]:
     if isinstance(given, str):
-        return storable(given, _DRAFT_MAX_CHARS)
-    return [storable(one, _DRAFT_MAX_CHARS) for one in given[:_DRAFT_MOST_OPTIONS]]
+        return sanitise(given, _DRAFT_MAX_CHARS)
+    return [sanitise(one, _DRAFT_MAX_CHARS) for one in given[:_DRAFT_MOST_OPTIONS]]
+
+
+COMPARISON_CHOICES: dict[str, tuple[int, int]] = {
+    "a": (1, 0),
+    "equal": (0, 0),
+    "bad": (0, 1),
+    "b": (-1, 0),
+}
+"""What can be chosen, with what is stored: which is better (1 the first, -1 the second), and whether both are bad."""
+
+
+def comparison_submit(
+    *,
+    task: Task,
+    slots: tuple[Slot, Slot],
+    choice: str,
+    besides: Mapping[str, Any] = MappingProxyType({}),
+) -> RatingOutcome:
+    """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
+
+    A pair to come with a bot that was set aside meanwhile makes way for another one.
+
+    Submitted again, the first choice stays.
+
+    Args:
+        choice: a name in `CHOICES`.
+        besides: answers to the questions that the study asks beside the choice, by their keys.
+
+    Raises:
+        Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
+    """
+    if choice not in COMPARISON_CHOICES:
+        raise Refused("bad_answers", _("Choose one of the four answers."))
+    preference, both_bad = COMPARISON_CHOICES[choice]
+    with transaction.atomic():
+        given = Rating.objects.filter(task=task, first=slots[0], second=slots[1]).first()
+        if given is not None:
+            return RatingOutcome(given, task, created=False)
+        pair_close(slots=slots)
+        [question] = task.version.rubric.dimensions.all()
+        answers = {**besides, question.key: preference, BOTH_BAD: both_bad}
+        outcome = rating_add(task=task, target=slots, answers=answers)
+        if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
+            # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
+            ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)
+            return RatingOutcome(outcome.rating, ended, outcome.created)
+    return outcome

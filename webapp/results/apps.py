@@ -13,9 +13,9 @@ class ResultsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_delete
 
-        from webapp.runs.kinds.base import kinds
-        from webapp.runs.models import Job
-        from webapp.studies.erasure import erasure_follow
+        from webapp.jobs.kinds.base import kinds
+        from webapp.jobs.models import Job
+        from webapp.studies.privacy import erasure_follow
 
         kinds.look_into("webapp.results.kinds")
         erasure_follow(_forget_results)
@@ -25,7 +25,7 @@ class ResultsConfig(AppConfig):
 def _forget_results(studies: Collection[int]) -> None:
     # The analysis behind it is a third of what a command would import at its start.
     from webapp.results.benchmark import benchmarks_forget
-    from webapp.results.stored import results_forget
+    from webapp.results.cache import results_forget
 
     results_forget(studies)
     benchmarks_forget(studies)
@@ -33,6 +33,6 @@ def _forget_results(studies: Collection[int]) -> None:
 
 def _forget_shards(instance: Any, **_: Any) -> None:
     """Let nothing of a job outlive its row, which may go with its study."""
-    from webapp.runs.services.shards import shards_forget
+    from webapp.jobs.services.shards import shards_forget
 
     shards_forget(job=instance)

@@ -14,40 +14,42 @@ from django.db.models import Count, Max, Q, Sum
 from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
-from chatbots.outside import Many, Values
-from chatbots.storable import quote
-from evaluation.judgements import Judgements, judgements_of, judgements_read
+from chatbots.text import quote
+from chatbots.validation import InputModel, Many
+from evaluation.metric_agreement import JudgedReplies, judgements_of, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.replies import ReplyMetric
 from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
-from webapp.ratings.judged import study_judged
+from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart
+from webapp.jobs.services.shards import shards_forget
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import compares_pairs
-from webapp.results.benchmark_choices import PairsJudged, pairs_judged, pairs_refusal
-from webapp.results.benchmark_files import (
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.reply_ratings import study_judged
+from webapp.results.benchmark_data import (
+    BenchmarkPairs,
     benchmark_file,
     benchmark_files,
     benchmark_folder,
     is_file_name,
+    pairs_judged,
+    pairs_refusal,
 )
-from webapp.runs.models import UNFINISHED, Job, State
-from webapp.runs.services.jobs import job_ask, job_cancel, job_restart
-from webapp.runs.services.shards import shards_forget
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-KIND = "benchmark"
+BENCHMARK_KIND = "benchmark"
 BASELINE = "words_bot"
 """Words of the reply: whatever does not beat it has learned little else."""
 MOST_POINTS = 3_000
 """So many items of a set are kept for its plots."""
 
 
-class BenchmarkAsked(Values):
+class BenchmarkParams(InputModel):
     """A data set and the metrics to compare with its ratings.
 
     Attributes:
@@ -136,7 +138,7 @@ def benchmark_ask(
         )
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
-        kind=KIND,
+        kind=BENCHMARK_KIND,
         payload={
             "study": study.key if study is not None else "",
             "file": file,
@@ -248,7 +250,7 @@ def _files(payload: Mapping[str, Any]) -> dict[str, str]:
     return {name: title for name, title in named.items() if name}
 
 
-def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
+def benchmark_judgements(asked: BenchmarkParams) -> JudgedReplies:
     """Read the data set.
 
     Raises:
@@ -271,7 +273,7 @@ def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
     return found
 
 
-def benchmark_pairs(asked: BenchmarkAsked) -> PairsJudged | None:
+def benchmark_pairs(asked: BenchmarkParams) -> BenchmarkPairs | None:
     """Read the pairs of a study whose people compare two replies or chats; None of any other data set.
 
     Raises:
@@ -285,7 +287,11 @@ def benchmark_pairs(asked: BenchmarkAsked) -> PairsJudged | None:
 
 def benchmarks_newest() -> list[Job]:
     """Return the newest job of every data set, and the newest one that is done where that is another."""
-    jobs = Job.objects.filter(kind=KIND).select_related("study").order_by("-created_at", "-pk")
+    jobs = (
+        Job.objects.filter(kind=BENCHMARK_KIND)
+        .select_related("study")
+        .order_by("-created_at", "-pk")
+    )
     newest: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.defer("result"):
         of_set = newest.setdefault((job.payload["study"], job.payload["file"]), [])
@@ -315,7 +321,7 @@ class Uploaded:
 def benchmark_uploads() -> list[Uploaded]:
     """Return the uploaded files that are here, the newest first."""
     titles: dict[str, dict[str, None]] = {}
-    jobs = Job.objects.filter(kind=KIND).order_by("pk")
+    jobs = Job.objects.filter(kind=BENCHMARK_KIND).order_by("pk")
     for payload in jobs.values_list("payload", flat=True):
         for name, title in _files(payload).items():
             titles.setdefault(name, {})[title] = None
@@ -337,7 +343,7 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
         Refused: there is no such file.
     """
     is_of_it = Q(payload__file=file) | Q(payload__judged=file)
-    jobs = Job.objects.filter(is_of_it, kind=KIND)
+    jobs = Job.objects.filter(is_of_it, kind=BENCHMARK_KIND)
     titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
@@ -363,13 +369,13 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
 
 def benchmark_done(pk: int) -> Job | None:
     """Return a finished comparison; None where there is none of this number."""
-    done = Job.objects.filter(pk=pk, kind=KIND, state=State.DONE, result__isnull=False)
+    done = Job.objects.filter(pk=pk, kind=BENCHMARK_KIND, state=State.DONE, result__isnull=False)
     return done.select_related("study").first()
 
 
 def benchmarks_forget(studies: Collection[int]) -> None:
     """Remove the results of these studies, and stop those under way: a participant was erased."""
-    jobs = Job.objects.filter(kind=KIND, study__in=studies)
+    jobs = Job.objects.filter(kind=BENCHMARK_KIND, study__in=studies)
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
     for job in jobs:

@@ -1,20 +1,27 @@
-"""Results by item of a study that rates items, and the statistics that its protocol makes of the ratings."""
+"""Results of studies that rate items or compare pairs.
+
+Those of pairs stand next to the interactive evaluation of the same bots. They are computed at once: resampling goes
+over raters' sums, which are few however many comparisons there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evaluation.analysis.approval import Approval, approval, softmax_weights
-from evaluation.analysis.beside_reference import BesideReference, beside_reference
-from evaluation.analysis.grades import Grades, grades
-from evaluation.analysis.item_sets import ItemSets, item_sets
-from evaluation.analysis.items import ItemMeans, item_means
-from evaluation.analysis.tables import plain
+from evaluation.analysis.agreement import ItemSets, item_sets
+from evaluation.analysis.answers import Approval, approval, softmax_weights
+from evaluation.analysis.items import Grades, ItemMeans, grades, item_means
+from evaluation.analysis.pairs import PairResults, judge_pairs
+from evaluation.analysis.reference_ratings import ReferenceRatings, reference_ratings
+from evaluation.analysis.single_turn import ProtocolComparison, compare_protocols
 from evaluation.ratings import Ratings
-from webapp.ratings.references import study_references
+from evaluation.tables import to_plain
+from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements
+from webapp.ratings.reply_ratings import study_references
 from webapp.ratings.selectors import study_ratings
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets
@@ -39,13 +46,13 @@ class StudyItems:
     means: ItemMeans | None = None
     sets: ItemSets | None = None
     grades: Grades | None = None
-    beside: BesideReference | None = None
+    beside: ReferenceRatings | None = None
     weights_from: str = ""
     approval: Approval | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        found: dict[str, Any] = plain(self)
+        found: dict[str, Any] = to_plain(self)
         return found
 
 
@@ -65,7 +72,7 @@ def study_items(data: StudyData) -> StudyItems:
         if "approval" not in made
         else None,
         grades=grades(data.ratings) if "grades" in made else None,
-        beside=beside_reference(data.ratings, *_references(data), weights or None)
+        beside=reference_ratings(data.ratings, *_references(data), weights or None)
         if "reference" in made
         else None,
         weights_from=data.study.values.referencing.weights_study if weights else "",
@@ -103,3 +110,60 @@ def _references(data: StudyData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         include_failed=data.include_failed,
         without=data.without,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PairPage:
+    """Content of a study's page of pairs.
+
+    Attributes:
+        titles: of the questions about pairs.
+        results: of the study that compares; None where there is none, or without any rating.
+        beside: the studies of the other protocol, newest first.
+        other: the one of them that is shown; None without any.
+        compared: both protocols; None where one of them has no ratings yet.
+    """
+
+    titles: dict[str, str]
+    results: PairResults | None
+    beside: list[Study]
+    other: Study | None
+    compared: ProtocolComparison | None
+
+
+def study_pairs(
+    study: Study,
+    *,
+    beside: str = "",
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+) -> PairPage:
+    """Return the results of paired comparisons of the study's bots.
+
+    Args:
+        beside: key of the study to compare with this one; the newest if there is none of this key.
+        without: names of flags; participants with one of them are left out of both studies.
+    """
+    others = studies_beside(study)
+    other = next((one for one in others if one.key == beside), others[0] if others else None)
+    mine = study_judgements(study, include_synthetic=include_synthetic, without=without)
+    comparing, chatting = (study, other) if mine is not None else (other, study)
+    judged = mine
+    if mine is None and comparing is not None:
+        judged = study_judgements(comparing, include_synthetic=include_synthetic, without=without)
+    if judged is None or not len(judged):
+        return PairPage(dict(judged.titles) if judged else {}, None, others, other, None)
+    shared = (comparing or study).values.judging.kappa_items
+    results = judge_pairs(judged, shared=shared)
+    compared = None
+    if chatting is not None:
+        ratings = study_ratings(chatting, include_synthetic=include_synthetic, without=without)
+        same = {
+            key: asked
+            for key in judged.titles
+            for asked in (key, SAME_QUESTION.get(key))
+            if asked is not None and asked in ratings.answers
+        }
+        if len(ratings) and same:
+            compared = compare_protocols(judged, ratings, same, results=results)
+    return PairPage(dict(judged.titles), results, others, other, compared)

@@ -1,8 +1,14 @@
-"""Everything the analysis of a study reads, in a constant number of queries; and the little of it that pages need."""
+"""Data of a study, as the analysis reads them.
+
+They take a constant number of queries. `read_once` keeps them for results that are computed one after another, as a
+report does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,15 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.db.models import QuerySet
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.analysis.comparisons import means_compared
-from evaluation.ratings import Dimension, Ratings
+from evaluation.ratings import RatingDimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.ratings.bots import BotInfo, study_bots
-from webapp.ratings.selectors import dimensions_led, study_conversations, study_ratings
-from webapp.runs.selectors.bot_facts import bot_versions, factors_of, measured_of
-from webapp.runs.selectors.frames import metric_frame
+from webapp.jobs.selectors.analysis_tables import (
+    bot_versions,
+    factors_of,
+    measured_of,
+    metric_frame,
+)
+from webapp.ratings.selectors import (
+    BotInfo,
+    dimensions_led,
+    study_bots,
+    study_conversations,
+    study_ratings,
+)
+from webapp.results.fingerprint import data_state
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
 
@@ -44,8 +60,8 @@ class Facts:
     n_raters: int
     n_conversations: int
     rated_bots: tuple[str, ...]
-    dimensions: tuple[Dimension, ...]
-    all_dimensions: tuple[Dimension, ...]
+    dimensions: tuple[RatingDimension, ...]
+    all_dimensions: tuple[RatingDimension, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +86,17 @@ class StudyFrame:
     without: tuple[str, ...] = ()
 
     @property
-    def dimensions(self) -> tuple[Dimension, ...]:
+    def dimensions(self) -> tuple[RatingDimension, ...]:
         """The rubric's questions."""
         return self.facts.dimensions
 
     @property
-    def all_dimensions(self) -> tuple[Dimension, ...]:
+    def all_dimensions(self) -> tuple[RatingDimension, ...]:
         """Dimensions: the measure that bots are ranked by first, then the questions."""
         return self.facts.all_dimensions
 
     @property
-    def headline(self) -> Dimension:
+    def headline(self) -> RatingDimension:
         """Dimension that bots are ranked by."""
         return self.facts.all_dimensions[0]
 
@@ -148,17 +164,17 @@ class StudyData:
         )
 
     @property
-    def dimensions(self) -> tuple[Dimension, ...]:
+    def dimensions(self) -> tuple[RatingDimension, ...]:
         """The rubric's questions."""
         return self.ratings.dimensions
 
     @cached_property
-    def all_dimensions(self) -> list[Dimension]:
+    def all_dimensions(self) -> list[RatingDimension]:
         """Dimensions, with the measure that bots are ranked by first: a question, or the mean of several."""
         return dimensions_led(self.ratings.dimensions, self.ratings.headline)
 
     @property
-    def headline(self) -> Dimension:
+    def headline(self) -> RatingDimension:
         """Dimension that bots are ranked by."""
         return self.all_dimensions[0]
 
@@ -250,3 +266,48 @@ def study_data(
         include_failed=include_failed,
         without=tuple(without),
     )
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Data that were read last, and their study and its state."""
+
+    of: Any = None
+    data: StudyData | None = None
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Let `study_read` keep what it reads until the end of the block."""
+    token = _kept.set(_Kept())
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def study_read(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+) -> StudyData | None:
+    """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": tuple(without),
+    }
+    kept = _kept.get()
+    if kept is None:
+        return study_data(study, **counted)
+    # The state is taken before the data are read, so that what comes meanwhile makes it another one.
+    of = (counted, data_state(study, ("metrics", "runs"), **counted).digest)
+    if kept.of != of:
+        kept.of, kept.data = None, None  # not two at a time
+        kept.data, kept.of = study_data(study, **counted), of
+    return kept.data

@@ -44,10 +44,10 @@ INSTALLED_APPS = [
     "webapp.bots",
     "webapp.studies",
     "webapp.conversations",
-    "webapp.quality",
+    "webapp.ratings.flag_store",
     "webapp.ratings",
-    "webapp.runs",
-    "webapp.reading",
+    "webapp.jobs",
+    "webapp.search",
     "webapp.results",
     "webapp.transfer",
     "webapp.pay",
@@ -55,24 +55,24 @@ INSTALLED_APPS = [
     "webapp.participant",
     "webapp.dashboard",
     "webapp.api",
-    "webapp.plugins",
+    "webapp.core.plugins",
 ]
 
 MIDDLEWARE = [
-    "webapp.core.requests.RequestLines",
-    "webapp.api.shape.OneShape",
+    "webapp.core.middleware.RequestLogMiddleware",
+    "webapp.api.errors.JsonErrorMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "webapp.core.unstorable.StorableRequests",
+    "webapp.core.middleware.StorableTextMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
-    "webapp.core.logins.remember_browser",
+    "webapp.core.authentication.remember_browser",
 ]
 
 TEMPLATES = [
@@ -84,7 +84,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.core.context_processors.page",
+                "webapp.core.pages.page_context",
             ]
         },
     }
@@ -108,13 +108,13 @@ AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "core/locked_out.html"
 # Passwords tried during a lock-out are not looked at, and do not make it longer.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-# `core/logins.py`: the limit of an account counts in this log, and proxies are heard where declared.
+# `core/authentication.py`: the limit of an account counts in this log, and proxies are heard where declared.
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
-AXES_HANDLER = "webapp.core.logins.LoginHandler"
-AXES_CLIENT_IP_CALLABLE = "webapp.core.logins.client_address"
+AXES_HANDLER = "webapp.core.authentication.LoginHandler"
+AXES_CLIENT_IP_CALLABLE = "webapp.core.authentication.client_address"
 
 LANGUAGE_CODE = "en-gb"
-# Participants' pages speak the language of their study (`studies/languages.py`), researchers' pages English.
+# Participants' pages speak the language of their study (`core/language.py`), researchers' pages English.
 LANGUAGES = [("en-gb", "English"), ("de", "Deutsch"), ("ar", "العربية")]
 LOCALE_PATHS = [Path(__file__).resolve().parent.parent / "locale"]
 USE_I18N = True
@@ -137,7 +137,7 @@ SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "webapp.core.failing.form_refused"
+CSRF_FAILURE_VIEW = "webapp.core.pages.form_refused"
 X_FRAME_OPTIONS = "DENY"
 # Referrers carry at most the origin, so that no participant token leaves in one.
 SECURE_REFERRER_POLICY = "strict-origin"

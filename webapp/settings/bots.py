@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webapp.settings.channels import REDIS_URL
+from webapp.settings.backends import REDIS_URL
 from webapp.settings.env import DATA_DIR, env
 
 # A YAML file of configured bots; none is needed, and an empty name means the usual one.

@@ -1,28 +1,260 @@
-"""The environment, read once, with a file `.env` beneath it, and where Confab keeps its data.
+"""Environment variables, read once and validated, and the data folder.
 
-In a checkout both are found beside `manage.py`: `.env`, and the data in `var/`. An installed package keeps its data in
-`confab-data` of the working directory, never in site-packages, and reads `.env` in that folder.
+Each variable is read as what it must be: a number, an address, one name of several. What cannot be read stops every
+process with one sentence that names the variable, its value and what would be right. A variable that is set to
+nothing counts as not set. Values that may hold a password are shown without it.
+
+A file `.env` comes beneath the environment. In a checkout it lies next to `manage.py`, and the data in `var/`. An
+installed package keeps its data in `confab-data` of the working directory, never in site-packages, and reads `.env`
+in that folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import math
 import os
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from email.utils import parseaddr
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatbots.data_folder import IS_CHECKOUT, ROOT, usual_data_folder
-from webapp.settings.reading import Environment
+from chatbots.installation import INSTALLATION_ROOT, IS_CHECKOUT, default_data_folder
 
-BASE_DIR = ROOT
+_YES = {"true", "yes", "y", "on", "1"}
+_NO = {"false", "no", "n", "off", "0"}
+_HOST = (
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
+)
+_POSTGRES = ("postgres", "postgresql", "psql", "pgsql")
+_MAIL = ("smtp", "smtp+tls", "smtp+ssl", "smtps", "consolemail", "filemail", "dummymail")
+_SHORTEST_KEY = 32
+_NEARLY = 0.9
+
+
+class Environment:
+    """The variables of the environment, each read by the method of its kind.
+
+    Each method takes the variable's name, and as `default` what it returns where that is not set. `text`, `key` and
+    `hosts` without a default are for variables that must be set.
+    """
+
+    def __init__(self) -> None:
+        self._read: set[str] = set()
+
+    def misspelt(self) -> dict[str, str]:
+        """Return variables of ours that nothing has read, each with the one of nearly the same name that is read."""
+        found = {}
+        for name in os.environ:
+            if name.startswith("CONFAB_") and name not in self._read:
+                for meant in get_close_matches(name, self._read, n=1, cutoff=_NEARLY):
+                    found[name] = meant
+        return found
+
+    def text(self, name: str, default: str | None = None, *, why: str = "") -> str:
+        """Return the text.
+
+        Args:
+            why: what to say of a variable that has no default and is not set.
+        """
+        self._read.add(name)
+        text = os.environ.get(name, "").strip()
+        if text or default is not None:
+            return text or str(default)
+        raise ImproperlyConfigured(f"{name} is not set{why and '; '}{why}")
+
+    def key(self, name: str, default: str | None = None) -> str:
+        """Return a secret that signs, which has to be long."""
+        how = 'make one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
+        text = self.text(name, default, why=how)
+        if text and len(text) < _SHORTEST_KEY:
+            raise ImproperlyConfigured(
+                f"{name} has {len(text)} characters, which can be guessed; it must have at least {_SHORTEST_KEY} of "
+                f"chance; {how}"
+            )
+        return text
+
+    def whole(
+        self, name: str, default: int, *, least: int | None = None, most: int | None = None
+    ) -> int:
+        """Return the whole number, which is at least `least` and at most `most`."""
+        text = self.text(name, str(default))
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+        if (
+            number is None
+            or (least is not None and number < least)
+            or (most is not None and number > most)
+        ):
+            raise _wrong(name, text, f"a whole number{_between(least, most)}, such as {default}")
+        return number
+
+    def number(self, name: str, default: float, *, least: float = 0.0) -> float:
+        """Return the number, which is at least `least`."""
+        text = self.text(name, str(default))
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and number >= least):
+            raise _wrong(name, text, f"a number{_between(least, None)}, such as {default}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return True if the variable is true."""
+        text = self.text(name, str(default))
+        if text.lower() not in _YES | _NO:
+            raise _wrong(name, text, "True or False")
+        return text.lower() in _YES
+
+    def choice(self, name: str, default: str, *, of: Sequence[str]) -> str:
+        """Return one of the names `of`."""
+        text = self.text(name, default)
+        if text not in of:
+            raise _wrong(name, text, f"{', '.join(of[:-1])} or {of[-1]}")
+        return text
+
+    def match(self, name: str, default: str, *, pattern: str, like: str) -> str:
+        """Return a text that is as the regular expression says; `like` says it in words."""
+        text = self.text(name, default)
+        if text and not re.fullmatch(pattern, text):
+            raise _wrong(name, text, like)
+        return text
+
+    def names(self, name: str, default: Sequence[str] | None = None, *, why: str = "") -> list[str]:
+        """Return the values between commas, without the spaces around them."""
+        text = self.text(name, None if default is None else "", why=why)
+        found = [part.strip() for part in text.split(",") if part.strip()]
+        return found or list(default or [])
+
+    def hosts(self, name: str, default: Sequence[str] | None = None) -> list[str]:
+        """Return names of hosts: no addresses, no ports."""
+        pattern = rf"\*|\.?{_HOST}|\[[0-9a-fA-F:.]+\]"
+        like = "names of hosts such as confab.example.org, without https://, port and path"
+        return self._each(self.names(name, default, why=f"it must be {like}"), name, pattern, like)
+
+    def origins(self, name: str, default: Sequence[str]) -> list[str]:
+        """Return origins, such as https://confab.example.org."""
+        pattern = rf"https?://(?:\*\.)?(?:{_HOST}|\[[0-9a-fA-F:.]+\])(?::[0-9]+)?"
+        like = "origins such as https://confab.example.org, without a path and a slash at the end"
+        return self._each(self.names(name, default), name, pattern, like)
+
+    def networks(self, name: str, default: Sequence[str]) -> list[str]:
+        """Return IP addresses and networks."""
+        found = self.names(name, default)
+        for text in found:
+            try:
+                ipaddress.ip_network(text, strict=False)
+            except ValueError:
+                raise _wrong(
+                    name, text, "addresses or networks such as 10.0.0.0/8", "has"
+                ) from None
+        return found
+
+    def mailbox(self, name: str, default: str) -> str:
+        """Return one e-mail address, with or without a name before it."""
+        return self._mailboxes([self.text(name, default)], name, "is", "an address")[0]
+
+    def mailboxes(self, name: str, default: Sequence[str]) -> list[str]:
+        """Return e-mail addresses."""
+        return self._mailboxes(self.names(name, default), name, "has", "addresses")
+
+    def address(self, name: str, default: str) -> str:
+        """Return an address of the web, or the default."""
+        text = self.text(name, default)
+        if text and not (_parts(text, ("http", "https"))):
+            raise _wrong(name, text, "an address such as https://confab.example.org")
+        return text
+
+    def redis(self, name: str, default: str) -> str:
+        """Return the address of a Redis, or the default."""
+        text = self.text(name, default)
+        parts = _parts(text, ("redis", "rediss"))
+        if text and not (parts and re.fullmatch(r"/?[0-9]*", parts.path)):
+            raise _wrong(name, text, "an address such as redis://host:6379/0")
+        return text
+
+    def database(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
+        """Return Django's database settings: the PostgreSQL named, or the SQLite file, or the default."""
+        text = self.text(name, "")
+        right = "an address such as postgres://user:password@host:5432/confab, or empty for SQLite"
+        if not text:
+            return default
+        if not re.fullmatch(rf"(?:{'|'.join(_POSTGRES)})://[^/]*/+[^/].*|sqlite:///.+", text):
+            raise _wrong(name, text, right)
+        try:
+            return dict(environ.Env.db_url_config(text))
+        except ValueError:
+            raise _wrong(
+                name, text, f"{right}; a sign such as # or / in a password is written as %23 or %2F"
+            ) from None
+
+    def mail_server(self, name: str, default: str) -> dict[str, Any]:
+        """Return Django's settings of the mail server."""
+        text = self.text(name, default)
+        scheme = text.partition(":")[0]
+        if not (_parts(text, _MAIL) or (scheme in _MAIL[-3:] and "://" in text)):
+            raise _wrong(name, text, "an address such as smtp+tls://user:password@host:587")
+        return dict(environ.Env.email_url_config(text))
+
+    def pools(self, name: str, default: dict[str, str]) -> dict[str, str]:
+        """Return bot to pool, of `pool=bot|bot` between commas."""
+        found = dict(default)
+        for entry in self.names(name, []):
+            pool, equals, bots = entry.partition("=")
+            names = [bot.strip() for bot in bots.split("|") if bot.strip()]
+            if not (pool.strip() and equals and names):
+                raise _wrong(name, entry, "pools with their bots, such as gpu2=hred|vhred", "has")
+            found.update(dict.fromkeys(names, pool.strip()))
+        return found
+
+    def _each(self, found: list[str], name: str, pattern: str, like: str) -> list[str]:
+        for text in found:
+            if not re.fullmatch(pattern, text):
+                raise _wrong(name, text, like, "has")
+        return found
+
+    def _mailboxes(self, found: list[str], name: str, verb: str, what: str) -> list[str]:
+        for text in found:
+            if not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(text)[1]):
+                raise _wrong(name, text, f"{what} such as lab@example.org", verb)
+        return found
+
+
+def _parts(text: str, schemes: Sequence[str]) -> Any:
+    """Return the parts of an address with one of these schemes and a host; None for what is no such address."""
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018  (reading it checks it)
+    except ValueError:
+        return None
+    return parts if parts.scheme in schemes and parts.hostname else None
+
+
+def _between(least: float | None, most: float | None) -> str:
+    if least is not None and most is not None:
+        return f" from {least:g} to {most:g}"
+    return "" if least is None else f" of at least {least:g}"
+
+
+def _wrong(name: str, text: str, right: str, verb: str = "is") -> ImproperlyConfigured:
+    """Make the error of a value, shown without what may be a password."""
+    shown = re.sub(r"//.*@", "//…@", text)
+    return ImproperlyConfigured(f"{name} {verb} {shown!r}; it must be {right}")
+
+
+BASE_DIR = INSTALLATION_ROOT
 
 env = Environment()
 if IS_CHECKOUT:
     environ.Env.read_env(BASE_DIR / ".env")
-DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(usual_data_folder()))).resolve()
+DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(default_data_folder()))).resolve()
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
 

@@ -24,12 +24,12 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "redact": {"()": "webapp.core.redaction.RedactTokens"},
-        "health": {"()": "webapp.core.health.HealthAnswers"},
-        "redis": {"()": "webapp.core.away.RedisAwayLines"},
+        "redact": {"()": "webapp.core.logs.RedactTokens"},
+        "health": {"()": "webapp.core.health.HealthLogFilter"},
+        "redis": {"()": "webapp.core.health.RedisOutageFilter"},
     },
     "formatters": {
-        "line": {"()": "webapp.core.log_lines.Lines", "style": LOG_FORMAT},
+        "line": {"()": "webapp.core.logs.LogLineFormatter", "style": LOG_FORMAT},
     },
     "handlers": {
         "stderr": {
@@ -43,7 +43,7 @@ LOGGING: dict[str, Any] = {
         "webapp": {"level": LOG_LEVEL},
         "chatbots": {"level": LOG_LEVEL},
         "evaluation": {"level": LOG_LEVEL},
-        "webapp.core.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
+        "webapp.core.middleware": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
         "django.request": {"filters": ["health"]},
         "channels_redis.pubsub": {"filters": ["redis"]},
         "webapp.conversations.bot_host": {"filters": ["redis"]},
@@ -65,7 +65,7 @@ if LOG_FILE:
         )
     folder_made(_file.parent, "CONFAB_LOG_FILE")
     LOGGING["handlers"]["file"] = {
-        "class": "webapp.core.log_files.SharedRotatingFile",
+        "class": "webapp.core.logs.SharedRotatingFile",
         "filename": str(_file),
         "maxBytes": LOG_FILE_MB * 1_000_000,
         "backupCount": LOG_FILES_KEPT,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from webapp.settings.alerts import *  # noqa: F403
+from webapp.settings.backends import *  # noqa: F403
+from webapp.settings.backends import channel_layers, databases, shared_caches
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.bots import *  # noqa: F403
-from webapp.settings.celery import *  # noqa: F403
-from webapp.settings.channels import channel_layers, shared_caches
-from webapp.settings.database import databases
 from webapp.settings.env import env, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
-from webapp.settings.operating import *  # noqa: F403
-from webapp.settings.recruitment import *  # noqa: F403
-from webapp.settings.serving import *  # noqa: F403
+from webapp.settings.operating import *  # noqa: F403  # noqa: F403  # noqa: F403  # noqa: F403
 
 DEBUG = False
 SECRET_KEY = env.key("CONFAB_SECRET_KEY")
@@ -38,7 +34,7 @@ CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=[])
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "webapp.core.storage.ModuleManifestStorage"},
+    "staticfiles": {"BACKEND": "webapp.core.pages.ModuleManifestStorage"},
 }
 
 # Variables that nothing has read, with those that are meant.

@@ -16,9 +16,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.rights import Right, may_see_codes
-from webapp.core.rights_admin import ByRights, ReadOnly, private_search
-from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
+from webapp.core.rights import (
+    ReadOnlyAdminMixin,
+    Right,
+    RightsAdminMixin,
+    may_see_codes,
+    private_search,
+)
 from webapp.studies.forms import StudyForm
 from webapp.studies.models import (
     ConsentText,
@@ -31,20 +35,20 @@ from webapp.studies.models import (
     Study,
     Task,
 )
-from webapp.studies.outcomes import ending_of, tasks_with_endings
+from webapp.studies.privacy import AGREED_TEXTS, erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.questions import questions_text
+from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
 from webapp.studies.rubrics import rubric_new_version
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import study_copy
-from webapp.studies.terms import AGREED_TEXTS
-from webapp.studies.values import ASKED, NAMES
+from webapp.studies.settings import ASKED, NAMES
 from webapp.studies.versions import study_store
 
 _CODES = [(f"code_{outcome}", f"link_{outcome}") for outcome in Outcome.values]
 
 
 @admin.register(Study)
-class StudyAdmin(ByRights, admin.ModelAdmin):
+class StudyAdmin(RightsAdminMixin, admin.ModelAdmin):
     form = StudyForm
     list_display = ("name", "key", "state", "protocol", "rule", "rubric", "pages", "created_at")
     list_filter = ("state", "is_imported", "protocol", "rule")
@@ -204,7 +208,7 @@ for _name in ("rubric", *NAMES):
         setattr(StudyAdmin, _name, _shown(_name))
 
 
-class DimensionInline(ByRights, admin.TabularInline):
+class DimensionInline(RightsAdminMixin, admin.TabularInline):
     model = Dimension
     extra = 0
     fields = (
@@ -234,7 +238,7 @@ class DimensionInline(ByRights, admin.TabularInline):
 
 
 @admin.register(Rubric)
-class RubricAdmin(ByRights, admin.ModelAdmin):
+class RubricAdmin(RightsAdminMixin, admin.ModelAdmin):
     list_display = ("__str__", "low", "high", "questions", "is_frozen", "frozen_at")
     search_fields = ("name",)
     list_filter = (("frozen_at", admin.EmptyFieldListFilter), "scale_inferred")
@@ -279,7 +283,7 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
 
 
 @admin.register(ConsentText)
-class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
+class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Exact texts that participants agreed to."""
 
     list_display = ("digest", "title", "n_people", "created_at")
@@ -312,7 +316,7 @@ class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(Participant)
-class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
+class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Deleting a participant erases all that is kept of them; it is counted beforehand."""
 
     right_to_view = Right.PRIVATE
@@ -349,7 +353,7 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(Item)
-class ItemAdmin(ReadOnly, admin.ModelAdmin):
+class ItemAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     """Items that participants judge, read-only: `import_items` stores them, and judged ones are kept."""
 
     list_display = ("key", "study", "models", "begins", "n_given", "created_at")
@@ -380,14 +384,14 @@ class ItemAdmin(ReadOnly, admin.ModelAdmin):
         return item.n  # type: ignore[attr-defined]
 
 
-class SlotInline(ReadOnly, admin.TabularInline):
+class SlotInline(ReadOnlyAdminMixin, admin.TabularInline):
     model = Slot
     fields = readonly_fields = ("order", "side", "bot_id", "conversation", "item")
     extra = 0
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnly, admin.ModelAdmin):
+class TaskAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     right_to_view = Right.PAY
     list_display = (
         "id",

@@ -11,7 +11,6 @@ class StudiesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.studies.erasure import erasure_kind
         from webapp.studies.models import (
             Breakage,
             PlatformIds,
@@ -21,7 +20,8 @@ class StudiesConfig(AppConfig):
             TrainingAnswer,
             Whereabouts,
         )
-        from webapp.studies.retention import own_texts
+        from webapp.studies.privacy import erasure_kind
+        from webapp.studies.privacy.retention import own_texts
 
         erasure_kind(
             "participants",

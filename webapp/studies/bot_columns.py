@@ -17,8 +17,7 @@ from typing import Any
 
 from django.db import transaction
 
-from chatbots.names import nearest_names
-from chatbots.storable import quote
+from chatbots.text import nearest_names, quote
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 

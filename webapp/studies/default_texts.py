@@ -12,7 +12,7 @@ from typing import Any
 from django.utils import translation
 from django.utils.translation import gettext
 
-from webapp.studies.languages import locale_of
+from webapp.core.language import locale_of
 
 TEXTS = frozenset(
     {

@@ -1,12 +1,24 @@
-"""A ready study for every protocol, made from the protocol's `example`."""
+"""Ready-made studies and questions, and their translation.
+
+Every protocol has a study, made from its `example`. The questions are those of the papers, to add and change: their
+subjects and scales; the wording is ours. When a study's language changes, its default texts are translated, and
+researchers' own texts stay.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
 
-from webapp.studies.default_texts import texts_in, texts_said
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from webapp.studies.default_texts import each_text, texts_in, texts_said
 from webapp.studies.protocols.base import StudyProtocol, protocols
-from webapp.studies.rubrics import CHAT_QUESTIONS
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import DEFAULT_QUESTIONS
+from webapp.studies.settings import StudyValues
 from webapp.studies.study_file import FORMAT, StudyFile, study_file_made
 
 _BOTS = ["eliza", "retrieval", "parrot", "generic"]
@@ -88,7 +100,7 @@ def study_example(name: str, language: str = "en") -> StudyFile:
         plain["texts"] = texts
     if protocol.gives == "items" and not protocol.has_one_item:
         plain["items"] = items_sample(protocol)
-    plain["after"] = [one.to_plain() for one in protocol.asks or CHAT_QUESTIONS]
+    plain["after"] = [one.to_plain() for one in protocol.asks or DEFAULT_QUESTIONS]
     own = protocol.example()
     texts |= own.get("texts", {})
     said = {"after": plain.pop("after"), **own, **({"texts": texts} if texts else {})}
@@ -127,3 +139,186 @@ def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
         for number, (context, one, other, known) in enumerate(_TALKS, start=1)
         for model, reply in (("one", one), ("other", other))
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions that were asked together.
+
+    Attributes:
+        source: publication of the questions; shown with a note if the wording is ours.
+        only_in: names of the protocols whose sheets they fit; empty: all that ask about the same subject on any
+            scale.
+        about: subject of the questions, "chat" or "reply".
+    """
+
+    name: str
+    title: str | Promise
+    source: str
+    questions: tuple[Question, ...]
+    only_in: tuple[str, ...] = ()
+    about: Literal["chat", "reply"] = "reply"
+
+    @property
+    def credit(self) -> str:
+        """Source of the questions, with a note if Confab worded them."""
+        return (
+            self.source
+            if self.source == "Confab"
+            else _("after %(source)s, wording by Confab") % {"source": self.source}
+        )
+
+
+def _scales(high: int, ends: tuple[str, str], *asked: tuple[str, str, str]) -> tuple[Question, ...]:
+    labels = {1: ends[0], high: ends[1]}
+    return tuple(
+        Question(key=key, name=name, title=title, kind="scale", low=1, high=high, labels=labels)
+        for key, name, title in asked
+    )
+
+
+QUESTION_SETS = (
+    QuestionSet(
+        "interactive",
+        _("A chat: quality, fluency, diversity, contingency, empathy"),
+        "Ghandeharioun et al. 2019",
+        DEFAULT_QUESTIONS,
+        about="chat",
+    ),
+    QuestionSet(
+        "aspects",
+        _("A reply: fluency, coherence, engagement, overall"),
+        "PONE, Lan et al. 2020",
+        _scales(
+            6,
+            ("very bad", "very good"),
+            ("fluency", "Fluency", "How well is the reply written, in grammar and flow?"),
+            ("coherence", "Coherence", "How well does the reply fit what was said before?"),
+            ("engagement", "Engagement", "How attractive and interesting is the reply?"),
+            ("overall", "Overall", "How good is the reply, all in all?"),
+        ),
+    ),
+    QuestionSet(
+        "coherence",
+        _("A reply: coherence"),
+        "GRADE, Huang et al. 2020",
+        _scales(
+            5,
+            ("not coherent at all", "very coherent"),
+            ("coherence", "Coherence", "How coherent is the reply with what was said before?"),
+        ),
+    ),
+    QuestionSet(
+        "submetrics",
+        _("A reply: RADE's general and task-specific sub-metrics"),
+        "RADE, Shi et al. 2023",
+        _scales(
+            5,
+            ("very poor", "very good"),
+            ("relevance", "Relevance", "How relevant is the reply to what was said before?"),
+            (
+                "engagingness",
+                "Engagingness",
+                "How much does the reply invite one to go on talking?",
+            ),
+            ("fluency", "Fluency", "How fluent is the reply, in grammar and wording?"),
+            (
+                *("understandability", "Understandability"),
+                "How much does the reply bring in knowledge from outside the conversation?",
+            ),
+            (
+                *("emotional_awareness", "Emotional awareness"),
+                "How well does the reply notice and meet the feelings of the other person?",
+            ),
+            (
+                *("personality_awareness", "Personality awareness"),
+                "How well does the reply fit the personality it is meant to have?",
+            ),
+        ),
+    ),
+    QuestionSet(
+        "pair",
+        _("Two replies: quality, fluency, relatedness, empathy"),
+        "Ghandeharioun et al. 2019",
+        protocols.get("pairwise").asks,
+        only_in=("pairwise",),
+    ),
+    QuestionSet(
+        "labels",
+        _("A reply’s labels: ignores, contradicts, invents, repeats and others"),
+        "Confab",
+        protocols.get("turns").asks,
+        only_in=("turns", "marked_chat"),
+    ),
+    QuestionSet(
+        "weights",
+        _("What matters in a reply: RADE’s sub-metrics"),
+        "RADE, Shi et al. 2023",
+        protocols.get("choose").asks,
+        only_in=("choose",),
+    ),
+    QuestionSet(
+        "acute",
+        _("Two conversations: who is more interesting, sounds more human, knows more"),
+        "ACUTE-Eval, Li et al. 2019",
+        tuple(
+            Question(
+                key=key,
+                name=name,
+                title=title,
+                kind="scale",
+                low=-1,
+                high=1,
+                labels={-1: "chatbot B", 1: "chatbot A"},
+            )
+            for key, name, title in (
+                ("interest", "Interest", "Who is more interesting?"),
+                ("humanness", "Humanness", "Who sounds more like a person?"),
+                ("knowledge", "Knowledge", "Who seems to know more?"),
+            )
+        ),
+        only_in=("dialogues",),
+    ),
+)
+
+
+def question_set(name: str) -> QuestionSet | None:
+    """Return the set of this name, if there is one."""
+    return next((one for one in QUESTION_SETS if one.name == name), None)
+
+
+def sets_for(protocol: str) -> list[QuestionSet]:
+    """Return the sets to offer in a study of this protocol: those that its sheet can ask."""
+    if protocol not in protocols:
+        return []
+    found = protocols.get(protocol)
+    about = "chat" if found.gives == "bots" else "reply"
+    return [
+        one
+        for one in QUESTION_SETS
+        if protocol in one.only_in
+        or (not one.only_in and found.scale is None and one.about == about)
+    ]
+
+
+def translate_values(values: StudyValues, before: str) -> StudyValues:
+    """Return the values with every line that Confab worded in the language that they name.
+
+    Args:
+        before: the language that they were in.
+    """
+    told = dict(zip(_lines_in(before), _lines_in(values.texts.language), strict=True))
+    return StudyValues.model_validate(
+        each_text(values.to_json(), lambda line: told.get(line, line))
+    )
+
+
+@cache
+def _lines_in(language: str) -> tuple[str, ...]:
+    """Return the lines that Confab brings in a language, in an order that is the same for all.
+
+    They are those that a new study may begin with, and those of the ready-made sets of questions.
+    """
+    ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
+    lines = default_lines() | set(texts_said(ready))
+    return tuple(texts_in({"title": line}, language)["title"] for line in sorted(lines))

@@ -10,20 +10,20 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from pydantic.fields import FieldInfo
 
-from chatbots.outside import Values
 from chatbots.registry import Registry
+from chatbots.validation import InputModel
 from webapp.bots.selectors import bot_entry_list
-from webapp.studies.assignment import Assignment, by_bot_text
-from webapp.studies.checks import study_errors
-from webapp.studies.languages import LANGUAGES
+from webapp.core.language import LANGUAGES
+from webapp.studies.assignment.rules.base import rules
+from webapp.studies.assignment.settings import Assignment, by_bot_text
+from webapp.studies.chat_settings import Typing
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import questions_from_text, questions_text
-from webapp.studies.recruitment import RecruitmentValues
+from webapp.studies.recruitment.settings import RecruitmentValues
 from webapp.studies.rubrics import rubric_default
-from webapp.studies.rules.base import rules
-from webapp.studies.typing import Typing
-from webapp.studies.values import ASKED, SECTION_OF, StudyValues, Texts
+from webapp.studies.settings import ASKED, SECTION_OF, StudyValues, Texts
+from webapp.studies.validation import study_errors
 from webapp.studies.versions import values_made
 
 
@@ -70,7 +70,7 @@ PLATFORMS = [
 ]
 
 
-def _of(section: type[Values], name: str, kind: Any, **more: Any) -> Any:
+def _of(section: type[InputModel], name: str, kind: Any, **more: Any) -> Any:
     """Return the form's field for a setting of a section, with its title and description."""
     field = section.model_fields[name]
     return kind(label=field.title, help_text=field.description, **more)

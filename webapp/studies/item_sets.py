@@ -13,17 +13,17 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, StrIndex, Substr
 from django.utils.translation import gettext as _
 
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Item, Participant, Slot, Study
+from webapp.studies.privacy import participants_erase
 
-SAMPLE = "sample"
-FILE = "file"
+SAMPLE_SOURCE = "sample"
+FILE_SOURCE = "file"
 _SAMPLE_KEYS = "example-"
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedSet:
+class ItemSet:
     """One set.
 
     Attributes:
@@ -55,7 +55,7 @@ class JudgedSet:
         return self.n - self.n_given
 
 
-def item_sets(study: Study) -> list[JudgedSet]:
+def item_sets(study: Study) -> list[ItemSet]:
     """Return the sets of a study's items, in the order of their names."""
     rows = (
         _in_sets(study)
@@ -65,7 +65,7 @@ def item_sets(study: Study) -> list[JudgedSet]:
         .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
     )
     return [
-        JudgedSet(name, n, given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
+        ItemSet(name, n, given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
         for name, n, given in sorted(rows)
     ]
 
@@ -109,10 +109,10 @@ def _in_sets(study: Study) -> Any:
         set_name=Case(
             When(of_study__isnull=False, then=_joined("study:", "of_study")),
             When(of_run__isnull=False, then=_joined("run:", "of_run")),
-            When(key__startswith=_SAMPLE_KEYS, then=Value(SAMPLE)),
+            When(key__startswith=_SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
             When(slash__gt=1, then=_joined("file:", Substr("key", 1, F("slash") - 1))),
             When(of_file__isnull=False, then=_joined("file:", "of_file")),
-            default=Value(FILE),
+            default=Value(FILE_SOURCE),
             output_field=CharField(),
         )
     )

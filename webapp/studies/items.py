@@ -15,10 +15,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from chatbots.storable import quote, storable
+from chatbots.text import quote, sanitise
 from evaluation.formats.base import Skipped
 from evaluation.items import ItemLine
-from webapp.studies.attention import AttentionCheck, answers_beyond
+from webapp.studies.attention_checks import AttentionCheck, answers_beyond
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import scales_of
 
@@ -70,7 +70,7 @@ def item_add(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SampledItem:
     """An item that was drawn from a conversation.
 
     Attributes:
@@ -102,7 +102,7 @@ class Made:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def items_store(*, study: Study, made: Sequence[Made]) -> dict[str, int]:
+def items_store(*, study: Study, made: Sequence[SampledItem]) -> dict[str, int]:
     """Store items that were drawn; done twice it changes nothing.
 
     Those with the texts of another item are left out, and pairs of the same reply twice.
@@ -139,7 +139,7 @@ def items_store(*, study: Study, made: Sequence[Made]) -> dict[str, int]:
     return found
 
 
-def _item_made(study: Study, made: Made) -> Item:
+def _item_made(study: Study, made: SampledItem) -> Item:
     return Item(
         study=study,
         key=made.name,
@@ -261,7 +261,7 @@ def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
     """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    name = storable(name, 190)
+    name = sanitise(name, 190)
     rows = study.items.filter(origin__file__startswith=name).order_by()
     there = dict(rows.values_list("origin__file", "origin__file_digest").distinct())
     names = chain([name], (f"{name} ({number})" for number in count(2)))

@@ -27,9 +27,9 @@ from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from chatbots import derive_seed
-from chatbots.outside import Many, Mistake, Values
-from chatbots.outside_types import Wanted
-from chatbots.storable import given_text, is_blank, quote
+from chatbots.text import is_blank, quote, sanitise_input
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Many, Mistake
 from webapp.core.plain_yaml import plain_read, plain_text
 from webapp.studies.default_texts import texts_in
 
@@ -65,7 +65,7 @@ def _point(key: Any) -> Any:
 Key = Annotated[
     str,
     Field(max_length=50, pattern="^[a-z][a-z0-9_]*$"),
-    Wanted("lower-case letters, digits and _ (at most 50), with a letter first"),
+    TypeDescription("lower-case letters, digits and _ (at most 50), with a letter first"),
 ]
 Option = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 Point = Annotated[int, BeforeValidator(_point), Field(ge=-1000, le=1000)]
@@ -78,7 +78,7 @@ Passing = Annotated[
 Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
-class Question(Values):
+class Question(InputModel):
     """One question."""
 
     key: Key = Field(
@@ -125,7 +125,7 @@ class Question(Values):
             raise ValueError(f"options must be left out: {why}")
         if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more, as {quote(self.kind)} needs them")
-        if again := twice(self.options):
+        if again := first_duplicate(self.options):
             raise ValueError(f"options has {quote(again)} twice; each must stand there once")
         if self.kind != "scale":
             named = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
@@ -174,7 +174,7 @@ class Question(Values):
             return set(given or ()) == set(self.expected)
         said = "" if given is None else str(given)
         if self.kind == "text":
-            return any(said_alike(said, one) for one in self.expected)
+            return any(is_same_text(said, one) for one in self.expected)
         return said in self.expected
 
     @property
@@ -229,24 +229,24 @@ def scale(key: str, title: str, labels: Mapping[int, str]) -> Question:
     return Question(key=key, title=title, kind="scale", labels=dict(labels), low=low, high=high)
 
 
-def twice(names: Sequence[str]) -> str:
+def first_duplicate(names: Sequence[str]) -> str:
     """Return the first name that stands there a second time; empty where none does."""
     return next((name for i, name in enumerate(names) if name in names[:i]), "")
 
 
-def said_alike(first: str, second: str) -> bool:
+def is_same_text(first: str, second: str) -> bool:
     """Return True if two texts are equal, ignoring capitals, spaces, and signs at their ends."""
     plain = [" ".join(text.split()).strip(" .,;:!?\"'“”‘’").casefold() for text in (first, second)]
     return plain[0] == plain[1]
 
 
-def questions_told(questions: Sequence[Question], language: str) -> tuple[Question, ...]:
+def translate_questions(questions: Sequence[Question], language: str) -> tuple[Question, ...]:
     """Return questions that come with Confab in a language; of their keys and scales nothing changes."""
     plain = texts_in([question.to_plain() for question in questions], language)
     return tuple(Question.model_validate(one) for one in plain)
 
 
-def keys_wrong(
+def validate_keys(
     questions: Sequence[Question], where: str, taken: Sequence[str] = ()
 ) -> list[Mistake]:
     """Return each key that a question before has too, or that is taken.
@@ -357,7 +357,7 @@ def _choices(question: Question, given: Any) -> tuple[Any, str]:
 
 
 def _text(question: Question, given: Any) -> tuple[Any, str]:
-    text = given_text(str(given or ""))
+    text = sanitise_input(str(given or ""))
     if len(text) > MOST_CHARS:
         words = _("Write at most %(most)d characters; these are %(n)d.")
         return None, words % {"most": MOST_CHARS, "n": len(text)}

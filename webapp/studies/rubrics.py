@@ -16,13 +16,13 @@ from django.utils import timezone
 
 from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
-from webapp.studies.values import StudyValues
+from webapp.studies.settings import StudyValues
 
 Scales = dict[str, tuple[float, float]]
-OF_CHATS = "Conversation quality"
+DEFAULT_RUBRIC_NAME = "Conversation quality"
 """Name of the rubric of a study without its own questions."""
 
-CHAT_QUESTIONS = tuple(
+DEFAULT_QUESTIONS = tuple(
     Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
     for key, name, title, low, high in (
         ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
@@ -73,10 +73,12 @@ def rubric_create(
 
 def rubric_default() -> Rubric:
     """Return the rubric whose rows are `CHAT_QUESTIONS`, made on first use and whenever they have changed."""
-    rows = tuple(map(_as_row, CHAT_QUESTIONS))
-    stored = Rubric.objects.filter(name=OF_CHATS).order_by("-version")
+    rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
+    stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((one for one in stored if questions_of(one) == rows), None)
-    return rubric or rubric_create(name=OF_CHATS, dimensions=_dimensions(CHAT_QUESTIONS, (1, 7)))
+    return rubric or rubric_create(
+        name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7))
+    )
 
 
 def rubric_new_version(*, rubric: Rubric) -> Rubric:
@@ -118,7 +120,7 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
     return known
 
 
-def asked_after(version: StudyVersion) -> tuple[Question, ...]:
+def post_task_questions(version: StudyVersion) -> tuple[Question, ...]:
     """Return a version's questions after a task, in their stored order."""
     return version.values.after or questions_of(version.rubric)
 

@@ -13,8 +13,16 @@ from django.db.models import QuerySet
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.core.errors import Refused
+from webapp.studies.assignment.capacity import (
+    TasksHad,
+    bots_met,
+    bots_refusal,
+    n_tasks_taken,
+    tasks_had,
+    with_loads,
+)
 from webapp.studies.models import (
     AGREED_BY_PEOPLE,
     Item,
@@ -27,17 +35,9 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.places import (
-    TasksHad,
-    bots_met,
-    bots_refusal,
-    n_tasks_taken,
-    tasks_had,
-    with_loads,
-)
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
-from webapp.studies.values import StudyValues
+from webapp.studies.settings import StudyValues
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"

@@ -15,12 +15,14 @@ from django.db.models import Max
 from django.utils import timezone
 
 from chatbots import derive_seed
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
+from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
+from webapp.studies.assignment.counterbalance import slots_grouped, task_counted
+from webapp.studies.assignment.draw import StudyDraw
+from webapp.studies.assignment.rules.base import rules
 from webapp.studies.bot_columns import BotColumns, columns_write
-from webapp.studies.counting import task_counted
-from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import items_copy
 from webapp.studies.models import (
     ConsentText,
@@ -36,15 +38,12 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.one_time_links import PLATFORM, link_use
-from webapp.studies.outcomes import told_keep
-from webapp.studies.pairs import slots_grouped
-from webapp.studies.places import TasksHad, study_group, tasks_had
+from webapp.studies.privacy import consent_texts, consent_version
 from webapp.studies.protocols.base import TaskPlan, protocols
-from webapp.studies.rules.base import rules
+from webapp.studies.recruitment.completion import store_shown_completion
+from webapp.studies.recruitment.links import LINK_PLATFORM, link_use
 from webapp.studies.selectors import entry_refusal
-from webapp.studies.terms import consent_texts, consent_version
-from webapp.studies.values import NAMES, StudyValues
+from webapp.studies.settings import NAMES, StudyValues
 from webapp.studies.versions import questions_first, study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
@@ -168,7 +167,7 @@ def _participant_create(
             external_id=external_id,
             parameters=parameters,
         )
-    if platform == PLATFORM:
+    if platform == LINK_PLATFORM:
         link_use(study=study, number=external_id)
     return participant
 
@@ -394,7 +393,7 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
                 )
                 if is_new:
                     task_counted(task=task)
-                    _told(task)
+                    _completion_shown(task)
             break
         except IntegrityError:
             continue  # the code is taken
@@ -423,7 +422,7 @@ def task_end(*, task: Task, outcome: str) -> Task:
                     ended_at=timezone.now(),
                 )
                 if is_new:
-                    _told(task)
+                    _completion_shown(task)
             break
         except IntegrityError:
             continue  # the code is taken
@@ -450,7 +449,7 @@ def task_withdraw(*, task: Task) -> Task:
         Task.objects.filter(pk=task.pk, outcome="").update(
             outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
         )
-        _told(task)
+        _completion_shown(task)
         # Answers that are being stored are waited for, and go too.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)
         QuestionAnswers.objects.filter(participant=task.participant_id).delete()
@@ -458,8 +457,10 @@ def task_withdraw(*, task: Task) -> Task:
     return task
 
 
-def _told(task: Task) -> None:
-    told_keep(task=Task.objects.select_related("participant__study__version").get(pk=task.pk))
+def _completion_shown(task: Task) -> None:
+    store_shown_completion(
+        task=Task.objects.select_related("participant__study__version").get(pk=task.pk)
+    )
 
 
 def _completion_code() -> str:

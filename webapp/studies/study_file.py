@@ -12,7 +12,7 @@
     texts: {title: Chat with a chatbot, minutes: 8}
     …
 
-Sections and their settings are those of `webapp.studies.values`; missing ones have their defaults. Items are in the
+Sections and their settings are those of `webapp.studies.settings`; missing ones have their defaults. Items are in the
 file, or in one next to it that `items` names. The same study is always written as the same bytes.
 """
 
@@ -27,22 +27,22 @@ from typing import Annotated, Any, Literal
 from django.db.models import QuerySet
 from pydantic import AfterValidator, Field, model_validator
 
-from chatbots.names import did_you_mean
-from chatbots.outside import Many, Mistake, Number, Values, ValuesError, values_read
-from chatbots.outside_types import Wanted
+from chatbots.text import did_you_mean
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Many, Mistake, Number, ValuesError, values_read
 from evaluation.formats.base import Skipped
-from evaluation.formats.lines import text_lines
-from evaluation.items import Item as ReadItem
+from evaluation.formats.text_files import text_lines
+from evaluation.items import ReplyItem as ReadItem
 from evaluation.items import RightAnswers
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
+from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Key
-from webapp.studies.rubrics import asked_after
-from webapp.studies.rules.base import rules
-from webapp.studies.section_checks import SECTION_CHECKS, as_mistakes, section_errors
-from webapp.studies.values import SECTION_OF, SECTIONS, StudyValues
+from webapp.studies.rubrics import post_task_questions
+from webapp.studies.settings import SECTION_OF, SECTIONS, StudyValues
+from webapp.studies.validation.sections import SECTION_VALIDATORS, as_mistakes, section_errors
 
 FORMAT = 1
 MOST_INLINE = 20
@@ -71,14 +71,14 @@ def _registered(name: str, known: list[str]) -> str:
     return name
 
 
-class Reply(Values):
+class Reply(InputModel):
     """One reply of an item that has several."""
 
     model: str = Field(default="", max_length=100)
     text: str = Field(min_length=1, max_length=20_000)
 
 
-class FileItem(Values):
+class FileItem(InputModel):
     """One item as a study's file has it: a context, and one reply or several."""
 
     id: str = Field(min_length=1, max_length=200)
@@ -147,7 +147,7 @@ class FileItem(Values):
 Slug = Annotated[
     str,
     Field(pattern="^[-a-zA-Z0-9_]{1,60}$"),
-    Wanted("letters, digits, - and _, at most 60 of them"),
+    TypeDescription("letters, digits, - and _, at most 60 of them"),
 ]
 
 
@@ -258,7 +258,7 @@ def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
         return []
     return [
         mistake
-        for section in SECTION_CHECKS
+        for section in SECTION_VALIDATORS
         if section not in broken
         for mistake in as_mistakes(
             section_errors(section, values_read(SECTIONS[section], plain.get(section, {})))
@@ -289,7 +289,7 @@ def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFil
     """Return a version of a study as a file has it, the newest if none is named; items stand with every version."""
     version = version or study.version
     said = {name: getattr(version.values, name) for name in StudyValues.model_fields}
-    said["after"] = asked_after(version)
+    said["after"] = post_task_questions(version)
     stored = _items_of(study)
     n_items = stored.count()
     items: Any = items_name(study)

@@ -1,31 +1,207 @@
-"""Writes of studies: a version that participants have agreed to is frozen, and an edit makes a new version.
+"""Versions of a study: freezing, edits, and differences.
 
 The first participant who agrees to a version freezes it. New tasks have the study's newest version, and open tasks
 keep theirs, so the exact texts, rules and questions of every participant are stored. A version without consent
 changes in place while one researcher edits it; another researcher's save makes the next version.
+
+Two versions, or a study and a file, differ by one change for each setting.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from pydantic import ValidationError as WrongValues
 
-from chatbots.outside import mistakes_of
-from webapp.studies.checks import study_errors
+from chatbots.validation import mistakes_of
+from webapp.studies.examples import translate_values
 from webapp.studies.items import question_item_ensure
 from webapp.studies.models import Rubric, Study, StudyVersion
-from webapp.studies.other_language import values_retold
 from webapp.studies.protocols.base import protocol_asks, protocols
-from webapp.studies.questions import Question, questions_told
-from webapp.studies.rubrics import CHAT_QUESTIONS, OF_CHATS, rubric_default, rubric_store
-from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
+from webapp.studies.questions import Question, translate_questions
+from webapp.studies.rubrics import (
+    DEFAULT_QUESTIONS,
+    DEFAULT_RUBRIC_NAME,
+    post_task_questions,
+    rubric_default,
+    rubric_store,
+)
+from webapp.studies.settings import NAMES, SECTIONS, StudyValues, values_nested
+from webapp.studies.validation import study_errors
+
+_LISTS = {"questions": _("Before the task"), "after": _("After the task")}
+_LONG = 80
+DiffLine = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One difference.
+
+    Attributes:
+        path: path of the setting, as in a study's file: "texts.minutes", "after.fluency.high".
+        title: the same in words.
+        before, after: old and new value, in words; empty if there was or is none.
+        lines: lines of a longer text: each with "-" (removed), "+" (new) or " " (unchanged).
+    """
+
+    path: str
+    title: str
+    before: str
+    after: str
+    lines: tuple[DiffLine, ...] = ()
+
+    def __str__(self) -> str:
+        if self.lines:
+            told = "\n".join(f"  {sign} {text}".rstrip() for sign, text in self.lines)
+            return f"{self.title}:\n{told}"
+        if not self.before:
+            return _("{title}: new: {after}").format(title=self.title, after=self.after)
+        if not self.after:
+            return _("{title}: gone: {before}").format(title=self.title, before=self.before)
+        return f"{self.title}: {self.before} → {self.after}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as JSON has it."""
+        return {"path": self.path, "before": self.before, "after": self.after}
+
+
+def version_diff(before: StudyVersion, after: StudyVersion) -> list[SettingChange]:
+    """Return the differences between two versions of a study."""
+    return values_diff(_said(before), _said(after))
+
+
+def versions_changed(
+    study: Study, most: int = 50
+) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
+    """Return the newest versions, newest first, each with its changes; None for the very first."""
+    found = list(study.versions.select_related("rubric").order_by("-number")[: most + 1])
+    shown: list[tuple[StudyVersion, list[SettingChange] | None]] = [
+        (newer, version_diff(older, newer)) for newer, older in pairwise(found)
+    ]
+    if found and len(found) <= most:
+        shown.append((found[-1], None))
+    return shown
+
+
+def _said(version: StudyVersion) -> StudyValues:
+    return version.values.model_copy(update={"after": post_task_questions(version)})
+
+
+def values_diff(before: StudyValues, after: StudyValues) -> list[SettingChange]:
+    """Return the differences between two studies' values."""
+    return [
+        *_of_bots(before.bots, after.bots),
+        *_of_questions("questions", before.questions, after.questions),
+        *_of_questions("after", before.after, after.after),
+        *(
+            change
+            for section in SECTIONS
+            for change in _of_section(section, getattr(before, section), getattr(after, section))
+        ),
+    ]
+
+
+def names_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SettingChange]:
+    """Return the differences between settings outside of all sections, such as the study's name."""
+    return [
+        change
+        for name in before
+        for change in _of_value(name, name.capitalize(), before[name], after[name])
+    ]
+
+
+def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingChange]:
+    title = _("Bots")
+    for bot in after:
+        if bot not in before:
+            yield SettingChange("bots", title, "", bot)
+    for bot in before:
+        if bot not in after:
+            yield SettingChange("bots", title, bot, "")
+    kept = [bot for bot in before if bot in after]
+    if kept != [bot for bot in after if bot in before]:
+        yield SettingChange("bots", _("Order of the bots"), ", ".join(before), ", ".join(after))
+
+
+def _of_questions(
+    name: str, before: Sequence[Question], after: Sequence[Question]
+) -> Iterator[SettingChange]:
+    old = {question.key: question for question in before}
+    new = {question.key: question for question in after}
+    title = _LISTS[name]
+    for key, question in new.items():
+        if key not in old:
+            yield SettingChange(f"{name}.{key}", title, "", question.title)
+    for key, question in old.items():
+        if key not in new:
+            yield SettingChange(f"{name}.{key}", title, question.title, "")
+    kept = [key for key in old if key in new]
+    moved = [key for key in new if key in old]
+    if kept != moved:
+        order = _("{title}, order").format(title=title)
+        yield SettingChange(name, order, ", ".join(kept), ", ".join(moved))
+    for key in moved:
+        for field, about in Question.model_fields.items():
+            words = f"{title}, {new[key].short}, {about.title or field}"
+            values = getattr(old[key], field), getattr(new[key], field)
+            yield from _of_value(f"{name}.{key}.{field}", words, *values)
+
+
+def _of_section(section: str, before: Any, after: Any) -> Iterator[SettingChange]:
+    for field, about in SECTIONS[section].model_fields.items():
+        title = about.title or field.replace("_", " ").capitalize()
+        words = f"{section.capitalize()}, {title}"
+        yield from _of_value(
+            f"{section}.{field}", words, getattr(before, field), getattr(after, field)
+        )
+
+
+def _of_value(path: str, title: str, before: Any, after: Any) -> Iterator[SettingChange]:
+    if before == after:
+        return
+    old, new = _words(before), _words(after)
+    lines: tuple[DiffLine, ...] = ()
+    if isinstance(before, str) and isinstance(after, str) and max(len(old), len(new)) > _LONG:
+        lines = tuple(_lines(before, after))
+    yield SettingChange(path, title, old, new, lines)
+
+
+def _words(value: Any) -> str:
+    match value:
+        case None | "" | () | []:
+            return _("nothing")
+        case bool():
+            return _("yes") if value else _("no")
+        case float():
+            return f"{value:g}"
+        case tuple() | list():
+            return ", ".join(_words(one) for one in value)
+        case dict():
+            if not value:
+                return _("nothing")
+            return ", ".join(f"{key}: {_words(one)}" for key, one in sorted(value.items()))
+        case _ if hasattr(value, "model_dump"):
+            return _words(value.model_dump(mode="json", exclude_defaults=True))
+    return str(value)
+
+
+def _lines(before: str, after: str) -> Iterator[DiffLine]:
+    """Compare line by line; unchanged lines far from any change are left out."""
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+    for line in list(found)[2:]:
+        if not line.startswith("@@"):
+            yield line[:1], line[1:]
 
 
 class EditedMeanwhile(Exception):
@@ -95,15 +271,15 @@ def study_edit(
 
 def _in_other_language(study: Study, values: StudyValues, rubric: Rubric | None) -> StudyValues:
     """Return the values with the texts that nobody has changed in their language, questions about chats among them."""
-    if not values.after and (rubric or study.rubric).name == OF_CHATS:
-        values = values.model_copy(update={"after": CHAT_QUESTIONS})
-    return values_retold(values, study.values.texts.language)
+    if not values.after and (rubric or study.rubric).name == DEFAULT_RUBRIC_NAME:
+        values = values.model_copy(update={"after": DEFAULT_QUESTIONS})
+    return translate_values(values, study.values.texts.language)
 
 
 def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
     """Return a new study's questions after its tasks; empty if the English chat rubric asks them."""
     asked = protocol_asks(protocol)
-    return asked if language == "en" else questions_told(asked or CHAT_QUESTIONS, language)
+    return asked if language == "en" else translate_questions(asked or DEFAULT_QUESTIONS, language)
 
 
 def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> Rubric | None:
@@ -114,7 +290,7 @@ def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> 
     """
     language = study.values.texts.language
     before, after = (questions_first(name, language) for name in (study.protocol, protocol))
-    has_own = study.values.after == before and (before or study.rubric.name == OF_CHATS)
+    has_own = study.values.after == before and (before or study.rubric.name == DEFAULT_RUBRIC_NAME)
     if protocol == study.protocol or before == after or not has_own:
         return None
     if not after:

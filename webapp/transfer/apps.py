@@ -8,13 +8,12 @@ class TransferConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.runs.kinds.base import kinds
+        from webapp.jobs.kinds.base import kinds
 
         kinds.look_into("webapp.transfer.kinds")
-        from webapp.studies.erasure import erasure_follow
-        from webapp.transfer.exports import exports_forget
-        from webapp.transfer.sharing import shares_forget
-        from webapp.transfer.uploads import uploads_forget
+        from webapp.studies.privacy import erasure_follow
+        from webapp.transfer.job_files import exports_forget, uploads_forget
+        from webapp.transfer.report_links import shares_forget
 
         erasure_follow(exports_forget)
         erasure_follow(shares_forget)

@@ -19,9 +19,9 @@ from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.formats.base import Record, RecordRating, Skipped, record_name
-from evaluation.formats.scales import Scale, Scales
+from evaluation.formats.scales import FileScales, Scale
 from evaluation.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
@@ -39,7 +39,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ImportedBatch:
     """Number of new rows of a batch, and the records that could not be stored."""
 
     conversations: int
@@ -48,7 +48,7 @@ class Stored:
 
 
 def study_for_import(
-    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: Scales
+    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: FileScales
 ) -> Study:
     """Return the study that imported records go into, with a rubric that holds their ratings.
 
@@ -125,7 +125,7 @@ def language_checked(language: str) -> str:
     return code
 
 
-def records_store(*, study: Study, records: Sequence[Record], language: str = "") -> Stored:
+def records_store(*, study: Study, records: Sequence[Record], language: str = "") -> ImportedBatch:
     """Store a batch; what is there already stays as it is, but for a language that it did not have.
 
     A record whose key is that of a stored conversation with other turns is skipped with the reason.
@@ -138,7 +138,7 @@ def records_store(*, study: Study, records: Sequence[Record], language: str = ""
         n_ratings, refused = _ratings(study, kept, ids)
         if n_ratings:
             rubric_freeze(rubric_id=study.rubric_id)
-    return Stored(n_new, n_ratings, [*skipped, *refused])
+    return ImportedBatch(n_new, n_ratings, [*skipped, *refused])
 
 
 def _conversations(
@@ -336,15 +336,15 @@ def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn
     return found
 
 
-def scales_known(study: Study, scales: Scales) -> Scales:
+def scales_known(study: Study, scales: FileScales) -> FileScales:
     """Return the given scales, and those that an earlier import was given."""
     rows = study.rubric.dimensions.filter(scale_inferred=False)
     earlier = {row.key: row.scale for row in rows} if scales.default is None else {}
-    return Scales(scales.default, {**earlier, **scales.of})
+    return FileScales(scales.default, {**earlier, **scales.of})
 
 
 def _rubric(
-    name: str, seen: Mapping[str, Scale], given: Scales, *, reversed: Collection[str] = ()
+    name: str, seen: Mapping[str, Scale], given: FileScales, *, reversed: Collection[str] = ()
 ) -> Rubric:
     """Make a rubric with a question per dimension; each has its own scale where they differ."""
     scales = {key: given.get(key) or ends for key, ends in seen.items()}
@@ -415,7 +415,7 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
     return study_edit(study=study, **changed)
 
 
-def _check_stored(study: Study, scales: Scales) -> None:
+def _check_stored(study: Study, scales: FileScales) -> None:
     """Check that scales given by hand hold what is stored, too.
 
     Raises:

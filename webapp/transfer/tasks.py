@@ -6,7 +6,7 @@ from typing import Any
 
 from celery.signals import worker_ready
 
-from webapp.transfer.exports import exports_expire
+from webapp.transfer.job_files import exports_expire
 
 EVERY_S = 3600
 

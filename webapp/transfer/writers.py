@@ -1,6 +1,6 @@
-"""Rows to CSV, JSON Lines or Parquet, in constant memory, into a file or a response.
+"""Writers of CSV, JSON Lines and Parquet, to files and streamed responses.
 
-A file appears whole or not at all: it is written beside its place and then renamed.
+Memory is constant. A file appears whole or not at all: it is written next to its final path and then renamed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal, cast, get_args
+from typing import IO, Any, BinaryIO, Literal, cast, get_args
 
-from evaluation.formats.spreadsheet import escaped
+from django.http import StreamingHttpResponse
+
+from evaluation.formats.tables import escape_cell
 from webapp.transfer.exporters.base import ColumnType, ExportColumn
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -130,7 +132,7 @@ class _Lines:
 def _csv(columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool) -> Iterator[bytes]:
     lines = _Lines()
     writer = csv.writer(lines)  # Python's defaults: CRLF, quotes where needed
-    keep: Callable[[str], str] = (lambda text: text) if raw else escaped
+    keep: Callable[[str], str] = (lambda text: text) if raw else escape_cell
     writer.writerow([keep(column.name) for column in columns])
     for i, row in enumerate(rows, start=1):
         cells = zip(row, columns, strict=True)
@@ -235,3 +237,30 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+_PIECE_BYTES = 256 * 1024
+
+
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file in pieces, and close it."""
+    with file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def sent(
+    pieces: Iterator[bytes],
+    key: str,
+    what: str,
+    file_format: Format | Literal["zip"],
+    *,
+    is_private: bool,
+) -> StreamingHttpResponse:
+    """Send pieces of a file under the name of what is in it."""
+    kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
+    response = StreamingHttpResponse(pieces, content_type=kind)
+    name = f"{key}-{what}{'-private' if is_private else ''}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -9,10 +9,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from chatbots.corpora.reader import Corpus, CorpusError
-from chatbots.names import nearest_names
+from chatbots.corpora.dialogues import Corpus, CorpusError
 from chatbots.registry import UnknownName
-from chatbots.storable import quote
+from chatbots.text import nearest_names, quote
 
 FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
 """The names of all formats."""

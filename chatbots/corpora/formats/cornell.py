@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chatbots.corpora.reader import CorpusError, Dialogue, lines_read, speakers_numbered
-from chatbots.storable import quote
+from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read, speakers_numbered
+from chatbots.text import quote
 
 LINES, CONVERSATIONS = "movie_lines.txt", "movie_conversations.txt"
 _SEPARATOR = " +++$+++ "

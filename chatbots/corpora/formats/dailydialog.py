@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chatbots.corpora.reader import CorpusError, Dialogue, lines_read
-from chatbots.storable import quote
+from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read
+from chatbots.text import quote
 
 END = "__eou__"
 WHOLE = "dialogues_text.txt"

@@ -11,8 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from chatbots.corpora.reader import CorpusError, Dialogue, lines_read, speakers_numbered
-from chatbots.storable import quote
+from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read, speakers_numbered
+from chatbots.text import quote
 
 COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance")
 COMMA = "_comma_"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from chatbots.corpora.reader import Dialogue, corpus_read
+from chatbots.corpora.dialogues import Dialogue, corpus_read
 
 
 def read(path: Path) -> Iterator[Dialogue]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chatbots.corpora.reader import CorpusError, Dialogue, lines_read
+from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read
 
 SILENCE = "__SILENCE__"
 """What the partner "says" where the other one begins."""

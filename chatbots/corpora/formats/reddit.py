@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from chatbots.archives import DAMAGE
-from chatbots.corpora.reader import CorpusError, Dialogue, speakers_numbered
-from chatbots.storable import quote
+from chatbots.compressed_files import DAMAGE_ERRORS
+from chatbots.corpora.dialogues import CorpusError, Dialogue, speakers_numbered
+from chatbots.text import quote
 
 _EDIT = re.compile(
     r"(?:^|(?<=\s))(?:\*+\s*edit\b|edit(?:\s*\d+)?\s*:).*", re.IGNORECASE | re.DOTALL
@@ -57,7 +57,7 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
             found = json.load(file)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path.name}, line {error.lineno}: no JSON ({error})") from None
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if not isinstance(found, list):
         raise CorpusError(

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from chatbots.corpora.dialogues import Dialogue, speakers_numbered
 from chatbots.corpora.formats.reddit import conversations_read
-from chatbots.corpora.reader import Dialogue, speakers_numbered
 
 _EDIT = re.compile(r"edit.*", re.IGNORECASE | re.DOTALL)
 _URL_AND_REST = re.compile(r"(?:https?://|www\.).*")

@@ -19,21 +19,26 @@ from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
-from chatbots.corpora.reader import CorpusError
+from chatbots.corpora.dialogues import CorpusError
 from chatbots.encoders.sentence import MINILM, encoder_get
-from chatbots.encoders.words import DIMENSION, word_vectors
+from chatbots.encoders.word_vectors import WORD_DIMENSION, word_vectors
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.outside import Number, Size, Values
-from chatbots.training.targets import embeddings_cached
-from evaluation.models.entailment import Classifier, EntailmentLite, NliBatch
-from evaluation.models.entailment_bert import EntailmentBert
-from evaluation.models.entailment_esim import EncoderVectors, Esim, StaticVectors, TokenVectors
+from chatbots.training.ei import embeddings_cached
+from chatbots.validation import InputModel, Number, Size
+from evaluation.models.entailment import (
+    EncoderVectors,
+    EntailmentBert,
+    EntailmentClassifier,
+    EntailmentLite,
+    Esim,
+    NliBatch,
+    StaticVectors,
+    TokenVectorModel,
+)
 from evaluation.training.backbone import backbone_load
 from evaluation.training.checkpoint import Checkpoint
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.contract import Examples, LearnedMetric, Prepared
-from evaluation.training.data import Splits
-from evaluation.training.inference_files import mnli_contradictions, pairs_read
+from evaluation.training.config import MetricTrainingConfig, register_learned
+from evaluation.training.contract import Examples, LearnedMetric, Prepared, Splits
 from evaluation.training.inference_pairs import (
     LABELS,
     TRUE,
@@ -41,15 +46,16 @@ from evaluation.training.inference_pairs import (
     PairOptions,
     dull_sentences,
     inference_pairs,
+    mnli_contradictions,
+    pairs_read,
 )
-from evaluation.training.registry import register_learned
 
 PARTS = ("train", "validation", "test")
 BUCKET = 50
 """Batches whose pairs are sorted by length together."""
 
 
-class PairFiles(Values):
+class PairFiles(InputModel):
     """Files of finished pairs, relative to the data folder, in place of corpora; test may be missing."""
 
     train: str = ""
@@ -57,7 +63,7 @@ class PairFiles(Values):
     test: str = ""
 
 
-class EntailmentOptions(Values):
+class EntailmentOptions(InputModel):
     """The keys of a config that are DialogEntailment's own.
 
     Attributes:
@@ -149,7 +155,7 @@ class NliPairs(Examples):
 
 
 @register_learned
-class Entailment(LearnedMetric):
+class EntailmentTraining(LearnedMetric):
     """DialogEntailment's classifiers; `entailment-lite` by the usual options."""
 
     name = "entailment"
@@ -222,7 +228,7 @@ class Entailment(LearnedMetric):
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
         """Measure accuracy, whole and of each label, and the commonest label's share; `loss` chooses the best."""
-        assert isinstance(network, Classifier)
+        assert isinstance(network, EntailmentClassifier)
         assert isinstance(examples, NliPairs)
         network.eval()
         with torch.no_grad():
@@ -301,24 +307,24 @@ def _vectors(
     return np.concatenate(rows).astype(np.float32), place
 
 
-def _network(config: MetricTrainingConfig, width: int) -> Classifier:
+def _network(config: MetricTrainingConfig, width: int) -> EntailmentClassifier:
     own: EntailmentOptions = config.own
     network = _made(config, own, width)
     network.chosen_by = own.chosen_by
     return network
 
 
-def _made(config: MetricTrainingConfig, own: EntailmentOptions, width: int) -> Classifier:
+def _made(config: MetricTrainingConfig, own: EntailmentOptions, width: int) -> EntailmentClassifier:
     if own.network == "lite":
         return EntailmentLite(width)
     dropout = {} if own.dropout is None else {"dropout": own.dropout}
     if own.network == "bert":
         return EntailmentBert(backbone_load(config.backbone), **dropout)
-    vectors: TokenVectors
+    vectors: TokenVectorModel
     if own.words_from == "encoder":
         vectors = EncoderVectors(backbone_load(config.backbone))
     else:
-        vectors = StaticVectors(_words, _vector, DIMENSION, config.backbone.max_tokens)
+        vectors = StaticVectors(_words, _vector, WORD_DIMENSION, config.backbone.max_tokens)
     return Esim(vectors, own.hidden, **dropout)
 
 

@@ -14,30 +14,34 @@ import torch
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 
-from chatbots.corpora.reader import CorpusError, Dialogue
+from chatbots.corpora.dialogues import CorpusError, Dialogue
+from chatbots.encoders.published_files import FileVectors
 from chatbots.encoders.sentence import encoder_get
-from chatbots.encoders.vectors import FileVectors
-from chatbots.encoders.words import DIMENSION, word_vectors
+from chatbots.encoders.word_vectors import WORD_DIMENSION, word_vectors
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.outside import Many, Number, Share, Size, Values
-from chatbots.training.targets import embeddings_cached
+from chatbots.training.ei import embeddings_cached
+from chatbots.validation import InputModel, Many, Number, Share, Size
 from evaluation.models.grade import GradeNetwork, Ranked
-from evaluation.models.grade_graph import Graph, graph_read
+from evaluation.models.grade_graph import RELATIONS, WORDNET, Graph, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, analyser_usual
-from evaluation.models.grade_reader import UTTERANCES, Lexicon, Pair, Reader, Table, features
+from evaluation.models.grade_reader import (
+    UTTERANCES,
+    Lexicon,
+    Pair,
+    Reader,
+    VocabularyTable,
+    features,
+)
 from evaluation.training.backbone import backbone_load
 from evaluation.training.checkpoint import Checkpoint
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.contract import Examples, LearnedMetric, Prepared
-from evaluation.training.data import Splits
-from evaluation.training.graph_sources import RELATIONS, WORDNET
+from evaluation.training.config import MetricTrainingConfig, register_learned
+from evaluation.training.contract import Examples, LearnedMetric, Prepared, Splits
 from evaluation.training.negatives import (
     MiddleRule,
     embedding_negatives,
     lexical_negatives,
     random_negatives,
 )
-from evaluation.training.registry import register_learned
 
 STATIC = "static"
 KEYWORDS, GRAPH, WORDS, NEAR = "keywords.json", "graph.tsv.gz", "words.txt", "near.npy"
@@ -51,7 +55,7 @@ def _several(files: Any) -> Any:
     return [files] if isinstance(files, str) else files
 
 
-class GradeOptions(Values):
+class GradeOptions(InputModel):
     """The keys of GRADE's own; the published setting where nothing is said.
 
     Attributes:
@@ -137,7 +141,7 @@ class GradePairs(Examples):
 
 
 @register_learned
-class Grade(LearnedMetric):
+class GradeTraining(LearnedMetric):
     """GRADE, and `grade-lite` by other options."""
 
     name = "grade"
@@ -211,14 +215,14 @@ class Grade(LearnedMetric):
 
     def _table(
         self, config: MetricTrainingConfig, splits: Splits, keywords: Keywords, graph: Graph
-    ) -> tuple[Table, np.ndarray, np.ndarray]:
+    ) -> tuple[VocabularyTable, np.ndarray, np.ndarray]:
         """Return the table of the training's keywords, their neighbours (V + 1, K, d) and where their rows begin."""
         own: GradeOptions = config.own
         said = [turn for dialogue in splits.train for turn in dialogue.turns]
         words = sorted({word for turn in said for word in keywords.of(turn)})
         if own.vectors == STATIC:
-            vectors: Mapping[str, np.ndarray | None] = StaticVectors()
-            width = DIMENSION
+            vectors: Mapping[str, np.ndarray | None] = DistilledVectors()
+            width = WORD_DIMENSION
         else:
             wanted = {*words, *graph.nodes}
             file = _vectors_file(config.path(own.vectors)).table(words=wanted)
@@ -233,7 +237,7 @@ class Grade(LearnedMetric):
             found = lexicon.vector(word)
             if found is not None:
                 rows[k] = found
-        return Table(words, near), near, rows.astype(np.float32)
+        return VocabularyTable(words, near), near, rows.astype(np.float32)
 
     def _vectors(
         self, config: MetricTrainingConfig, triples: Mapping[str, Sequence[Pair]], device: str
@@ -314,7 +318,7 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
         text_width=width,
         text=text,
         table=table,
-        width=DIMENSION if table is None else table.shape[1],
+        width=WORD_DIMENSION if table is None else table.shape[1],
         heads=own.heads,
         layers=own.layers,
         hidden=own.hidden,
@@ -326,10 +330,12 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
     )
 
 
-def reader_of(own: GradeOptions, keywords: Keywords, graph: Graph, table: Table | None) -> Reader:
+def reader_of(
+    own: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None
+) -> Reader:
     """Return the reader that makes batches of texts; without a table it uses the static vectors."""
-    lexicon = table or Lexicon(graph, StaticVectors(), own.neighbours, DIMENSION)
-    width = DIMENSION if table is None else table.width
+    lexicon = table or Lexicon(graph, DistilledVectors(), own.neighbours, WORD_DIMENSION)
+    width = WORD_DIMENSION if table is None else table.width
     return Reader(keywords, graph, lexicon, len(own.neighbours), width, own.max_keywords)
 
 
@@ -342,7 +348,7 @@ def reader_restored(checkpoint: Checkpoint) -> Reader:
     table = None
     if own.nodes == "learned":
         near = np.load(io.BytesIO(checkpoint.file(NEAR)))
-        table = Table(checkpoint.file(WORDS).decode().splitlines(), near)
+        table = VocabularyTable(checkpoint.file(WORDS).decode().splitlines(), near)
     return reader_of(own, keywords, graph, table)
 
 
@@ -383,7 +389,7 @@ def _vectors_file(path: Path) -> FileVectors:
     return FileVectors(path, "fasttext" if path.suffix == ".txt" and has_header else None)
 
 
-class StaticVectors(dict[str, "np.ndarray | None"]):
+class DistilledVectors(dict[str, "np.ndarray | None"]):
     """The vectors distilled from MiniLM, of length 1, looked up when requested."""
 
     def get(self, word: str, default: Any = None) -> np.ndarray | None:  # type: ignore[override]

@@ -19,39 +19,46 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from chatbots.corpora.reader import CorpusError, Dialogue
+from chatbots.corpora.dialogues import CorpusError, Dialogue
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.outside import Many, Number, Size, Values
 from chatbots.registry import UnknownName, bot_get, bot_load
-from chatbots.storable import quote
+from chatbots.text import quote
+from chatbots.validation import InputModel, Many, Number, Size
 from evaluation.models.pone import (
     HIDDEN,
     PoneScorer,
     RecurrentSentences,
+    WordBatch,
+    WordTexts,
     labelled_loss,
     scorer_loss,
 )
-from evaluation.models.pone_words import WordBatch, WordTexts
 from evaluation.training.checkpoint import Checkpoint
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
-from evaluation.training.data import Splits
-from evaluation.training.pone_augment import Synonyms, augmented, generated
-from evaluation.training.pone_filter import Labels, all_positive, relabelled, settled
-from evaluation.training.pone_inputs import inputs_of
-from evaluation.training.pone_negatives import (
+from evaluation.training.config import MetricTrainingConfig, register_learned
+from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
+from evaluation.training.negatives import (
     WordNegatives,
-    random_negatives,
+    random_responses,
     text_numbers,
-    weighted_negatives,
+    weighted_responses,
 )
-from evaluation.training.registry import register_learned
-from evaluation.training.synonyms import SLICE, wordnet_synonyms
+from evaluation.training.pone_data import (
+    SLICE,
+    Labels,
+    Synonyms,
+    all_positive,
+    augmented,
+    generated,
+    inputs_of,
+    labels_are_stable,
+    relabelled,
+    wordnet_synonyms,
+)
 
 log = logging.getLogger(__name__)
 
 
-class PoneOptions(Values):
+class PoneOptions(InputModel):
     """PONE's own keys of a config; section numbers are the fact sheet's.
 
     Attributes:
@@ -208,12 +215,12 @@ class PonePairs(Examples):
         options = self.options
         plain = options.random_every and (epoch + 1) % options.random_every == 0
         if options.negatives == "random" or plain:
-            return self.response[random_negatives(self.numbers, rng, self.owners)]
+            return self.response[random_responses(self.numbers, rng, self.owners)]
         if self._words is not None:
             return self.response[self._words.draw(rng)]
         assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
         vectors = self.vectors[self.response]
-        drawn = weighted_negatives(
+        drawn = weighted_responses(
             vectors,
             self.numbers,
             rng,
@@ -238,7 +245,7 @@ class PonePairs(Examples):
             yield self._batch(rows, negative, more[self.labels.kept[more]])
 
     def in_order(self, batch_size: int) -> Iterator[PoneBatch]:
-        drawn = random_negatives(self.numbers, np.random.default_rng(0))
+        drawn = random_responses(self.numbers, np.random.default_rng(0))
         for at in range(0, self.n, batch_size):
             rows = np.arange(at, min(at + batch_size, self.n))
             yield self._batch(rows, self.response[drawn], np.zeros(0, dtype=int))
@@ -275,7 +282,7 @@ class PonePairs(Examples):
             self.labels = relabelled(
                 np.concatenate(found), self.options.theta, "change" if keep else "drop"
             )
-            self._settled = settled(self.labels, before)
+            self._settled = labels_are_stable(self.labels, before)
 
     @property
     def is_settled(self) -> bool:
@@ -296,7 +303,7 @@ class PonePairs(Examples):
 
 
 @register_learned
-class Pone(LearnedMetric):
+class PoneTraining(LearnedMetric):
     """PONE, and BERT-RUBER as its special case."""
 
     name = "pone"

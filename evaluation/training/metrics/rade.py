@@ -19,12 +19,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from chatbots.corpora.reader import CorpusError
+from chatbots.corpora.dialogues import CorpusError
 from chatbots.encoders.sentence import MINILM, encoder_folder
-from chatbots.huggingface import find_model, load
+from chatbots.huggingface import find_model, load_pretrained
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.outside import Many, Number, Size, Values
-from evaluation.metrics.shared import Shared
+from chatbots.validation import InputModel, Many, Number, Size
+from evaluation.metrics.text_cache import TextCache
 from evaluation.models.rade import (
     IGNORED,
     MAX_TOKENS,
@@ -36,13 +36,11 @@ from evaluation.models.rade import (
     pair_tokens,
     rade_loss,
 )
-from evaluation.models.rade_features import NAMES, VECTORS, vectors_and_surface
+from evaluation.models.rade_inputs import NAMES, VECTORS, vectors_and_surface
 from evaluation.stats.correlation import METHODS, correlate
-from evaluation.training.backbone_config import BackboneConfig
 from evaluation.training.checkpoint import Checkpoint
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
-from evaluation.training.data import Splits
+from evaluation.training.config import BackboneConfig, MetricTrainingConfig, register_learned
+from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
 from evaluation.training.rade_data import (
     GROUPED,
     LEAKING,
@@ -51,12 +49,11 @@ from evaluation.training.rade_data import (
     leaking_folds,
     rated_pairs_read,
 )
-from evaluation.training.registry import register_learned
 
 INPUTS = "inputs.safetensors"
 
 
-class RadeOptions(Values):
+class RadeOptions(InputModel):
     """RADE's own keys of a config; section numbers are the fact sheet's.
 
     Attributes:
@@ -164,7 +161,7 @@ class FullNetwork(nn.Module):
         folder = encoder_folder() if config.model == MINILM else find_model(config.model)
         assert folder is not None, "checked with the config"
         kind = "AutoModelForSeq2SeqLM" if _is_encoder_decoder(config.model) else "AutoModel"
-        loaded = load(folder, kind, device="cpu", dtype="float32")
+        loaded = load_pretrained(folder, kind, device="cpu", dtype="float32")
         model: Any = loaded.model
         model.requires_grad_(config.learns == "all")
         if config.learns == "adapters":
@@ -238,11 +235,11 @@ class RatedExamples(Examples):
         return LiteBatch(self.lite.vectors[rows], self.lite.surface[rows], self.lite.scores[rows])
 
 
-_REMEMBERED: ContextVar[Shared | None] = ContextVar("remembered", default=None)
+_REMEMBERED: ContextVar[TextCache | None] = ContextVar("remembered", default=None)
 
 
 @contextmanager
-def texts_remembered(shared: Shared) -> Iterator[None]:
+def texts_remembered(shared: TextCache) -> Iterator[None]:
     """Let several trainings share the encodings of the first one; on the device of `shared`."""
     before = _REMEMBERED.set(shared)
     try:
@@ -252,7 +249,7 @@ def texts_remembered(shared: Shared) -> Iterator[None]:
 
 
 @register_learned
-class Rade(LearnedMetric):
+class RadeTraining(LearnedMetric):
     """RADE, and its lite form."""
 
     name = "rade"
@@ -296,7 +293,7 @@ class Rade(LearnedMetric):
         lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
         dumped = {}
         if options.network == "lite":
-            shared = _REMEMBERED.get() or Shared(device)
+            shared = _REMEMBERED.get() or TextCache(device)
             lite = {name: lite_batch(pairs, shared) for name, pairs in parts.items()}
             train = lite["train"]
             assert train is not None
@@ -383,7 +380,7 @@ def predicted(
     return torch.cat(found).double().numpy() if found else np.zeros(0)
 
 
-def lite_batch(pairs: Sequence[RatedPair], shared: Shared) -> LiteBatch:
+def lite_batch(pairs: Sequence[RatedPair], shared: TextCache) -> LiteBatch:
     """Return the lite network's input for pairs."""
     vectors, surface = vectors_and_surface([pair.reply for pair in pairs], shared)
     return LiteBatch(torch.from_numpy(vectors), torch.from_numpy(surface), _scores(pairs))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chatbots.corpora.dialogues import EVERYDAY, CorpusError, Dialogue
 from chatbots.corpora.formats import FORMATS, corpus_read
-from chatbots.corpora.reader import EVERYDAY, CorpusError, Dialogue
 from chatbots.registry import UnknownName
 
 S = " +++$+++ "

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.corpora.reader import Corpus, CorpusError, Dialogue
-from chatbots.corpora.split import dialogues_split
+from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue, dialogues_split
 
 HUNDRED = [Dialogue((f"{i}", "b")) for i in range(100)]
 

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatbots.corpora.text import TOKENISERS, detokenise, tokenise, tokeniser_get
-from chatbots.generation.detokenise import GrowingText
-from chatbots.models.tokens import SPECIAL_TOKENS
+from chatbots.corpora.vocabulary import (
+    SPECIAL_TOKENS,
+    TOKENISERS,
+    detokenise,
+    tokenise,
+    tokeniser_get,
+)
+from chatbots.generation.streamed_text import GrowingText
 from chatbots.registry import UnknownName
 
 paper = tokeniser_get("paper-2019")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatbots.corpora.vocabulary import Vocabulary, VocabularyError
-from chatbots.models.tokens import SPECIAL_TOKENS, UNK
+from chatbots.corpora.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary, VocabularyError
 
 TEXTS = [["b", "b", "b", "a", "a", "a", "c", "c"], ["d", "d", "d", "d"], ["e"]]
 

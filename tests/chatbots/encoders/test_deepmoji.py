@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.encoders.deepmoji import EMOJI, DeepMojiEncoder
-from chatbots.encoders.deepmoji_words import (
-    SPECIAL,
-    VocabularyError,
+from chatbots.encoders.deepmoji import (
+    DEEPMOJI_SPECIAL_TOKENS,
+    EMOJI,
+    DeepMojiEncoder,
+    DeepMojiVocabularyError,
     deepmoji_words,
     vocabulary_read,
     word_ids,
 )
 from chatbots.encoders.sentence import EncoderError
-from chatbots.models.deepmoji import DeepMoji
+from chatbots.models.published_encoders import DeepMoji
 
 WORDS = ["i", "love", "you", "!", "hate", "it", "so", "much", "_", "this", "day", "#fun", "<3"]
 TEXTS = ["I love you !", "hate it", "this day so much I love it", "zzz", "_"]
@@ -30,7 +31,7 @@ TEXTS = ["I love you !", "hate it", "this day so much I love it", "zzz", "_"]
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, DeepMoji]:
     """Write a small network with random weights in torchMoji's file layout, and its vocabulary."""
     folder = tmp_path_factory.mktemp("deepmoji")
-    vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
+    vocabulary = {word: i for i, word in enumerate([*DEEPMOJI_SPECIAL_TOKENS, *WORDS])}
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary))
     model = DeepMoji(len(vocabulary), E=5, H=4, K=64)
     generator = torch.Generator().manual_seed(3)
@@ -176,13 +177,13 @@ def test_words_are_split_as_torchmoji_splits_them(text: str, words: list[str]) -
 
 
 def test_ids_stop_at_thirty_and_unknown_words_are_one() -> None:
-    vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
+    vocabulary = {word: i for i, word in enumerate([*DEEPMOJI_SPECIAL_TOKENS, *WORDS])}
     assert word_ids("I LOVE you qqq", vocabulary) == [10, 11, 12, 1]
     assert word_ids("love " * 50, vocabulary) == [11] * 30
 
 
 def test_the_vocabulary_file_is_checked(tmp_path: Path) -> None:
-    words = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
+    words = {word: i for i, word in enumerate([*DEEPMOJI_SPECIAL_TOKENS, *WORDS])}
     packed = tmp_path / "vocabulary.json.gz"
     packed.write_bytes(gzip.compress(json.dumps(words).encode()))
     assert vocabulary_read(packed) == words
@@ -193,7 +194,7 @@ def test_the_vocabulary_file_is_checked(tmp_path: Path) -> None:
         (json.dumps({"the": 0, "cat": 1}), "CUSTOM_MASK"),
     ):
         path.write_text(content)
-        with pytest.raises(VocabularyError, match=message):
+        with pytest.raises(DeepMojiVocabularyError, match=message):
             vocabulary_read(path)
 
 

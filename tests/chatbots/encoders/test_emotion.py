@@ -14,14 +14,15 @@ import pytest
 from safetensors.numpy import load_file
 
 from chatbots.encoders.emotion import (
-    HEAD,
+    EMOTION_HEAD_FOLDER,
+    LABELS,
     MANIFEST_FILE,
+    VALENCE,
     WEIGHTS_FILE,
     EmotionHead,
     emotion_encoder,
 )
-from chatbots.encoders.emotion_card import card
-from chatbots.encoders.emotion_figures import BERT_F1
+from chatbots.encoders.emotion_report import BERT_F1, emotion_model_card
 from chatbots.encoders.sentence import (
     EncoderError,
     LocalSentenceEncoder,
@@ -29,7 +30,6 @@ from chatbots.encoders.sentence import (
     encoder_get,
     sentence_encoder,
 )
-from chatbots.encoders.valence import LABELS, VALENCE
 
 TEXTS = {
     "gratitude": "Thank you so much for your help!",
@@ -60,7 +60,7 @@ def test_plain_texts_get_their_emotion(shares: np.ndarray) -> None:
 
 def test_the_network_is_the_one_of_its_formula(shares: np.ndarray) -> None:
     """In double precision, entry by entry, from the file."""
-    w = {k: v.astype(np.float64) for k, v in load_file(HEAD / WEIGHTS_FILE).items()}
+    w = {k: v.astype(np.float64) for k, v in load_file(EMOTION_HEAD_FOLDER / WEIGHTS_FILE).items()}
     x = sentence_encoder().encode(list(TEXTS.values())).astype(np.float64)
     for row, vector in zip(shares, x, strict=True):
         hidden = [
@@ -131,17 +131,19 @@ def test_identity_is_known_without_loading_and_names_all_that_counts() -> None:
     assert head.unavailable_reason() is None
     params = head.identity.params
     assert head._arrays is None
-    digest = hashlib.sha256((HEAD / WEIGHTS_FILE).read_bytes()).hexdigest()
+    digest = hashlib.sha256((EMOTION_HEAD_FOLDER / WEIGHTS_FILE).read_bytes()).hexdigest()
     assert params["weights"] == digest
     assert params["encoder"]["params"]["files"]["model.safetensors"].startswith("53aa5117")
     assert head.provenance.licence.startswith("Apache-2.0")
 
 
 def test_what_is_shipped_is_small_and_its_card_is_fresh() -> None:
-    assert sum(file.stat().st_size for file in HEAD.iterdir()) <= 2_000_000
-    manifest = json.loads((HEAD / MANIFEST_FILE).read_text())
-    assert (HEAD / "CARD.md").read_text() == card(manifest), "run manage.py train_emotion"
-    arrays = load_file(HEAD / WEIGHTS_FILE)
+    assert sum(file.stat().st_size for file in EMOTION_HEAD_FOLDER.iterdir()) <= 2_000_000
+    manifest = json.loads((EMOTION_HEAD_FOLDER / MANIFEST_FILE).read_text())
+    assert (EMOTION_HEAD_FOLDER / "CARD.md").read_text() == emotion_model_card(manifest), (
+        "run manage.py train_emotion"
+    )
+    arrays = load_file(EMOTION_HEAD_FOLDER / WEIGHTS_FILE)
     assert sum(array.size for array in arrays.values()) == manifest["n_parameters"]
     assert manifest["test"]["macro_f1"] == pytest.approx(
         np.mean(list(manifest["test"]["f1"].values())), abs=1e-4
@@ -162,7 +164,7 @@ def test_missing_or_damaged_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="train_emotion"):
         head.encode(["hello"])
     for name in (MANIFEST_FILE, WEIGHTS_FILE):
-        shutil.copy(HEAD / name, tmp_path)
+        shutil.copy(EMOTION_HEAD_FOLDER / name, tmp_path)
     assert head.unavailable_reason() is None
     with (tmp_path / WEIGHTS_FILE).open("r+b") as file:
         file.seek(1000)

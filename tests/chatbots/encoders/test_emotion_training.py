@@ -12,8 +12,8 @@ import torch
 
 from chatbots.encoders import emotion_training
 from chatbots.encoders.cache import cache_folder_set
-from chatbots.encoders.emotion import EmotionHead, head_forward
-from chatbots.encoders.emotion_figures import (
+from chatbots.encoders.emotion import LABELS, EmotionHead, head_forward
+from chatbots.encoders.emotion_report import (
     GRID,
     f1_scores,
     polarity_figures,
@@ -32,8 +32,7 @@ from chatbots.encoders.emotion_training import (
     sentiment_read,
 )
 from chatbots.encoders.sentence import sentence_encoder
-from chatbots.encoders.valence import LABELS
-from chatbots.outside import ValuesError
+from chatbots.validation import ValuesError
 
 test_figures.__test__ = False  # no test, though its name begins like one
 SMALL = EmotionTraining(

@@ -11,7 +11,7 @@ import torch
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.infersent import InferSentEncoder
 from chatbots.encoders.sentence import EncoderError
-from chatbots.models.infersent import InferSent
+from chatbots.models.published_encoders import InferSent
 
 D, H = 4, 3
 WORDS = [

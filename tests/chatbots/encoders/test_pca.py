@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chatbots.encoders import pca
-from chatbots.encoders.pca import PCA, PCA_FILE
+from chatbots.encoders import sentence
+from chatbots.encoders.sentence import PCA, PCA_FILE
 
 
 def test_pca_against_a_singular_value_decomposition():
@@ -27,7 +27,7 @@ def test_pca_against_a_singular_value_decomposition():
 def test_a_large_corpus_is_reduced_part_by_part(monkeypatch):
     x = np.random.default_rng(3).normal(size=(50, 5)).astype(np.float32)
     whole = PCA.fit(x, 0.9)
-    monkeypatch.setattr(pca, "ROWS", 7)
+    monkeypatch.setattr(sentence, "PCA_CHUNK_ROWS", 7)
     parts = PCA.fit(x, 0.9)
     np.testing.assert_allclose(parts.components, whole.components, atol=1e-5)
     np.testing.assert_allclose(parts(x), whole(x), atol=1e-5)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chatbots.encoders import text_store
-from chatbots.encoders.text_store import TextStore
+from chatbots.encoders import cache
+from chatbots.encoders.cache import TextStore
 
 ROWS = {
     "one": np.array([0.1, 2.0], np.float32),
@@ -62,7 +62,7 @@ def test_what_was_not_read_for_longest_makes_room(
 ) -> None:
     store.limit_bytes = 400_000
     for day in range(3):
-        monkeypatch.setattr(text_store, "_today", lambda day=day: day)
+        monkeypatch.setattr(cache, "_today", lambda day=day: day)
         store.get("a", [f"0 {i}" for i in range(90)])  # read again every day
         store.put("a", {f"{day} {i}": np.zeros(384, np.float32) for i in range(90)})
     store.put("a", {f"new {i}": np.zeros(384, np.float32) for i in range(20)})
@@ -90,7 +90,7 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 import numpy as np
-from chatbots.encoders.text_store import TextStore
+from chatbots.encoders.cache import TextStore
 store = TextStore(sys.argv[1])
 for part in range(int(sys.argv[3])):
     rows = {f"{sys.argv[2]} {part} {i}": np.full(384, i, np.float32) for i in range(50)}

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chatbots.encoders import vectors as module
+from chatbots.encoders import published_files as module
 from chatbots.encoders.cache import cache_folder_set
+from chatbots.encoders.published_files import VECTOR_PROVENANCE, FileVectors, VectorFileError
 from chatbots.encoders.sentence import EncoderError
-from chatbots.encoders.vectors import FETCH, FileVectors, VectorFileError
 
 ROWS = {
     "the": [1.0, 2, 3],
@@ -163,12 +163,12 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         FileVectors(tmp_path / "GoogleNews.bin.gz")
     with pytest.raises(ValueError, match="which words"):
         vectors(tmp_path, "w.txt", FILES["w.txt"]).table()
-    assert all(kind.licence and kind.source and kind.fetch for kind in FETCH.values())
+    assert all(kind.licence and kind.source and kind.fetch for kind in VECTOR_PROVENANCE.values())
 
 
 def test_coherence_takes_a_table_in_place_of_the_distilled_vectors(tmp_path: Path) -> None:
     """The interface that the metric uses: `matrix` of tokens, known ones in order."""
-    from chatbots.encoders.words import WordVectors
+    from chatbots.encoders.word_vectors import WordVectors
 
     table = vectors(tmp_path, "w.bin", FILES["w.bin"]).table(first=5)
     for name in (

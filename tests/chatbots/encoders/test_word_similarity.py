@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from chatbots.encoders import word_similarity as subject
-from chatbots.encoders.word_similarity import (
+from chatbots.encoders import word_vectors as subject
+from chatbots.encoders.word_vectors import (
     TextWords,
-    extrema,
-    greedy_both,
+    extrema_vector,
+    greedy_matching,
     unit_rows,
     word_similarity,
 )
@@ -85,12 +85,12 @@ def test_greedy_is_symmetric_and_all_are_cosines(x, y):
 
 
 def test_extrema_takes_the_positive_of_equal_sizes():
-    np.testing.assert_array_equal(extrema(np.array([[1.0, -3.0], [-1.0, 2.0]])), [1.0, -3.0])
+    np.testing.assert_array_equal(extrema_vector(np.array([[1.0, -3.0], [-1.0, 2.0]])), [1.0, -3.0])
 
 
 def test_blocks_do_not_change_greedy(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = unit_rows(rng.normal(size=(57, 8))), unit_rows(rng.normal(size=(31, 8)))
-    whole = greedy_both(x, y)
+    whole = greedy_matching(x, y)
     monkeypatch.setattr(subject, "_CHUNK", 100)
-    np.testing.assert_allclose(greedy_both(x, y), whole)
+    np.testing.assert_allclose(greedy_matching(x, y), whole)

@@ -10,7 +10,7 @@ import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from chatbots.bots.transformers_bot import TransformersBot
-from chatbots.generation import attention
+from chatbots.generation import kv_cache
 from tests.tiny_models import save_model
 
 
@@ -25,7 +25,7 @@ def test_it_is_the_usual_attention(n_new: int, n_all: int, kind: torch.dtype) ->
     mask = seen if kind is torch.bool else torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)
     module: Any = SimpleNamespace(num_key_value_groups=4, is_causal=True)
     given = (module, query, key, value, mask)
-    found, _ = attention.grouped_attention(*given, scaling=0.25, dropout=0.0)
+    found, _ = kv_cache.grouped_attention(*given, scaling=0.25, dropout=0.0)
     wanted, _ = sdpa_attention_forward(*given, scaling=0.25, dropout=0.0)
     assert found.shape == wanted.shape == (2, n_new, 8, 16)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
@@ -39,7 +39,7 @@ def test_models_whose_heads_share_use_it(
     from chatbots.serving import reply
 
     calls = []
-    own = attention.scaled_dot_product_attention
+    own = kv_cache.scaled_dot_product_attention
 
     def counted(*args: Any, **options: Any) -> Any:
         calls.append(args[0].shape[2])
@@ -49,7 +49,7 @@ def test_models_whose_heads_share_use_it(
         name="tiny", model=str(save_model(tmp_path, architecture)), window=0, max_new_tokens=4
     )
     bot.load("cpu")
-    monkeypatch.setattr(attention, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(kv_cache, "scaled_dot_product_attention", counted)
     talk = Conversation(id="1", seed=1).with_turn("human", "hello how are you today")
     [first] = reply(bot, [talk])
     assert calls == [], "nothing is known yet"

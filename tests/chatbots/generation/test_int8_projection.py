@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from chatbots.base import BotError
-from chatbots.bots.checkpoint import CheckpointBot
-from chatbots.bots.shipped import SHIPPED
+from chatbots.bots.base import BotError
+from chatbots.bots.checkpoint import SHIPPED, CheckpointBot
 from chatbots.checkpoints import checkpoint_load
 from chatbots.conversation import Conversation
-from chatbots.corpora.text import tokeniser_get
-from chatbots.generation.int8_projection import Int8Linear, projection_replaced, rounded
+from chatbots.corpora.vocabulary import tokeniser_get
+from chatbots.generation.checkpoint_batch import Int8Linear, quantise_projection, quantise_rows
 from chatbots.models.batch import DialogueBatch
 from chatbots.serving import reply
 from tests.chatbots.neural_checkpoints import tiny_checkpoint
@@ -38,7 +37,7 @@ def test_rounding_loses_half_a_step_at_most_and_zeros_stay():
     rows = torch.randn(5, 40, generator=torch.Generator().manual_seed(1))
     rows[2] = 0
     rows[3] *= 1e-3
-    whole, scale = rounded(rows)
+    whole, scale = quantise_rows(rows)
     assert whole.dtype == torch.int8
     assert whole.abs().amax(1).tolist() == [127, 127, 0, 127, 127]
     assert ((whole * scale - rows).abs() <= scale / 2 + 1e-9).all()
@@ -71,7 +70,7 @@ def test_replies_do_not_depend_on_the_batch(tmp_path, name, how):
 def test_a_shipped_model_says_nearly_the_same():
     plain, vocabulary, manifest = checkpoint_load(SHIPPED / "hred-demo")
     rough, _, _ = checkpoint_load(SHIPPED / "hred-demo")
-    projection_replaced(rough)
+    quantise_projection(rough)
     tokenise = tokeniser_get(manifest.tokeniser).tokenise
     talk = ["hello , how are you ?", "i am fine . do you like music ?", "yes , i play the piano ."]
     batch = DialogueBatch.from_ids([[vocabulary.ids(tokenise(text)) for text in talk]])

@@ -10,18 +10,18 @@ from chatbots import Conversation
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.bots.gguf import GgufBot
 from chatbots.bots.transformers_bot import TransformersBot
-from chatbots.generation.detokenise import GrowingText
-from chatbots.generation.slots import Slot
-from chatbots.generation.template_marks import ReplyFilter
+from chatbots.generation.decoding import ReplyRow
+from chatbots.generation.output_filter import OutputFilter
+from chatbots.generation.streamed_text import GrowingText
 
 
 def shown_split(text: str, at: int) -> str:
-    reply = ReplyFilter()
+    reply = OutputFilter()
     return reply.take(text[:at]) + reply.take(text[at:]) + reply.end()
 
 
 def shown_by(text: str, size: int) -> str:
-    reply = ReplyFilter()
+    reply = OutputFilter()
     pieces = [reply.take(text[i : i + size]) for i in range(0, len(text), size)]
     return "".join(pieces) + reply.end()
 
@@ -137,11 +137,11 @@ def test_every_kind_of_language_model_keeps_the_same_promise(kind: type, sent: s
 
 def test_a_slot_stops_where_another_turn_begins_and_fails_alone_after_a_shown_thought() -> None:
     context = Conversation.from_texts(["hi"])
-    slot = Slot(0, context, max_tokens=9, make_filter=ReplyFilter)
+    slot = ReplyRow(0, context, max_tokens=9, make_filter=OutputFilter)
     assert (
         slot.piece("Hello there.<|im_end|>\n<|im_start|>user", ended=False).text == "Hello there."
     )
-    failing = Slot(1, context, max_tokens=9, make_filter=ReplyFilter)
+    failing = ReplyRow(1, context, max_tokens=9, make_filter=OutputFilter)
     assert failing.piece("They greet me, so ", ended=False).text == "They greet me,"
     piece = failing.piece("They greet me, so </think>Hi", ended=False)
     assert (piece.done, "starts_thinking" in (piece.error or "")) == (True, True)

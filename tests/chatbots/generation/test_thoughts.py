@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.base import BotError
-from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
+from chatbots.bots.base import BotError
+from chatbots.generation.output_filter import ReasoningFilter, strip_reasoning
 
 
 def said(text: str, size: int, *, is_inside: bool = False, marks: dict | None = None) -> str:
     """Return what is passed on of a text that comes in pieces of so many characters."""
-    thoughts = ThoughtFilter(marks, is_inside=is_inside)
+    thoughts = ReasoningFilter(marks, is_inside=is_inside)
     pieces = [thoughts.take(text[i : i + size]) for i in range(0, len(text), size)]
     return "".join(pieces) + thoughts.end()
 
 
 def said_split(text: str, at: int) -> str:
-    thoughts = ThoughtFilter({"<plan>": "</plan>"})
+    thoughts = ReasoningFilter({"<plan>": "</plan>"})
     return thoughts.take(text[:at]) + thoughts.take(text[at:]) + thoughts.end()
 
 
@@ -115,7 +115,7 @@ def test_a_reply_may_speak_of_a_closing_mark(text: str, size: int) -> None:
 
 
 def test_text_without_thoughts_is_not_held_back() -> None:
-    thoughts = ThoughtFilter()
+    thoughts = ReasoningFilter()
     assert [thoughts.take(piece) for piece in ("Hel", "lo <", "3 you")] == ["Hel", "lo ", "<3 you"]
 
 
@@ -132,8 +132,8 @@ def test_a_thought_that_was_shown_is_an_error_that_says_what_to_set() -> None:
 
 
 def test_whole_texts_lose_their_thoughts_too() -> None:
-    assert without_thoughts("<think>a</think> Hello <Think>b") == "Hello"
-    assert without_thoughts("it begins in one</think>Hello") == "Hello"
-    assert without_thoughts("<think>only this</think>") == ""
-    assert without_thoughts("<plan>a</plan>Hello", {"<plan>": "</plan>"}) == "Hello"
-    assert without_thoughts(" 1 < 2 ") == " 1 < 2 "
+    assert strip_reasoning("<think>a</think> Hello <Think>b") == "Hello"
+    assert strip_reasoning("it begins in one</think>Hello") == "Hello"
+    assert strip_reasoning("<think>only this</think>") == ""
+    assert strip_reasoning("<plan>a</plan>Hello", {"<plan>": "</plan>"}) == "Hello"
+    assert strip_reasoning(" 1 < 2 ") == " 1 < 2 "

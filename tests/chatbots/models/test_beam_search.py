@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from chatbots.corpora.vocabulary import EOS, PAD, SOS, UNK
+from chatbots.models.batch import ReplySeeds
 from chatbots.models.beam_search import (
     BeamSearch,
     BeamSettings,
@@ -16,8 +18,6 @@ from chatbots.models.beam_search import (
     pick_hypothesis,
 )
 from chatbots.models.catalogue import config_read, model_build
-from chatbots.models.seeds import ReplySeeds
-from chatbots.models.tokens import EOS, PAD, SOS, UNK
 from tests.chatbots.models.builders import CONVERSATIONS, MODELS, TINY, batch_of, tiny
 
 CONTEXTS = [*CONVERSATIONS, [[6, 6, 6]], []]

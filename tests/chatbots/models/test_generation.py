@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from chatbots.conversation import Conversation
-from chatbots.models.batch import DialogueBatch
-from chatbots.models.seeds import ReplySeeds, standard_normal
+from chatbots.models.batch import DialogueBatch, ReplySeeds, standard_normal
 from tests.chatbots.models import references
 from tests.chatbots.models.builders import CONVERSATIONS, EI, LATENT, MODELS, batch_of, ended, tiny
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from chatbots.training.config import TrainingConfig, config_check
 
 SIZES: dict[str, dict[str, Any]] = {

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chatbots.encoders.named import InferSentFiles
-from chatbots.generation.checkpoint_options import CheckpointOptions
+from chatbots.encoders.ei_encoders import InferSentFiles
+from chatbots.generation.options import CheckpointOptions
 from chatbots.models.catalogue import config_read
 from chatbots.models.hred import HREDConfig
 from chatbots.models.vhcr import VHCRConfig
 from chatbots.models.vhred import VHREDConfig
-from chatbots.outside import ValuesError
-from chatbots.training.bases import CONFIGS, base_applied
-from chatbots.training.config import config_load
+from chatbots.training.config import CONFIGS_FOLDER, base_applied, config_load
 from chatbots.training.ei import EITraining
+from chatbots.validation import ValuesError
 
-ROWS = sorted(path.stem for path in (CONFIGS / "table9").glob("*.yaml"))
+ROWS = sorted(path.stem for path in (CONFIGS_FOLDER / "table9").glob("*.yaml"))
 FILES = {
     "deepmoji": ("pytorch_model.bin", "vocabulary.json"),
     "infersent": ("infersent1.pkl", "glove.840B.300d.txt"),
@@ -44,7 +43,7 @@ def compat(cls: type) -> set[str]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_every_row_of_table_9_can_take_the_released_codes_behaviour(data: Path, name: str) -> None:
-    row = CONFIGS / "table9" / f"{name}.yaml"
+    row = CONFIGS_FOLDER / "table9" / f"{name}.yaml"
     plain, found = config_load(row, data), config_load(row, data, "compat-2019")
     assert (plain.name, found.name) == (name, f"{name}-compat-2019")
     assert found.digest != plain.digest
@@ -68,7 +67,7 @@ def test_every_row_of_table_9_can_take_the_released_codes_behaviour(data: Path, 
 
 def test_the_base_names_what_a_bot_wants_too() -> None:
     options = compat(CheckpointOptions)
-    text = (CONFIGS / "compat-2019.yaml").read_text(encoding="utf-8")
+    text = (CONFIGS_FOLDER / "compat-2019.yaml").read_text(encoding="utf-8")
     assert options
     assert all(f"{option}: true" in text for option in options)
 
@@ -76,7 +75,7 @@ def test_the_base_names_what_a_bot_wants_too() -> None:
 def test_files_that_are_not_there_are_named_with_how_to_have_them(data: Path) -> None:
     (data / "infersent" / "infersent1.pkl").unlink()
     with pytest.raises(ValuesError, match=r"infersent1\.pkl; to have it"):
-        config_load(CONFIGS / "table9" / "cornell-hred-ei.yaml", data, "compat-2019")
+        config_load(CONFIGS_FOLDER / "table9" / "cornell-hred-ei.yaml", data, "compat-2019")
 
 
 def test_the_configs_own_values_win(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from chatbots.models.catalogue import config_read
-from chatbots.outside import ValuesError
 from chatbots.training import config as subject
 from chatbots.training.config import config_check, config_load
+from chatbots.validation import ValuesError
 from tests.chatbots.training.builders import SIZES, config, corpus_write
 
 CONFIGS = Path(subject.__file__).parent / "configs"

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from chatbots.corpora.reader import CorpusError
-from chatbots.corpora.text import tokeniser_get
-from chatbots.corpora.vocabulary import VocabularyError
+from chatbots.corpora.dialogues import CorpusError
+from chatbots.corpora.vocabulary import VocabularyError, tokeniser_get
 from chatbots.training.data import data_prepare, sentences_fit
 from tests.chatbots.training.builders import DATA, config, corpus_write
 
@@ -84,10 +83,10 @@ def test_words_that_are_all_unknown_can_be_learnt_from(tmp_path):
 
 
 def test_contexts_hold_what_an_input_only_model_reads(tmp_path, monkeypatch):
-    from chatbots.training import targets
+    from chatbots.training import ei
     from tests.chatbots.training.builders import fake_embeddings
 
-    monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
+    monkeypatch.setattr(ei, "embeddings_cached", fake_embeddings)
     corpus_write(tmp_path)
     plain = data_prepare(config(tmp_path, ei={"w_emo": 1}))
     reading = data_prepare(config(tmp_path, ei={"input_only": True}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatbots.bots.shipped import SHIPPED
+from chatbots.bots.checkpoint import SHIPPED
 from chatbots.checkpoints import checkpoint_manifest
 from chatbots.encoders.emotion_training import CONFIG
 from chatbots.encoders.emotion_training import config_read as emotion_config_read

@@ -15,12 +15,12 @@ from chatbots.conversation import Conversation
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.deepmoji import DeepMojiEncoder
 from chatbots.encoders.infersent import InferSentEncoder
-from chatbots.outside import ValuesError
 from chatbots.serving import reply
-from chatbots.training import targets
+from chatbots.training import ei as ei_module
 from chatbots.training.data import data_prepare
-from chatbots.training.ei import MINILM_VARIANCE, EITraining, weight_check
+from chatbots.training.ei import MINILM_VARIANCE, EITraining, check_ei_weights
 from chatbots.training.loop import train
+from chatbots.validation import ValuesError
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
@@ -156,7 +156,7 @@ OTHER = EITraining(w_inf=25_000, sentence_encoder="some/encoder")
 
 def test_the_papers_weight_is_fine_with_minilm(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    assert weight_check(MINILM, MINILM_VARIANCE, WORDS) == pytest.approx(92.5)
+    assert check_ei_weights(MINILM, MINILM_VARIANCE, WORDS) == pytest.approx(92.5)
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
@@ -164,7 +164,7 @@ def test_the_papers_weight_is_fine_with_minilm(caplog: pytest.LogCaptureFixture)
 def test_another_scale_is_warned_of_with_the_equivalent(
     variance: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    weight_check(OTHER, variance, WORDS)
+    check_ei_weights(OTHER, variance, WORDS)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     factor = MINILM_VARIANCE / variance
@@ -173,7 +173,7 @@ def test_another_scale_is_warned_of_with_the_equivalent(
 
 def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:
     with pytest.raises(ValuesError, match=r"ei\.w_inf is 25,000.*not to speak.*w_inf from 92\.5"):
-        weight_check(OTHER, 1.0, WORDS)
+        check_ei_weights(OTHER, 1.0, WORDS)
 
 
 def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(
@@ -181,21 +181,21 @@ def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(
 ) -> None:
     files = {"weights": "a", "vectors": "b"}
     ei = EITraining(sentence_encoder="infersent", infersent=files)  # type: ignore[arg-type]
-    assert weight_check(ei, 1.0, WORDS) == 25_000
-    assert weight_check(EITraining(heads="emotion"), 1.0, WORDS) == 0
-    assert weight_check(EITraining(input_only=True), 1.0, WORDS) == 0
-    assert weight_check(EITraining(w_inf=0), 1.0, WORDS) == 0
+    assert check_ei_weights(ei, 1.0, WORDS) == 25_000
+    assert check_ei_weights(EITraining(heads="emotion"), 1.0, WORDS) == 0
+    assert check_ei_weights(EITraining(input_only=True), 1.0, WORDS) == 0
+    assert check_ei_weights(EITraining(w_inf=0), 1.0, WORDS) == 0
     assert "WARNING" not in caplog.text
 
 
 def test_a_training_checks_it_before_it_begins(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
+    monkeypatch.setattr(ei_module, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
     ei = {"sentence_encoder": "minilm", "s": 4, "e": 4}
     with pytest.raises(ValuesError, match="not to speak"):
         train(config(folder, ei=ei), folder / "out")
-    monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
+    monkeypatch.setattr(ei_module, "embeddings_cached", fake_embeddings)
     result = train(config(folder, ei=ei, **FEW), folder / "out")
     told = checkpoint_manifest(result.checkpoint).training
     assert told["sentence_nats"] == pytest.approx(25_000 * told["sentence_variance"])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.encoders.words import word_vectors
+from chatbots.encoders.word_vectors import word_vectors
 from chatbots.models.batch import DialogueBatch
 from chatbots.training import held_out as subject
 from chatbots.training.data import data_prepare
 from chatbots.training.held_out import perplexity, table_3, version_name
-from chatbots.training.start import model_start
+from chatbots.training.initialisation import initialise_model
 from tests.chatbots.models.builders import CONVERSATIONS, tiny
 from tests.chatbots.training.builders import config, corpus_write
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def started(wanted, data):
-    return model_start(wanted, data, Path("nowhere/beside")).eval()
+    return initialise_model(wanted, data, Path("nowhere/beside")).eval()
 
 
 def split_batches():

@@ -7,13 +7,13 @@ import struct
 
 from tensorboardX.proto.event_pb2 import Event
 
-from chatbots.training.logs import LOG, TENSORBOARD, MetricsLog, log_read
+from chatbots.training.run_folder import LOG_FILE, TENSORBOARD_FOLDER, MetricsLog, log_read
 
 
 def scalars(folder) -> dict[tuple[str, int], float]:
     """Return what the event files hold: records of length, checksum, event, checksum."""
     found = {}
-    for path in sorted((folder / TENSORBOARD).iterdir()):
+    for path in sorted((folder / TENSORBOARD_FOLDER).iterdir()):
         data = path.read_bytes()
         at = 0
         while at < len(data):
@@ -40,7 +40,7 @@ def test_what_came_after_the_saved_state_is_forgotten(tmp_path):
     with MetricsLog(tmp_path) as log:
         for step in (1, 2, 3):
             log.write(step, "train", {"loss": float(step)})
-    with (tmp_path / LOG).open("a") as file:
+    with (tmp_path / LOG_FILE).open("a") as file:
         file.write('{"step": 4, "ki')  # cut off by a kill
     with MetricsLog(tmp_path, step=2) as log:
         log.write(3, "train", {"loss": 9.0})

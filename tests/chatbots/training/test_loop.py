@@ -11,13 +11,12 @@ import torch
 
 from chatbots import checkpoints
 from chatbots.checkpoints import checkpoint_load, checkpoint_manifest
-from chatbots.encoders.pca import PCA_FILE
-from chatbots.training import loop, targets
+from chatbots.encoders.sentence import PCA_FILE
+from chatbots.training import ei, loop
 from chatbots.training.config import OptimiserConfig
-from chatbots.training.logs import log_read
+from chatbots.training.engine import kl_weight, learning_rate
 from chatbots.training.loop import TrainingError, train
-from chatbots.training.state import StateError
-from chatbots.training.steps import kl_weight, learning_rate
+from chatbots.training.run_folder import StateError, log_read
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
 EI = {"e": 8, "s": 12, "w_emo": 5.0, "w_inf": 5000.0}
@@ -41,7 +40,7 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_encoder(monkeypatch):
-    monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
+    monkeypatch.setattr(ei, "embeddings_cached", fake_embeddings)
 
 
 def losses(folder: Path, name: str = "tokens_nll") -> list[float]:
@@ -174,7 +173,7 @@ def test_a_batch_that_is_left_out_changes_nothing(data, tmp_path, undefined_at):
     """Weights and moments stay what they were: the others' steps are those of a training without it."""
     undefined_at(0)
     wanted = config(data, "vhred", optimiser={"max_batches": 1, "lr": 0.02})
-    before = loop.model_start(wanted, loop.data_prepare(wanted), tmp_path)
+    before = loop.initialise_model(wanted, loop.data_prepare(wanted), tmp_path)
     after, _, _ = checkpoint_load(train(wanted, tmp_path).checkpoint)
     for name, tensor in before.state_dict().items():
         assert torch.equal(tensor, after.state_dict()[name]), name

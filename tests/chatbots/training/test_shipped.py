@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.bots.shipped import SHIPPED
+from chatbots.bots.checkpoint import SHIPPED
 from chatbots.checkpoints import checkpoint_manifest, missing_reason
 from chatbots.training import config as subject
 from chatbots.training.config import config_load

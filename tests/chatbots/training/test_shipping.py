@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from chatbots.checkpoints import CheckpointError, checkpoint_load
+from chatbots.training import ei
 from chatbots.training import shipping as subject
-from chatbots.training import targets
 from chatbots.training.config import config_before, config_load
 from chatbots.training.loop import finished, train
 from chatbots.training.shipping import ship
@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
         optimiser={"max_batches": 2},
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "embeddings_cached", fake_embeddings)
+        patch.setattr(ei, "embeddings_cached", fake_embeddings)
         train(wanted, folder / "out" / "tiny")
     return wanted, folder / "out" / "tiny"
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.emotion import emotion_encoder
-from chatbots.encoders.pca import PCA
-from chatbots.encoders.sentence import sentence_encoder
-from chatbots.training import targets as subject
-from chatbots.training.targets import targets_make
+from chatbots.encoders.sentence import PCA, sentence_encoder
+from chatbots.training import ei as subject
+from chatbots.training.ei import targets_make
 from tests.chatbots.training.builders import fake_embeddings
 
 

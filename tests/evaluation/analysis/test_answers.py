@@ -12,7 +12,7 @@ from scipy import stats
 
 from evaluation.analysis.answers import answers, dimension_answers, scale_steps
 from evaluation.analysis.correlations import dimension_matrix
-from evaluation.ratings import Dimension, Ratings
+from evaluation.ratings import RatingDimension, Ratings
 
 
 def frame() -> pd.DataFrame:
@@ -65,10 +65,10 @@ def test_without_a_shared_conversation_nothing_is_said() -> None:
 
 def test_steps_are_whole_points_or_the_values_seen_or_equal_distances() -> None:
     seen = np.array([0.5, 0.25, np.nan, 0.5])
-    assert scale_steps(Dimension("q", "Q", 0, 0.5), seen) == (0.25, 0.5)
-    assert scale_steps(Dimension("q", "Q", 1, 3), seen) == (1, 2, 3)
+    assert scale_steps(RatingDimension("q", "Q", 0, 0.5), seen) == (0.25, 0.5)
+    assert scale_steps(RatingDimension("q", "Q", 1, 3), seen) == (1, 2, 3)
     many = np.arange(0, 100.0)
-    assert scale_steps(Dimension("q", "Q", 0, 100), many) == tuple(
+    assert scale_steps(RatingDimension("q", "Q", 0, 100), many) == tuple(
         float(v) for v in range(0, 101, 10)
     )
 

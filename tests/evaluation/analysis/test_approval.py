@@ -9,8 +9,8 @@ import pytest
 from scipy.special import softmax
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.analysis.approval import Approval, approval, softmax_weights
-from evaluation.storing import result_dump, result_load
+from evaluation.analysis.answers import Approval, approval, softmax_weights
+from evaluation.result_json import result_dump, result_load
 
 OPTIONS = ("relevance", "engagingness", "fluency", "understandability", "empathy", "persona")
 

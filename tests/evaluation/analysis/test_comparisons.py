@@ -17,13 +17,13 @@ from evaluation.analysis.comparisons import (
     means_compared,
     verdict,
 )
+from evaluation.analysis.leaderboard import ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
-from evaluation.analysis.settling import settling
 from evaluation.ratings import Ratings
-from evaluation.stats.compare import ORDER_ALPHA, pairwise
-from evaluation.stats.sample_size import raters_needed
+from evaluation.result_json import result_dump, result_load
+from evaluation.stats.comparisons import ORDER_ALPHA, pairwise
+from evaluation.stats.power import raters_needed
 from evaluation.stats.sequential import pairwise_always
-from evaluation.storing import result_dump, result_load
 
 
 def ratings() -> Ratings:
@@ -224,8 +224,8 @@ def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(
     known = Ratings.from_frame(frame, ["quality", "fun"], scale=(2, 5))
     # As where a file tells the scale of one question, and that of the other is read off its answers.
     part = Ratings.from_frame(frame, ["quality", "fun"], scale={"fun": (2, 5)})
-    bounded = settling(replace(known, headline=headline))
-    free = settling(replace(part, headline=headline))
+    bounded = ranking_progress(replace(known, headline=headline))
+    free = ranking_progress(replace(part, headline=headline))
     assert (bounded.means["a"].high, bounded.means["b"].low) == (5, 2)
     assert free.means["a"].mean == bounded.means["a"].mean
     assert free.means["a"].high is not None

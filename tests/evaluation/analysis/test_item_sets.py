@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from evaluation.analysis.item_sets import ItemSets, item_sets
+from evaluation.analysis.agreement import ItemSets, item_sets
 from evaluation.ratings import Ratings
-from evaluation.storing import result_dump, result_load
+from evaluation.result_json import result_dump, result_load
 
 # Krippendorff (2011), section C: four observers, twelve units; alpha .743 nominal, .815 ordinal, .849 interval.
 PUBLISHED = [

@@ -10,18 +10,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.beside_reference import (
-    BesideReference,
-    beside_reference,
+from evaluation.analysis.items import (
+    Grades,
+    ItemMeans,
+    grades,
+    human_bound,
+    item_means,
+    label_of,
+    majority,
+)
+from evaluation.analysis.reference_ratings import (
+    ReferenceRatings,
     contradicts,
     keeps_rule,
     overall_scores,
+    reference_ratings,
 )
-from evaluation.analysis.grades import Grades, grades, label_of, majority
-from evaluation.analysis.items import ItemMeans, human_bound, item_means
-from evaluation.ratings import Dimension, Ratings
-from evaluation.stats.intervals import mean_interval
-from evaluation.storing import result_dump, result_load
+from evaluation.ratings import RatingDimension, Ratings
+from evaluation.result_json import result_dump, result_load
+from evaluation.stats.means import mean_interval
 
 
 def frame(n_items: int = 12, n_raters: int = 5, high: int = 3, seed: int = 1) -> pd.DataFrame:
@@ -131,7 +138,7 @@ def test_answers_between_grades_are_refused() -> None:
         grades(read(table))
 
 
-DIMENSIONS = tuple(Dimension(key, key, 1, 5) for key in ("relevance", "fluency", "empathy"))
+DIMENSIONS = tuple(RatingDimension(key, key, 1, 5) for key in ("relevance", "fluency", "empathy"))
 
 
 def referenced() -> tuple[Ratings, np.ndarray, np.ndarray, np.ndarray]:
@@ -166,7 +173,7 @@ def test_the_overall_score_is_the_weighted_mean_of_what_applies() -> None:
 
 def test_what_was_said_is_held_against_the_scores() -> None:
     ratings, direction, reference, known = referenced()
-    found = beside_reference(ratings, direction, reference, known)
+    found = reference_ratings(ratings, direction, reference, known)
     assert found.n_ratings == 4, "one said nothing"
     assert found.n_kept_rule == 2, "better and above, same and equal"
     assert found.n_contradicting == 1, "better and below; worse and equal is neither"
@@ -177,7 +184,7 @@ def test_what_was_said_is_held_against_the_scores() -> None:
     assert (first.n_ratings, first.overall.mean) == (3, 3)
     assert [one.mean for one in first.directions] == [0, 0.5, 0.5]
     assert first.above.mean == pytest.approx((1 + 0 - 1) / 3)
-    assert result_load(result_dump(found, BesideReference), BesideReference) == found
+    assert result_load(result_dump(found, ReferenceRatings), ReferenceRatings) == found
     json.dumps(found.to_json(), allow_nan=False)
     assert "worse" in found.summary()
 

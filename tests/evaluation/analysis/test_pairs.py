@@ -9,24 +9,25 @@ import numpy as np
 import pytest
 
 from evaluation.analysis.comparisons import compare
-from evaluation.analysis.judged_pairs import Judgements
-from evaluation.analysis.one_turn import compare_protocols
+from evaluation.analysis.leaderboard import pair_ranking_progress
 from evaluation.analysis.pairs import judge_pairs
-from evaluation.analysis.preferred import sign_of
-from evaluation.analysis.settling import settling_pairs
-from evaluation.ratings import Dimension, Ratings
+from evaluation.analysis.pairwise_preference import PairJudgements, sign_of
+from evaluation.analysis.single_turn import compare_protocols
+from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
 
 QUALITY = {"quality": "Quality"}
 
 
-def judgements(rows: list[tuple[str, str, str, str, float]]) -> Judgements:
+def judgements(rows: list[tuple[str, str, str, str, float]]) -> PairJudgements:
     item, first, second, rater, score = zip(*rows, strict=True) if rows else ([],) * 5
     column = [np.array(values, dtype=object) for values in (item, first, second, rater)]
-    return Judgements(*column, {"quality": np.array(score, dtype=float)}, QUALITY)
+    return PairJudgements(*column, {"quality": np.array(score, dtype=float)}, QUALITY)
 
 
-def drawn(n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int = 0) -> Judgements:
+def drawn(
+    n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int = 0
+) -> PairJudgements:
     """Draw judgements in which bot a wins so often; the order of the bots changes from item to item."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -139,7 +140,7 @@ def chats(means: dict[str, float], n_people: int = 30, seed: int = 1) -> Ratings
         bot=np.array(bot, dtype=object),
         rater=np.array(rater, dtype=object),
         answers={"quality": np.array(value)},
-        dimensions=(Dimension("quality", "Quality", 1, 7),),
+        dimensions=(RatingDimension("quality", "Quality", 1, 7),),
     )
 
 
@@ -188,19 +189,21 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
         "answers": {"quality": better},
         "titles": QUALITY,
     }
-    found = judge_pairs(Judgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
+    found = judge_pairs(
+        PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)})
+    )
     assert found.strengths.comparisons[0].ordered
     assert found.held is not None
     assert [effect.name for effect in found.held.controls] == ["length"]  # markup never differs
     assert not found.held.comparisons[0].ordered
-    assert judge_pairs(Judgements(**columns)).held is None
+    assert judge_pairs(PairJudgements(**columns)).held is None
     with pytest.raises(ValueError, match="length has 3 values"):
-        Judgements(**columns, controls={"length": length[:3]})
+        PairJudgements(**columns, controls={"length": length[:3]})
 
 
 def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_room() -> None:
     collecting = replace(drawn(), is_collecting=True)
-    found, settled = judge_pairs(collecting), settling_pairs(collecting)
+    found, settled = judge_pairs(collecting), pair_ranking_progress(collecting)
     [one], [live] = found.outcomes, settled.told.found
     assert found.is_collecting
     assert (one.ahead.mean, one.ahead.low, one.ahead.high) == pytest.approx(
@@ -224,7 +227,7 @@ def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_roo
     assert alone.ahead.reason.code == "one_judgement"
 
 
-def of_many_bots(n_bots: int = 6, n_raters: int = 10, seed: int = 0) -> Judgements:
+def of_many_bots(n_bots: int = 6, n_raters: int = 10, seed: int = 0) -> PairJudgements:
     """Draw judgements of bots of which no two differ, each two judged once by everybody."""
     rng = np.random.default_rng(seed)
     rows = [

@@ -11,8 +11,8 @@ import pytest
 import statsmodels.api as sm
 
 import confab
-from evaluation.analysis.ranking import Ranking, rank
-from evaluation.storing import result_dump, result_load
+from evaluation.analysis.pairwise_preference import Ranking, rank
+from evaluation.result_json import result_dump, result_load
 from tests.conftest import ROOT
 from tests.reference import ratings as published
 

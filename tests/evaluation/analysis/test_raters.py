@@ -11,7 +11,7 @@ from scipy import stats
 
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.ratings import Ratings
-from evaluation.storing import result_dump, result_load
+from evaluation.result_json import result_dump, result_load
 
 LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
 

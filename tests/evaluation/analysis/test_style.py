@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.analysis.style import CONTROLS, n_markup, style_controls
+from evaluation.analysis.pairwise_preference import CONTROLS, n_markup, style_controls
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.analysis.trajectories import Group, Grouping, trajectories
+from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.stats.trajectories import LEVEL
 from tests.evaluation.stats import simulated_courses
 
 NAMES = [f"c{k}" for k in range(12)]
 GROUPS = Grouping(
-    "by-trait", (Group("x", tuple(NAMES[:6])), Group("y", tuple(NAMES[6:]))), trait="t"
+    "by-trait",
+    (TrajectoryGroup("x", tuple(NAMES[:6])), TrajectoryGroup("y", tuple(NAMES[6:]))),
+    trait="t",
 )
 rng = np.random.default_rng(0)
 VALUES = {
@@ -50,7 +52,7 @@ def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None
     """Two shares of different people: Newcombe's hybrid score interval (1998, method 10), of Wilson's with t in place
     of z.
     """
-    groups = (Group("x", tuple(NAMES[:5])), Group("y", tuple(NAMES[5:])))
+    groups = (TrajectoryGroup("x", tuple(NAMES[:5])), TrajectoryGroup("y", tuple(NAMES[5:])))
     laughs = dict(zip(NAMES, [1, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1], strict=True))
     values = {"m": {name: [float(value)] for name, value in laughs.items()}}
     scales = {"m": (0.0, 1.0)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chatbots import Turn
 from evaluation.formats.base import BadRecord, Record, Skipped
 from evaluation.formats.jsonl import JsonLines, record_of
-from evaluation.formats.recognition import format_for
+from evaluation.formats.text_files import format_for
 from tests.conftest import ROOT
 
 CASES = ROOT / "tests" / "cases"

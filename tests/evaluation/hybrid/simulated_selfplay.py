@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.hybrid.features import Design
-from evaluation.hybrid.process_folds import Means
-from evaluation.hybrid.selfplay_values import from_selfplay
+from evaluation.hybrid.gaussian_process_folds import FoldMeans, from_selfplay
 from tests.validation.simulated import BLOCKS, SPREAD, drawn_means, kernel_of, means_of
 
 N_FEATURES = sum(map(len, BLOCKS))
@@ -93,7 +92,9 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
         others = np.arange(k) != i
         folds[name] = means_of(seen[others], variance, sizes.each, ratings[others])
     whole = means_of(seen, variance, sizes.each, ratings)
-    means = Means({str(b): tuple(block.tolist()) for b, block in enumerate(BLOCKS)}, whole, folds)
+    means = FoldMeans(
+        {str(b): tuple(block.tolist()) for b, block in enumerate(BLOCKS)}, whole, folds
+    )
     direction = rng.choice([-1.0, 1.0], size=N_FEATURES)
     shift = moved.alike * direction + moved.own * rng.normal(size=x.shape)
     at = [*range(sizes.checked), k]

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.adjusted import adjusted_means
-from evaluation.hybrid.noise import RatingNoise
+from evaluation.hybrid.rating_noise import RatingNoise, adjusted_means
 from evaluation.stats.gls import fit_gls
 
 N_BOTS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chatbots import Conversation
-from evaluation.hybrid.embeddings import block_of, pooled_embeddings, shown_names
+from evaluation.hybrid.features import block_of, pooled_embeddings, shown_names
 
 
 class ByLength:

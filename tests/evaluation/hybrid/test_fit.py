@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluation.analysis.findings import finding
+from evaluation.findings import finding
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
-from evaluation.hybrid.plotting import predictions_plot
 from evaluation.hybrid.results import KeptFit
-from evaluation.printing import figure
+from evaluation.hybrid.summary import predictions_plot
+from evaluation.number_format import figure
 from evaluation.ratings import Ratings
-from evaluation.stats.compare import pairwise
+from evaluation.stats.comparisons import pairwise
 
 FEATURES = ["f", "g", "h"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.hybrid.frame import (
+from evaluation.hybrid.bot_level import (
     ceiling_of,
     influence_of,
     interval_over_conversations,

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from evaluation.hybrid.carrying import fitted_whole
 from evaluation.hybrid.features import HybridError, design_of
-from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.least_squares import Factors, fitted_whole
 
 
 def study(seed=0, n_bots=6, n=25, p=4, collinear=0.0):

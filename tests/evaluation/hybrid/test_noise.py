@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.noise import MOST_RATINGS, RatingNoise
+from evaluation.hybrid.rating_noise import MOST_RATINGS, RatingNoise
 from evaluation.ratings import Ratings
 
 

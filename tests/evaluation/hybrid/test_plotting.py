@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evaluation.hybrid.combined import Combined
+from evaluation.hybrid.calibration import Combined
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.plotting import points_of, weights_of
 from evaluation.hybrid.results import HybridResult
+from evaluation.hybrid.summary import points_of, weights_of
 from tests.evaluation.hybrid.test_fit import FEATURES, selfplay, study
 
 

@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from evaluation.hybrid.combined import combine
+from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
+from evaluation.hybrid.calibration import combine
 from evaluation.hybrid.features import HybridError
-from evaluation.hybrid.means import BotMeans, BotSums
-from evaluation.hybrid.mixture import Mixture, Noise
-from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.process import TAUS, THETAS, Process
-from evaluation.hybrid.process_folds import Means, ProcessFolds
+from evaluation.hybrid.gaussian_process import (
+    BLOCK_VARIANCE_GRID,
+    RESIDUAL_VARIANCE_GRID,
+    BotGaussianProcess,
+    Mixture,
+    Noise,
+)
+from evaluation.hybrid.gaussian_process_folds import FoldMeans, ProcessFolds
+from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.stats.correlation import permutations
 from tests.validation.simulated import simulated, simulated_raters
 
@@ -37,7 +42,7 @@ def bots(n_bots=7, seed=0, **given):
         "df": np.full(n_bots, 100.0),
         "variance": 400.0,
     }
-    return BotMeans(**{**means, **given})
+    return BotFeatureMeans(**{**means, **given})
 
 
 def dense(means, at):
@@ -56,7 +61,7 @@ def dense(means, at):
         )
     contrasts = linalg.null_space(np.ones((1, len(z))))
     found = []
-    for theta, *taus in product(THETAS, TAUS, TAUS):
+    for theta, *taus in product(RESIDUAL_VARIANCE_GRID, BLOCK_VARIANCE_GRID, BLOCK_VARIANCE_GRID):
         parts = list(zip(taus, kernels, strict=True))
         v = theta * np.eye(len(z)) + sum(t * k[0] for t, k in parts) + means.noise
         log = stats.multivariate_normal(cov=means.variance * contrasts.T @ v @ contrasts).logpdf(
@@ -80,7 +85,7 @@ def kriged(v, k, c, rating):
 def test_every_number_is_that_of_dense_algebra() -> None:
     means = bots()
     at = np.array([2.0, -1.0, 4.0, 9.0, 0.5])
-    process = Process(means, BLOCKS)
+    process = BotGaussianProcess(means, BLOCKS)
     posterior = process.posterior(means.rating[None])
     points = dense(means, at)
     told = [kriged(v, k, c, means.rating) for _, v, k, c, _, _ in points]
@@ -136,7 +141,7 @@ def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra
     means = bots()
     at, rating, noise = np.array([2.0, -1.0, 4.0, 9.0, 0.5]), 57.0, 1 / 30
     shared = np.linspace(0.002, 0.012, len(means.bots))
-    process = Process(means, BLOCKS)
+    process = BotGaussianProcess(means, BLOCKS)
     posterior = process.posterior(means.rating[None])
     expected = process.expected(posterior, at)
     own = process.noise_at(posterior, at, noise, shared)
@@ -181,9 +186,9 @@ def test_intervals_hold_where_raters_rate_more_than_once(name) -> None:
 def test_conversations_drawn_again_spread_predictions_as_the_closed_form_says() -> None:
     rng = np.random.default_rng(5)
     means = bots()
-    told = Means({"one": (0, 1, 2), "two": (3, 4)}, means, {})
+    told = FoldMeans({"one": (0, 1, 2), "two": (3, 4)}, means, {})
     x = rng.normal(size=(40, 5)) * means.scale + 1
-    process = Process(means, BLOCKS)
+    process = BotGaussianProcess(means, BLOCKS)
     posterior = process.posterior(means.rating[None])
     line = process.line(process.answers(posterior), 0, ())
     drawn = line.predict(x)[rng.integers(0, 40, size=(20_000, 40))].mean(axis=1)
@@ -241,7 +246,7 @@ def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
     predicted, shuffled = whole.permuted(at, common=False, seed=3)
     order = permutations(5, len(shuffled), 3)[7]
     assert shuffled[7] == pytest.approx(whole.means.whole.rating[order])
-    process = Process(whole.means.folds["b1"], [np.array(c) for c in blocks.values()])
+    process = BotGaussianProcess(whole.means.folds["b1"], [np.array(c) for c in blocks.values()])
     again = process.answers(process.posterior(np.delete(shuffled[7], 1)[None]))
     line = process.line(again, 48, list(blocks))
     assert predicted[7, 1] == pytest.approx(line.predict(at["b1"][None])[0])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.noise import RatingNoise
+from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.ratings import Ratings
 

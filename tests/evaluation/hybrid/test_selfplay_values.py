@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from evaluation.hybrid.calibration import effective_ratings
 from evaluation.hybrid.features import design_of
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
-from evaluation.hybrid.selfplay_values import from_selfplay
-from evaluation.hybrid.worth import worth_of
+from evaluation.hybrid.gaussian_process_folds import from_selfplay
 from tests.evaluation.hybrid import simulated_selfplay
 
 FEATURES = ["f", "g"]
@@ -144,12 +144,14 @@ def test_a_prediction_is_worth_as_many_ratings_as_err_as_much() -> None:
     noise = dict.fromkeys(bots, (40, 0.1))
     stated = {"a": 3.0, "b": 5.0, "c": 40.0}
     human = dict(zip(bots, [1.0, 2.0, 3.0], strict=True))
-    found = worth_of({bot: value + 1 for bot, value in human.items()}, human, noise, stated)
+    found = effective_ratings(
+        {bot: value + 1 for bot, value in human.items()}, human, noise, stated
+    )
     assert found.stated == 5
     assert found.by_error == pytest.approx(4 / 0.9)
     # The sum of squares over what two degrees of freedom of χ² leave below and above.
     low, high = (2 * 1.0 / stats.chi2.ppf(end, 2) - 0.1 for end in (0.025, 0.975))
     assert found.interval == pytest.approx((4 / low, 4 / high))
-    close = worth_of(dict(human), human, noise, stated)
+    close = effective_ratings(dict(human), human, noise, stated)
     assert (close.by_error, close.interval) == (None, (None, None))
-    assert worth_of({"a": 1.0}, human, noise, stated) is None
+    assert effective_ratings({"a": 1.0}, human, noise, stated) is None

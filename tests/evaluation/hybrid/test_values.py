@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evaluation.hybrid.calibration import intervals_by_errors
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.values import intervals_by_errors
 from tests.evaluation.hybrid.test_fit import FEATURES, study, with_embedding
 
 

@@ -8,13 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.bot_level import BotLevel, Pairs
+from evaluation.findings import Reason
+from evaluation.hybrid.bot_level import (
+    BotLevel,
+    BotLevelDiagnostics,
+    BotMeanCeiling,
+    OrderedPairs,
+    most_influential,
+)
+from evaluation.hybrid.calibration import prediction_accuracy
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.hybrid.frame import Ceiling, Frame, most_influential
-from evaluation.hybrid.values import values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.ratings import Ratings
-from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 from tests.validation.values import Tables, permuted
 
@@ -26,21 +31,21 @@ def level(r, null95=0.5):
 def frame(r, **changed):
     found = {
         "intercepts": {
-            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8, "fixed")),
-            "common": (level(r), Pairs(28, 24, 10, 9, "fixed")),
+            "fold": (level(r - 0.3), OrderedPairs(28, 20, 10, 8, "fixed")),
+            "common": (level(r), OrderedPairs(28, 24, 10, 9, "fixed")),
         },
-        "ceiling": Ceiling(0.81, 0.5, 0.9, 0.9),
+        "ceiling": BotMeanCeiling(0.81, 0.5, 0.9, 0.9),
         "influence": {},
         "over_conversations": (r - 0.1, r + 0.02),
         "within_group": None,
     }
-    return Frame(**{**found, **changed})
+    return BotLevelDiagnostics(**{**found, **changed})
 
 
 def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9, "fixed"), influence=None):
     return Evidence(
         level(r, null95),
-        Pairs(*pairs),
+        OrderedPairs(*pairs),
         {"number_of_turns": {"pearson": level(rival)}},
         influence or {"a": -0.3, "b": 0.01},
     )
@@ -110,7 +115,7 @@ def test_what_is_left_within_groups_is_compared_with_r():
     within = Correlation(0.2, 0.5, None, None, 8)
     found = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8, intercept="common")
     assert codes(found.findings)["within_groups"] == {"r": 0.2, "mostly_between": True}
-    halves = frame(0.9, ceiling=Ceiling(-0.1, -0.4, 0.2, None))
+    halves = frame(0.9, ceiling=BotMeanCeiling(-0.1, -0.4, 0.2, None))
     found = verdict_of(halves, evidence(0.9), 8, intercept="common")
     assert codes(found.findings)["halves_disagree"] == {"reliability": -0.1}
 
@@ -151,7 +156,7 @@ def test_few_bots_and_no_correlation_end_it():
         ),
         None,
     )
-    said = verdict(Evidence(none, Pairs(1, 0, 0, 0), {}, {}))
+    said = verdict(Evidence(none, OrderedPairs(1, 0, 0, 0), {}, {}))
     assert said.standing == "undefined"
     assert codes(said.findings)["no_correlation"]["reason"] == {
         "code": "few_pairs",
@@ -162,7 +167,7 @@ def test_few_bots_and_no_correlation_end_it():
 @pytest.mark.parametrize(("shift", "passed"), [(0.1, True), (3.0, False)])
 def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, passed):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
-    values = values_of({bot: mean + shift for bot, mean in human.items()}, human, {})
+    values = prediction_accuracy({bot: mean + shift for bot, mean in human.items()}, human, {})
     said = verdict(replace(evidence(0.9), values=values))
     found = codes(said.findings)["values"]
     assert said.standing == ("ranking" if passed else "chance"), "r alone is one look of two"
@@ -187,7 +192,7 @@ def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(
 ):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     given = Correlation(partial, 0.5, None, None, 6)
-    known = values_of(human, human, {})
+    known = prediction_accuracy(human, human, {})
     values = replace(known, q2=q2, q2_null95=null95, partial=given)
     said = verdict(replace(evidence(0.9), values=values))
     assert said.standing == standing
@@ -200,7 +205,7 @@ def test_a_ranking_needs_q2_beyond_chance_and_more_than_the_lengths_say(
 def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
     """Predictions near the mean of the other bots have a negative slope, whatever the bots are like."""
     human = {bot: float(place) for place, bot in enumerate("abcdefgh")}
-    near = values_of({bot: 4.0 - mean / 5 for bot, mean in human.items()}, human, {})
+    near = prediction_accuracy({bot: 4.0 - mean / 5 for bot, mean in human.items()}, human, {})
     assert near.slope == pytest.approx(-5)
     assert (near.slope_interval, near.to_json()["slope"]["reason"]["code"]) == (
         None,
@@ -208,7 +213,9 @@ def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
     )
     for n, reason in ((7, "few_bots_for_values"), (8, None)):
         some = {str(place): float(place) for place in range(n)}
-        found = values_of({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})
+        found = prediction_accuracy(
+            {bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {}
+        )
         assert (found.slope_interval is None) == (n == 7)
         assert (found.slope_reason.code if found.slope_reason else None) == reason
 

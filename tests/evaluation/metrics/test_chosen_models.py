@@ -8,14 +8,12 @@ import pytest
 
 from chatbots import Conversation, Identity
 from chatbots.conversation import Turn
-from chatbots.entries import EntriesError
-from evaluation.metrics.configured import configured_metrics
+from chatbots.yaml_registry import EntriesError
+from evaluation.metrics.classifiers import Coherence, Contradiction, Toxicity
+from evaluation.metrics.likelihood import Perplexity
 from evaluation.metrics.local_models import LocalClassifier, LocalLanguageModel
-from evaluation.metrics.pair_scores import Coherence, Contradiction
-from evaluation.metrics.perplexity import Perplexity
-from evaluation.metrics.registry import metric_defaults, metric_get, metrics
-from evaluation.metrics.shared import Shared
-from evaluation.metrics.toxicity import Toxicity
+from evaluation.metrics.registry import configured_metrics, metric_defaults, metric_get, metrics
+from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier, save_model
 
 TEXTS = [
@@ -88,7 +86,7 @@ def test_perplexity_asks_about_a_reply_and_its_context_once(gpt2):
     talk = Conversation.from_texts(TEXTS, id="c")
     twin = Conversation.from_texts(TEXTS, id="d")
     other = Conversation.from_texts([*TEXTS[:3], "dogs"], id="e")
-    metric, shared = Perplexity(replies=Counting(str(gpt2))), Shared()
+    metric, shared = Perplexity(replies=Counting(str(gpt2))), TextCache()
     first = metric.compute([talk, twin, other], shared=shared)
     assert len(asked) == 4  # the twin adds nothing, the other its last reply
     again = metric.compute([twin], shared=shared)

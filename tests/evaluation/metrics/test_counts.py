@@ -5,12 +5,17 @@ import pytest
 
 from chatbots import Conversation
 from chatbots.conversation import Turn
-from evaluation.metrics.laughter import laughs, laughs_substring
-from evaluation.metrics.length import Length
-from evaluation.metrics.phrases import PHRASES, Phrases, has_phrase
-from evaluation.metrics.question import Question, question_score
-from evaluation.metrics.votes import Votes
-from evaluation.metrics.words import Words, n_words, n_words_spoken
+from evaluation.metrics.cues import (
+    PHRASES,
+    PhraseDetectors,
+    QuestionScore,
+    has_phrase,
+    laughs,
+    laughs_substring,
+    question_score,
+)
+from evaluation.metrics.lexical import Length, WordCounts, n_words, n_words_spoken
+from evaluation.metrics.reactions import Votes
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ def test_laughter(text, words, letters):
 )
 def test_question_score(text, score):
     assert question_score(text, Question_tokens(text)) == score
-    table = Question().compute([Conversation.from_texts(["hi", text], id="c")])
+    table = QuestionScore().compute([Conversation.from_texts(["hi", text], id="c")])
     assert table.turns.loc[("c", 1), "question_bot"] == score
 
 
@@ -64,7 +69,7 @@ def test_words_skip_the_first_message_and_keep_zero_apart_from_undefined():
             ("human", "x y z w"),
         ]
     )
-    found = Words().compute([Conversation("c", turns)])
+    found = WordCounts().compute([Conversation("c", turns)])
     np.testing.assert_array_equal(found.turns["words_user"], [np.nan, np.nan, 0, 4])
     assert found.conversations.loc["c", "words_user"] == 2
     assert found.conversations.loc["c", "words_bot"] == 2
@@ -79,7 +84,11 @@ def test_response_length_is_without_punctuation(text, words):
 
 
 def test_characters_are_counted_on_both_sides():
-    found = Words().compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")]).turns.loc["c"]
+    found = (
+        WordCounts()
+        .compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")])
+        .turns.loc["c"]
+    )
     np.testing.assert_array_equal(found["characters_bot"], [np.nan, 3, np.nan])
     np.testing.assert_array_equal(found["characters_user"], [np.nan, np.nan, 4])
 
@@ -108,7 +117,9 @@ def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
 def test_phrases_are_whole_words(text, kinds):
     assert {kind for kind in (*PHRASES, "you") if has_phrase(kind, text)} == kinds
     found = (
-        Phrases().compute([Conversation.from_texts(["hi", text], id="c")]).conversations.loc["c"]
+        PhraseDetectors()
+        .compute([Conversation.from_texts(["hi", text], id="c")])
+        .conversations.loc["c"]
     )
     assert {kind for kind in (*PHRASES, "you") if found[f"{kind}_bot"] == 1} == kinds
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.distinct import Distinct, distinct
+from evaluation.metrics.lexical import Distinct, distinct
 
 
 def test_by_hand():

@@ -9,7 +9,7 @@ from scipy import stats
 
 from chatbots.conversation import Conversation
 from chatbots.encoders.sentence import sentence_encoder
-from chatbots.outside import ValuesError
+from chatbots.validation import ValuesError
 from evaluation.entailment_classes import (
     HumanClasses,
     accuracies_printed,
@@ -20,7 +20,7 @@ from evaluation.entailment_classes import (
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metrics.entailment import TOO_SHORT, Entailment
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.training.inference_pairs import LABELS
 from tests.evaluation.training.checkpoints import entailment_checkpoint
 from tests.tiny_models import save_classifier
@@ -49,7 +49,7 @@ def test_probabilities_their_class_and_one_number(checkpoint):
     metric = Entailment("mine", checkpoint=checkpoint)
     assert metric.unavailable_reason() is None
     assert metric.licence == "of the training text: MIT"
-    found = metric.scored([ASKED, OPENS], Shared())
+    found = metric.scored([ASKED, OPENS], TextCache())
     wanted = by_hand(metric, "Old news. Do you like tea?", ASKED.response)
     for name in LABELS:
         assert found[f"mine_{name}_bot"][0] == pytest.approx(wanted[name], abs=1e-5)
@@ -58,7 +58,7 @@ def test_probabilities_their_class_and_one_number(checkpoint):
     assert order[int(found["mine_class_bot"][0])] == max(wanted, key=wanted.get)
     assert all(np.isnan(values[1]) for values in found.values())
     difference = Entailment("mine", checkpoint=checkpoint, value="difference")
-    assert difference.scored([ASKED], Shared())["mine_bot"][0] == pytest.approx(
+    assert difference.scored([ASKED], TextCache())["mine_bot"][0] == pytest.approx(
         wanted["entailment"] - wanted["contradiction"], abs=1e-5
     )
     assert difference.identity.key != metric.identity.key
@@ -66,13 +66,13 @@ def test_probabilities_their_class_and_one_number(checkpoint):
 
 def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
     last, second = (Entailment(checkpoint=checkpoint, utterance=k) for k in (-1, -2))
-    found = last.scored([ASKED, ALONE], Shared())["entailment_bot"]
+    found = last.scored([ASKED, ALONE], TextCache())["entailment_bot"]
     assert (
         found[0]
         == found[1]
         == pytest.approx(by_hand(last, "Do you like tea?", ASKED.response)["entailment"], abs=1e-5)
     )
-    found = second.scored([ASKED, ALONE], Shared())["entailment_bot"]
+    found = second.scored([ASKED, ALONE], TextCache())["entailment_bot"]
     assert found[0] == pytest.approx(
         by_hand(second, "Old news.", ASKED.response)["entailment"], abs=1e-5
     )
@@ -82,8 +82,8 @@ def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
     assert TOO_SHORT in table.reasons["entailment_bot"]
     newest = Entailment(checkpoint=checkpoint, window=1)
     np.testing.assert_array_equal(
-        newest.scored([ASKED], Shared())["entailment_bot"],
-        last.scored([ASKED], Shared())["entailment_bot"],
+        newest.scored([ASKED], TextCache())["entailment_bot"],
+        last.scored([ASKED], TextCache())["entailment_bot"],
     )
     with pytest.raises(ValuesError, match="utterance"):
         Entailment(checkpoint=checkpoint, utterance=1)
@@ -99,8 +99,8 @@ def test_networks_that_read_texts_give_each_reply_its_own(network, tmp_path):
     replies = [
         ReplyInContext(("hello how are you",), f"i am fine {'yes ' * k}") for k in range(1, 5)
     ]
-    found = metric.scored(replies[::-1], Shared())["entailment_bot"][::-1]
-    alone = [metric.scored([one], Shared())["entailment_bot"][0] for one in replies]
+    found = metric.scored(replies[::-1], TextCache())["entailment_bot"][::-1]
+    alone = [metric.scored([one], TextCache())["entailment_bot"][0] for one in replies]
     np.testing.assert_allclose(found, alone, atol=1e-4)
     assert len(set(found.tolist())) == 4
 
@@ -108,7 +108,7 @@ def test_networks_that_read_texts_give_each_reply_its_own(network, tmp_path):
 def test_a_baseline_of_the_reply_alone_does_not_see_the_premise(tmp_path):
     place = str(entailment_checkpoint(tmp_path / "lite", hypothesis_only=True))
     found = Entailment(checkpoint=place).scored(
-        [ALONE, ReplyInContext(("What?",), ALONE.response)], Shared()
+        [ALONE, ReplyInContext(("What?",), ALONE.response)], TextCache()
     )["entailment_bot"]
     assert found[0] == found[1]
 
@@ -166,7 +166,7 @@ def test_what_comes_with_confab_is_small_and_of_permissive_text():
         "I have no idea.",
         "which team soup the needs at",
     ]
-    found = metric.scored([ReplyInContext(context, one) for one in replies], Shared())
+    found = metric.scored([ReplyInContext(context, one) for one in replies], TextCache())
     assert found["entailment_lite_class_bot"][1:].tolist() == [1, 0]
     assert found["entailment_lite_bot"].argmax() == 0
 

@@ -11,15 +11,13 @@ from scipy import stats
 
 from chatbots import Conversation
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
-from chatbots.outside import ValuesError
 from chatbots.registry import bots
-from evaluation.analysis.ranking import rank
-from evaluation.items import ChatPair, Item, JudgedItem, ReplyInContext
-from evaluation.judgements import judge as judged_beside_people
-from evaluation.judgements import judgements_of
-from evaluation.judging import in_batches, pairs_judged
-from evaluation.judging_files import JudgedFile
-from evaluation.metrics.continuations import Continuations
+from chatbots.validation import ValuesError
+from evaluation.analysis.pairwise_preference import rank
+from evaluation.items import ChatPair, JudgedItem, ReplyInContext, ReplyItem
+from evaluation.llm_judge import JudgedFile, in_batches, pairs_judged
+from evaluation.metric_agreement import judge as judged_beside_people
+from evaluation.metric_agreement import judgements_of
 from evaluation.metrics.judge import (
     CHATS_PROMPT,
     NO_NUMBER,
@@ -28,11 +26,12 @@ from evaluation.metrics.judge import (
     TOO_LONG,
     WEIGHTED,
     WRITTEN,
-    Judge,
+    JudgeMetric,
     chat_lines,
     lines,
 )
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.likelihood import Continuations
+from evaluation.metrics.text_cache import TextCache
 from tests.chatbots.endpoint_server import SSE, chunk, fails, says, serving
 from tests.tiny_models import save_model
 
@@ -68,9 +67,9 @@ async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tell
     answers = (likely("4", _4=0.6, _5=0.2, _x=0.2), says("I give it a 2."), says("great"))
     async with serving(*answers) as server:
         registered(server.bot(concurrency=1))
-        judge = Judge(bot="e", rubric={"overall": "Is it good?"})
+        judge = JudgeMetric(bot="e", rubric={"overall": "Is it good?"})
         assert judge.unavailable_reason() is None
-        scores = await asyncio.to_thread(judge.scored, REPLIES, Shared())
+        scores = await asyncio.to_thread(judge.scored, REPLIES, TextCache())
     assert scores["judge_overall_bot"][:2] == pytest.approx([(4 * 0.6 + 5 * 0.2) / 0.8, 2])
     assert np.isnan(scores["judge_overall_bot"][2])
     assert judge.lacking(REPLIES[2]) == NO_NUMBER
@@ -85,8 +84,8 @@ async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tell
 async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(registered):
     async with serving(fails(400), says("4"), says("2"), says("3")) as server:
         registered(server.bot(concurrency=1, retries=0))
-        judge = Judge(bot="e", rubric={"overall": "Is it good?"})
-        scores = await asyncio.to_thread(judge.scored, REPLIES, Shared())
+        judge = JudgeMetric(bot="e", rubric={"overall": "Is it good?"})
+        scores = await asyncio.to_thread(judge.scored, REPLIES, TextCache())
     assert sorted(scores["judge_overall_bot"]) == [2, 3, 4]
     assert ["logprobs" in one for one in server.requests] == [True, False, False, False]
     assert judge.remarks(scores) == {WRITTEN: 3}
@@ -95,7 +94,7 @@ async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(
 async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
     async with serving(says("5"), says("1"), says("3")) as server:
         registered(server.bot(concurrency=1))
-        judge = Judge(bot="e", max_requests=5, rubric={"a": "A?", "b": "B?"})
+        judge = JudgeMetric(bot="e", max_requests=5, rubric={"a": "A?", "b": "B?"})
         items = judgements_of(
             JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m")
             for k in range(4)
@@ -115,8 +114,8 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     import transformers as tf
 
     folder = save_model(tmp_path / "m", "gpt2", width=16, n_layers=1)
-    judge = Judge(model=str(folder), low=1, high=3, prompt="{reply} {question}")
-    [score, *_] = judge.scored(REPLIES[:1], Shared())["judge_overall_bot"]
+    judge = JudgeMetric(model=str(folder), low=1, high=3, prompt="{reply} {question}")
+    [score, *_] = judge.scored(REPLIES[:1], TextCache())["judge_overall_bot"]
     tokenizer = tf.AutoTokenizer.from_pretrained(folder)
     model = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompt = "fine How good is it as the next thing to say, all in all?\n"
@@ -132,7 +131,7 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     shares = np.exp(weights) / np.exp(weights).sum()
     assert score == pytest.approx(float(shares @ [1, 2, 3]), abs=1e-4)
     items = [
-        Item(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no")
+        ReplyItem(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no")
         for k in range(4)
     ]
     found = pairs_judged(judge, items)
@@ -140,7 +139,7 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     assert found.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
     swapped = pairs_judged(
         judge,
-        [Item(id="x", context=("hi",), response="no", second_response="cats ")],
+        [ReplyItem(id="x", context=("hi",), response="no", second_response="cats ")],
     )
     assert swapped.pairs[0].preference == pytest.approx(1 - found.pairs[0].preference)
     assert swapped.pairs[0].first_place == pytest.approx(found.pairs[0].first_place)
@@ -151,8 +150,10 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
 async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
     async with serving(says("A")) as server:
         registered(server.bot())
-        items = [Item(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)]
-        judge = Judge(bot="e", max_requests=7)
+        items = [
+            ReplyItem(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)
+        ]
+        judge = JudgeMetric(bot="e", max_requests=7)
         found = await asyncio.to_thread(pairs_judged, judge, items)
     assert found.position_bias.mean == 0.5
     assert found.n_changed == 3
@@ -169,7 +170,7 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
 async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(registered, tmp_path):
     answers = [says(one) for one in "ABBAABBA"]  # the first, the second, the first, the second
     items = [
-        Item(
+        ReplyItem(
             id=f"={k}",
             context=("hi",),
             response="x y",
@@ -182,13 +183,13 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
     path = tmp_path / "judged.csv"
     async with serving(*answers) as server:
         registered(server.bot(concurrency=1))
-        judge = Judge(bot="e", max_requests=4)
+        judge = JudgeMetric(bot="e", max_requests=4)
         file = JudgedFile(path, judge)
         first = await asyncio.to_thread(in_batches, judge, items, file.known, file.keep, 1)
         assert (len(first.pairs), first.n_requests, first.refused) == (2, 4, 2)
         with path.open("a") as cut:
             cut.write("'=2,abc,p,q,fir")
-        judge = Judge(bot="e", max_requests=50)
+        judge = JudgeMetric(bot="e", max_requests=50)
         file = JudgedFile(path, judge)
         assert list(file.known) == list(first.pairs)
         second = await asyncio.to_thread(in_batches, judge, items, file.known, file.keep, 1)
@@ -202,7 +203,7 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
         ("q", 2, 2),
     ]
     with pytest.raises(ValueError, match="of another judge"):
-        JudgedFile(path, Judge(bot="e", window=2))
+        JudgedFile(path, JudgeMetric(bot="e", window=2))
     path.write_text("first,second\n")
     with pytest.raises(ValueError, match="no file of judged pairs"):
         JudgedFile(path, judge)
@@ -211,9 +212,9 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
 async def test_a_judge_that_answers_nothing_is_not_asked_for_ever(registered):
     async with serving(fails(400)) as server:
         registered(server.bot(concurrency=1))
-        items = [Item(id=str(k), response="a", second_response="b") for k in range(4)]
+        items = [ReplyItem(id=str(k), response="a", second_response="b") for k in range(4)]
         found = await asyncio.to_thread(
-            in_batches, Judge(bot="e"), items, [], lambda pairs: None, 2
+            in_batches, JudgeMetric(bot="e"), items, [], lambda pairs: None, 2
         )
     assert (len(found.pairs), found.unanswered, found.refused) == (0, 2, 2)
     assert "HTTP 400" in found.trouble
@@ -223,20 +224,20 @@ async def test_a_judge_that_answers_nothing_is_not_asked_for_ever(registered):
 async def test_a_request_that_fails_leaves_its_reply_without_a_score(registered):
     async with serving(fails(400)) as server:
         registered(server.bot())
-        judge = Judge(bot="e")
-        scores = await asyncio.to_thread(judge.scored, REPLIES[:1], Shared())
+        judge = JudgeMetric(bot="e")
+        scores = await asyncio.to_thread(judge.scored, REPLIES[:1], TextCache())
     assert np.isnan(scores["judge_overall_bot"]).all()
     assert "HTTP 400" in judge.lacking(REPLIES[0])
 
 
 def test_the_prompt_is_part_of_the_identity_and_the_cap_is_not(tmp_path):
-    plain = Judge(model=str(tmp_path))
-    assert plain.identity.key == Judge(model=str(tmp_path), max_requests=9).identity.key
+    plain = JudgeMetric(model=str(tmp_path))
+    assert plain.identity.key == JudgeMetric(model=str(tmp_path), max_requests=9).identity.key
     for other in (
         {"rubric": {"overall": "Is it bad?"}}, {"prompt": "{reply} {question}"}, {"high": 7},
         {"high_label": "superb"},
     ):  # fmt: skip
-        assert Judge(model=str(tmp_path), **other).identity.key != plain.identity.key
+        assert JudgeMetric(model=str(tmp_path), **other).identity.key != plain.identity.key
     assert not plain.default
 
 
@@ -254,17 +255,17 @@ def test_the_prompt_is_part_of_the_identity_and_the_cap_is_not(tmp_path):
 )
 def test_options_that_cannot_work_are_told(options, told):
     if told is None:
-        assert "no model is named" in Judge().unavailable_reason()
-        assert "there is no bot 'nobody'" in Judge(bot="nobody").unavailable_reason()
+        assert "no model is named" in JudgeMetric().unavailable_reason()
+        assert "there is no bot 'nobody'" in JudgeMetric(bot="nobody").unavailable_reason()
         assert lines(()) == "(nothing)"
         return
     with pytest.raises(ValuesError, match=told):
-        Judge(**options)
+        JudgeMetric(**options)
 
 
 def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
     folder = save_model(tmp_path, "gpt2", width=16, n_layers=1, n_positions=500)
-    judge = Judge(model=str(folder))
+    judge = JudgeMetric(model=str(folder))
     short, other, long = (
         Conversation.from_texts(texts, id=texts[1])
         for texts in (["cats", "dogs"], ["cats", "books  and\nmusic"], ["cats", "dogs " * 400])

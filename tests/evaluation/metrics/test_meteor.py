@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from evaluation.items import ReplyInContext
-from evaluation.metrics import meteor
+from evaluation.metrics import reference_based
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 PROGRAM = """#!/usr/bin/env python3
 import pathlib, sys
@@ -33,8 +33,8 @@ def program(tmp_path, monkeypatch):
     java.write_text(PROGRAM)
     java.chmod(java.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(meteor, "meteor_jar", lambda: tmp_path / meteor.JAR)
-    return meteor.Meteor()
+    monkeypatch.setattr(reference_based, "meteor_jar", lambda: tmp_path / reference_based.JAR)
+    return reference_based.Meteor()
 
 
 def replies(*pairs):
@@ -42,18 +42,18 @@ def replies(*pairs):
 
 
 def test_each_reply_gets_its_own_score_and_odd_texts_keep_to_one_line(program):
-    found = program.score(replies(("ab", "abcd"), ("a\n||| b", "abcd")), Shared())
+    found = program.score(replies(("ab", "abcd"), ("a\n||| b", "abcd")), TextCache())
     assert found["meteor"].tolist() == [2 / 4, 3 / 4]
 
 
 def test_a_program_that_ends_is_started_again(program):
-    found = program.score(replies(("ab", "abcd"), ("end", "abcdef")), Shared())
+    found = program.score(replies(("ab", "abcd"), ("end", "abcdef")), TextCache())
     assert found["meteor"].tolist() == [0.5, 0.5]
 
 
 def test_without_it_says_what_would_help(monkeypatch):
-    monkeypatch.setattr(meteor, "meteor_jar", lambda: None)
-    assert "pip install --no-deps pycocoevalcap" in meteor.Meteor().unavailable_reason()
+    monkeypatch.setattr(reference_based, "meteor_jar", lambda: None)
+    assert "pip install --no-deps pycocoevalcap" in reference_based.Meteor().unavailable_reason()
 
 
 def test_the_real_program_knows_equal_and_different_texts():
@@ -62,7 +62,7 @@ def test_the_real_program_knows_equal_and_different_texts():
         pytest.skip(reason)
     found = metric.score(
         replies(("the cat sat on the mat", "the cat sat on the mat"), ("dogs ran", "we like tea")),
-        Shared(),
+        TextCache(),
     )["meteor"]
     assert found[0] == pytest.approx(1.0)
     assert found[1] < 0.1

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.metrics.normalise import combination, discounted, length_reward, min_max, zscore
+from evaluation.metrics.table_2019 import (
+    combined_reward,
+    discounted,
+    length_reward,
+    min_max,
+    zscore,
+)
 
 
 def test_zscore_and_min_max_leave_undefined_values_out():
@@ -36,7 +42,7 @@ def test_discounting_stays_within_a_conversation():
 def test_combination_is_the_weighted_sum_of_z_scores_of_discounted_rewards():
     of = np.array([0, 0, 0])
     rewards = {"a": np.array([1.0, 0.0, 2.0]), "b": np.array([0.0, 3.0, 1.0]), "c": np.ones(3)}
-    found = combination(rewards, {"a": 0.5, "b": -2.0}, of, epsilon=0.1)
+    found = combined_reward(rewards, {"a": 0.5, "b": -2.0}, of, epsilon=0.1)
     expected = np.zeros(3)
     for name, weight in (("a", 0.5), ("b", -2.0)):
         r = rewards[name].tolist()
@@ -46,4 +52,4 @@ def test_combination_is_the_weighted_sum_of_z_scores_of_discounted_rewards():
         expected += [weight * (x - mean) / (spread + 0.1) for x in back]
     np.testing.assert_allclose(found, expected)
     with pytest.raises(ValueError, match="no reward 'd'"):
-        combination(rewards, {"d": 1.0}, of)
+        combined_reward(rewards, {"d": 1.0}, of)

@@ -5,9 +5,9 @@ import pytest
 from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
 
 from evaluation.items import ReplyInContext
-from evaluation.metrics.overlap import rouge_l, sentence_bleu
+from evaluation.metrics.reference_based import rouge_l, sentence_bleu
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 REFERENCE = "the cat sat on the mat today"
 
@@ -81,7 +81,7 @@ def test_rouge_l_takes_the_best_precision_and_the_best_recall_of_different_refer
 
 def test_rouge_by_its_package():
     reply = ReplyInContext((), "The cat, sat.", REFERENCE)
-    found = metric_get("rouge").scored([reply, reply._replace(reference=None)], Shared())
+    found = metric_get("rouge").scored([reply, reply._replace(reference=None)], TextCache())
     assert found["rouge_1"][0] == pytest.approx(2 * 1 * (3 / 7) / (1 + 3 / 7))
     assert found["rouge_2"][0] == pytest.approx(2 * 1 * (2 / 6) / (1 + 2 / 6))
     assert np.isnan(found["rouge_1"][1])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.emotions import FLOOR
+from evaluation.metrics.emotion import FLOOR
 from evaluation.metrics.reactions import last_score, mean_similarity, sentiment_slope, taken_up
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 TALK = Conversation.from_texts(
     [
@@ -44,7 +44,7 @@ def test_similarity_is_the_mean_over_pairs() -> None:
 
 
 def test_reactions_of_a_talk_counted_by_hand() -> None:
-    shared = Shared()
+    shared = TextCache()
     found = metric_get("reactions").compute([TALK], shared=shared).conversations.loc["talk"]
     # Four answers: seven words, none, four, one.
     expected = {

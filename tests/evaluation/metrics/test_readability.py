@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.readability import (
-    Readability,
-    counts,
-    n_syllables,
-    reading_ease,
-    reading_grade,
-)
+from evaluation.metrics.lexical import Readability, counts, n_syllables, reading_ease, reading_grade
 
 BY_EAR = {
     1: "the be make makes hoped real great you see friend one asked used pleased tea sea free names loved",

@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from chatbots.outside import ValuesError
+from chatbots.validation import ValuesError
 from evaluation.items import JudgedItem, ReplyInContext
-from evaluation.judgements import judge, judgements_of
-from evaluation.metrics.bert_score import BertScore, bert_score
-from evaluation.metrics.reference_vectors import NO_WORD, EmbeddingMatch
+from evaluation.metric_agreement import judge, judgements_of
+from evaluation.metrics.reference_vectors import NO_WORD, BertScore, EmbeddingMatch, bert_score
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier
 
 E1, E2, HALF = [1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]
@@ -38,7 +37,7 @@ def test_equal_texts_match_wholly_and_others_less(name):
         ReplyInContext((), "I like cats", "The bank raised interest rates"),
         ReplyInContext((), "I like cats", None),
     ]
-    for values in metric.scored(replies, Shared()).values():
+    for values in metric.scored(replies, TextCache()).values():
         assert values[0] == pytest.approx(1, abs=1e-5)
         assert 1 > values[1] > values[2]
         assert math.isnan(values[3])
@@ -67,7 +66,7 @@ def test_embedding_match_by_a_file_of_vectors_is_the_formula(tmp_path):
     (tmp_path / "glove.txt").write_text("".join(rows))
     metric = EmbeddingMatch(name="glove", title="GloVe", path=str(tmp_path / "glove.txt"))
     assert metric.unavailable_reason() is None
-    found = metric.scored([ReplyInContext((), "good bad unheard", "day")], Shared())
+    found = metric.scored([ReplyInContext((), "good bad unheard", "day")], TextCache())
     x, y = np.array([words["good"], words["bad"]]), np.array(words["day"])
 
     def cosine(a, b):
@@ -104,7 +103,7 @@ def test_bert_score_gives_roberta_its_first_word_as_any_other(tmp_path):
 
     metric = BertScore(model=str(tmp_path))
     metric._vectors.load("AutoModel").model.register_forward_pre_hook(recorded, with_kwargs=True)
-    found = metric.scored([ReplyInContext((), "a b", "a b")], Shared())
+    found = metric.scored([ReplyInContext((), "a b", "a b")], TextCache())
     assert asked == [[[0, 8, 9, 2]]]
     assert found["bert_score_f"][0] == pytest.approx(1, abs=1e-5)
 
@@ -119,7 +118,7 @@ def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, 
     said = ["hello how are you", "tell me more about your day"]
     metric = EmbeddingMatch("own", encoder=str(folder), layer=layer)
     assert metric.unavailable_reason() is None
-    found = metric.scored([ReplyInContext((), *said)], Shared())
+    found = metric.scored([ReplyInContext((), *said)], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.content_words import STOPWORDS, content_words
 from evaluation.metrics.repetition import (
     Repetition,
     SelfSimilarity,
     utterance_repetition,
     word_similarity,
 )
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import STOPWORDS, TextCache, content_words
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_self_similarity_against_a_plain_loop(self_play):
         "ok",
         "I have a dog",
     ]
-    shared = Shared()
+    shared = TextCache()
     found = SelfSimilarity().compute(
         [Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared
     )

@@ -7,9 +7,8 @@ import pytest
 
 from chatbots import Conversation
 from evaluation.items import ReplyInContext
-from evaluation.metrics.continuations import Continuations, Row, _steps
-from evaluation.metrics.reply_pmi import ReplyPmi
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.likelihood import ContinuationRow, Continuations, ReplyPmi, _steps
+from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import CHATML, save_model
 
 REPLIES = [
@@ -60,7 +59,7 @@ def alone(folder, context, reply):
 
 def test_shared_contexts_and_padding_change_nothing(folder):
     metric = ReplyPmi(model=str(folder))
-    found = metric.scored([*REPLIES, REPLIES[0], REPLIES[0]._replace(context=())], Shared())
+    found = metric.scored([*REPLIES, REPLIES[0], REPLIES[0]._replace(context=())], TextCache())
     for k, reply in enumerate(REPLIES):
         given, n = alone(folder, reply.context, reply.response)
         unconditional, _ = alone(folder, (), reply.response)
@@ -71,7 +70,9 @@ def test_shared_contexts_and_padding_change_nothing(folder):
 
 
 def test_each_beginning_is_read_once_for_the_replies_beside_one_another():
-    rows = [Row((1, 2, 3), (4,) * n) for n in (5, 2)] + [Row((9,), (4,) * n) for n in (3, 700, 1)]
+    rows = [ContinuationRow((1, 2, 3), (4,) * n) for n in (5, 2)] + [
+        ContinuationRow((9,), (4,) * n) for n in (3, 700, 1)
+    ]
     assert list(_steps(rows, range(5))) == [[4, 2], [3], [1, 0]]
 
 

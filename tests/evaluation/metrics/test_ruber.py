@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from chatbots.encoders.words import word_vectors
+from chatbots.encoders.word_vectors import word_vectors
 from chatbots.training.engine import training_folder
 from evaluation.items import JudgedItem, ReplyInContext
-from evaluation.judgements import judge, judgements_of
+from evaluation.metric_agreement import judge, judgements_of
 from evaluation.metrics.pone import Pone
 from evaluation.metrics.reference_vectors import NO_WORD
 from evaluation.metrics.registry import metric_get, metrics
 from evaluation.metrics.replies import NO_CONTEXT, NO_REFERENCE, item_scores
 from evaluation.metrics.ruber import BertRuber, Ruber
-from evaluation.metrics.shared import BLANK, Shared
+from evaluation.metrics.text_cache import BLANK, TextCache
 from evaluation.metrics.trained import trained_register
 from tests.documents import blocks_tested
 from tests.evaluation.training.checkpoints import pone_checkpoint
@@ -51,7 +51,7 @@ def cosine(x, y):
 
 
 def test_bert_ruber_is_pones_score_the_encoders_cosine_and_the_lower_of_both(trainings):
-    shared = Shared()
+    shared = TextCache()
     place = str(trainings / "by-bert")
     found = item_scores(BertRuber("mine", checkpoint=place), REPLIES, shared)
     assert next(iter(found)) == "mine_bot", "the main column needs no reference"
@@ -69,7 +69,7 @@ def test_bert_ruber_is_pones_score_the_encoders_cosine_and_the_lower_of_both(tra
 
 def test_ruber_compares_the_greatest_and_smallest_values_of_word_vectors(trainings):
     metric = Ruber("mine", checkpoint=str(trainings / "by-words"))
-    found = item_scores(metric, [*REPLIES, REPLIES[0]._replace(response="zxqv")], Shared())
+    found = item_scores(metric, [*REPLIES, REPLIES[0]._replace(response="zxqv")], TextCache())
     assert next(iter(found)) == "mine_blend_bot", "RUBER is both parts"
 
     def pooled(text):

@@ -9,8 +9,8 @@ from chatbots.registry import UnknownName
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.run import MetricUnavailable, compute_all, compute_batches
-from evaluation.metrics.semantic_similarity import SemanticSimilarity
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.semantic import SemanticSimilarity
+from evaluation.metrics.text_cache import TextCache
 
 
 def conversations(n=7):
@@ -30,7 +30,7 @@ def test_no_text_is_encoded_twice_in_a_run(encoded_texts):
 
         name = "again"
 
-    shared = Shared()
+    shared = TextCache()
     found = conversations()
     list(compute_batches(found, [SemanticSimilarity(), Again()], batch=2, shared=shared))
     assert sorted(encoded_texts) == sorted({text for c in found for text in c.texts})
@@ -72,7 +72,7 @@ def test_unknown_and_unavailable_metrics_are_refused_before_anything_runs():
 
 
 def test_infinite_values_become_undefined_with_a_reason():
-    from evaluation.columns import per_turn
+    from evaluation.tables import per_turn
 
     class Broken(MetricDefaults):
         name = "broken"

@@ -14,11 +14,11 @@ from evaluation.metrics.semantic_distance import (
     dull_replies,
     words_beside_dull,
 )
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from tests.tiny_models import save_classifier
 
 
-class FakeShared(Shared):
+class FakeShared(TextCache):
     """Vectors that a test can compute: counts of letters, of length 1."""
 
     def encode(self, texts, encoder=None):
@@ -106,7 +106,7 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
     assert metric.unavailable_reason() is None
     assert metric.licence == "that of the model that is chosen"
     said = ["hello how are you", "i am fine"]
-    found = item_scores(metric, [ReplyInContext((said[0],), said[1])], Shared())
+    found = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():

@@ -5,8 +5,8 @@ import pytest
 
 from chatbots import Conversation, Identity
 from chatbots.encoders.sentence import sentence_encoder
-from evaluation.metrics.semantic_similarity import InferSentSimilarity, SemanticSimilarity
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.semantic import InferSentSimilarity, SemanticSimilarity
+from evaluation.metrics.text_cache import TextCache
 
 COLUMN = "semantic_similarity_user_bot"
 
@@ -44,7 +44,7 @@ class Turned:
 
 
 def test_another_encoder_has_columns_of_its_own_and_sees_a_text_once():
-    encoder, shared = Turned(), Shared()
+    encoder, shared = Turned(), TextCache()
     metric = InferSentSimilarity(encoder=encoder)
     talk = Conversation.from_texts(["a", "bbb", "bbb", "a"], id="c")
     found = metric.compute([talk], shared=shared).turns.loc["c"]

@@ -7,10 +7,10 @@ import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from chatbots import Conversation, Identity
-from chatbots.encoders.emotion import emotion_encoder
-from chatbots.encoders.sentiment import vader_scores
-from evaluation.metrics.feelings import EncoderFeelings
-from evaluation.metrics.sentiment import (
+from chatbots.encoders.emotion import emotion_encoder, vader_scores
+from evaluation.metrics.emotion import (
+    DeepMojiSentiment,
+    EncoderEmotionSource,
     Sentiment,
     SentimentFamily,
     VaderSentiment,
@@ -18,8 +18,7 @@ from evaluation.metrics.sentiment import (
     slope_min_max,
     variance,
 )
-from evaluation.metrics.sentiment_deepmoji import DeepMojiSentiment
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 TEXTS = ["Hello", "I love talking to you", "You are awful", "Why?", "This is great!", "ok", "bad"]
 
@@ -55,7 +54,7 @@ class MadeUpSentiment(SentimentFamily):
     columns = sentiment_columns("made_up", "Made up", "", "made up")
 
     def __init__(self, encoder):
-        self.feelings = EncoderFeelings(lambda: encoder)
+        self.feelings = EncoderEmotionSource(lambda: encoder)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
 
 
 def test_each_text_goes_through_an_encoder_once_a_run_and_a_blank_one_never():
-    encoder, shared = MadeUp(), Shared()
+    encoder, shared = MadeUp(), TextCache()
     metric = MadeUpSentiment(encoder)
     talk = [Conversation.from_texts([*TEXTS, " ", TEXTS[0]], id=id) for id in "ab"]
     metric.compute(talk, shared=shared)
@@ -134,7 +133,7 @@ def test_each_text_goes_through_an_encoder_once_a_run_and_a_blank_one_never():
 
 
 def test_the_default_is_the_shipped_head_on_the_sentence_vectors_of_the_run(encoded_texts):
-    shared = Shared()
+    shared = TextCache()
     found = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")], shared=shared)
     shared.encode(TEXTS)
     assert sorted(encoded_texts) == sorted(TEXTS)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from chatbots.conversation import Conversation
-from chatbots.encoders.text_store import TextStore
-from evaluation.hybrid.embeddings import pooled_embeddings
+from chatbots.encoders.cache import TextStore
+from evaluation.hybrid.features import pooled_embeddings
 from evaluation.metrics.run import compute_all
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 
 TALK = [
     Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1"),
@@ -19,7 +19,7 @@ TALK = [
 
 
 def test_a_metric_of_ones_own_computes_each_text_once() -> None:
-    shared, asked = Shared(), []
+    shared, asked = TextCache(), []
 
     def lengths(texts: list[str]) -> list[int]:
         asked.append(texts)
@@ -32,7 +32,7 @@ def test_a_metric_of_ones_own_computes_each_text_once() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    shared, asked = Shared(most_texts=3), []
+    shared, asked = TextCache(most_texts=3), []
 
     def one(texts: list[str]) -> list[str]:
         asked.extend(texts)
@@ -48,12 +48,12 @@ def test_a_second_run_and_a_fit_of_the_same_texts_encode_nothing(
 ) -> None:
     metrics = ["semantic_similarity", "sentiment", "self_similarity"]
     store = TextStore(tmp_path / "texts.sqlite3")
-    first = compute_all(TALK, metrics, shared=Shared(store=store))
+    first = compute_all(TALK, metrics, shared=TextCache(store=store))
     assert sorted(encoded_texts) == sorted({text for talk in TALK for text in talk.texts})
     encoded_texts.clear()
-    again = Shared(store=TextStore(tmp_path / "texts.sqlite3"))
+    again = TextCache(store=TextStore(tmp_path / "texts.sqlite3"))
     second = compute_all(TALK, metrics, shared=again)
-    embeddings = pooled_embeddings(TALK, shared=Shared(store=store))
+    embeddings = pooled_embeddings(TALK, shared=TextCache(store=store))
     assert encoded_texts == []
     for name, table in first.items():
         np.testing.assert_array_equal(table.turns.to_numpy(), second[name].turns.to_numpy())

@@ -15,10 +15,9 @@ from chatbots import Conversation
 from chatbots.conversation import Turn
 from chatbots.encoders.sentence import sentence_encoder
 from evaluation.metrics.compat_2019 import Compat2019
-from evaluation.metrics.content_words import content_words
-from evaluation.metrics.phrases import PHRASES
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.cues import PHRASES
 from evaluation.metrics.table_2019 import table_2019
+from evaluation.metrics.text_cache import TextCache, content_words
 
 QUESTIONS = ("who", "what", "why", "where", "how", "when")
 HUMAN = [
@@ -224,7 +223,7 @@ def test_votes_and_runs_of_turns():
 @pytest.mark.parametrize("self_play", [False, True])
 def test_the_metric_is_the_mean_over_the_rows(self_play):
     conversations = talks(SELF_PLAY if self_play else HUMAN)
-    shared = Shared()
+    shared = TextCache()
     found = Compat2019().compute(conversations, self_play=self_play, shared=shared).conversations
     table = table_2019(conversations, self_play=self_play, shared=shared)
     means = table.groupby("chat_id").mean(numeric_only=True)
@@ -238,7 +237,7 @@ def test_the_metric_is_the_mean_over_the_rows(self_play):
 
 
 def test_last_rows_are_forced_and_not_forced_as_in_2019():
-    shared = Shared()
+    shared = TextCache()
     table = table_2019(talks([["I love it", "ok", "I hate it", "ok"]]), shared=shared)
     assert table["sentiment_user"].tolist()[1] == 0.0
     blank = table_2019(talks([["_", "ok", "I hate it", "ok"]]), shared=shared)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.word_coherence import FileWordCoherence, WordCoherence
+from evaluation.metrics.semantic import FileWordCoherence, WordCoherence
 
 
 def test_real_vectors_find_the_related_reply():

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.models.entailment import Classifier, EntailmentLite, NliBatch
-from evaluation.models.entailment_bert import EntailmentBert
-from evaluation.models.entailment_esim import EncoderVectors, Esim, StaticVectors
+from evaluation.models.entailment import (
+    EncoderVectors,
+    EntailmentBert,
+    EntailmentClassifier,
+    EntailmentLite,
+    Esim,
+    NliBatch,
+    StaticVectors,
+)
 from evaluation.training.backbone import backbone_load
-from evaluation.training.backbone_config import BackboneConfig
+from evaluation.training.config import BackboneConfig
 from evaluation.training.inference_pairs import LABELS
 from tests.tiny_models import save_classifier
 
@@ -160,7 +166,7 @@ def test_classes_go_by_their_names(own):
     assert EntailmentBert.labels == ("contradiction", "entailment", "neutral")
     assert Esim.labels == ("entailment", "contradiction", "neutral")
 
-    class Sure(Classifier):
+    class Sure(EntailmentClassifier):
         labels = own
 
         def own_logits(self, premise, hypothesis):

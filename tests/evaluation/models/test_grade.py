@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from evaluation.models import grade_graph
-from evaluation.models.grade import GradeNetwork, Pairs, Ranked, abar
+from evaluation.models.grade import GradeNetwork, PairBatch, Ranked, abar
 from evaluation.models.grade_graph import FAR, Graph, GraphError, Neighbours, graph_read
 from evaluation.models.grade_keywords import Keywords, analyser_missing, tokens_of
 from evaluation.models.grade_reader import Lexicon, Reader
@@ -23,9 +23,9 @@ for i, j, hops in ((0, 2, 1), (0, 3, 4), (1, 2, 20), (1, 3, 2)):
 REAL = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], dtype=bool)
 
 
-def pairs(seed: int) -> Pairs:
+def pairs(seed: int) -> PairBatch:
     draw = np.random.default_rng(seed)
-    return Pairs(
+    return PairBatch(
         draw.normal(size=(2, T)).astype(np.float32),
         draw.normal(size=(2, 5, D)).astype(np.float32),
         draw.normal(size=(2, K, 5, D)).astype(np.float32),
@@ -47,7 +47,7 @@ def elu(x: float) -> float:
     return x if x > 0 else math.exp(x) - 1
 
 
-def by_hand(net: GradeNetwork, batch: Pairs, row: int, *, by_hops: bool = True) -> float:
+def by_hand(net: GradeNetwork, batch: PairBatch, row: int, *, by_hops: bool = True) -> float:
     """Compute the score of one pair from the paper's equations, number by number."""
     w = {name: value.detach().double().numpy() for name, value in net.state_dict().items()}
     nodes = [i for i in range(5) if batch.real[row, i]]

@@ -9,7 +9,7 @@ import transformers as tf
 from torch import nn
 
 from evaluation.items import ReplyInContext
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.models.rade import (
     IGNORED,
     STAGE_1,
@@ -26,7 +26,7 @@ from evaluation.models.rade import (
     ranking_loss,
     reported,
 )
-from evaluation.models.rade_features import NAMES, VECTORS, vectors_and_surface
+from evaluation.models.rade_inputs import NAMES, VECTORS, vectors_and_surface
 from tests.tiny_models import save_model
 
 
@@ -224,7 +224,7 @@ def test_features_of_a_pair_by_hand():
     reply = ReplyInContext(
         ("Hi there!", "Do you like red cars?"), "I like red cars, red cars!", "You like cats?"
     )
-    vectors, surface = vectors_and_surface([reply], Shared())
+    vectors, surface = vectors_and_surface([reply], TextCache())
     found = dict(zip(NAMES, surface[0].tolist(), strict=True))
     assert vectors.shape == (1, len(VECTORS), 384)
     assert found["response_words"] == 6

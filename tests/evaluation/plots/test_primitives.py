@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from evaluation.plots.labels import Box, place_labels
-from evaluation.plots.lettering import shorten, text_width
 from evaluation.plots.marks import bot_shape
-from evaluation.plots.scale import Scale, rating_ticks, ticks
-from evaluation.plots.svg import el
+from evaluation.plots.svg import Scale, el, rating_ticks, ticks
+from evaluation.plots.text_layout import Box, place_labels, shorten, text_width
 
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
 

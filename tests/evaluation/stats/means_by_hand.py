@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from evaluation.stats.intervals import Spread
+from evaluation.stats.means import MeanSpread
 
 
-def dense(values: np.ndarray, units: np.ndarray) -> Spread:
+def dense(values: np.ndarray, units: np.ndarray) -> MeanSpread:
     """Return the same by matrices of all ratings: the moments of Imbens and Kolesár, with rho by analysis of
     variance.
     """
@@ -33,14 +33,16 @@ def dense(values: np.ndarray, units: np.ndarray) -> Spread:
         rows.append(left * np.sqrt((one @ phi @ one) / (left @ phi @ left)) / n)
     rows = np.array(rows)
     q = rows @ phi @ rows.T
-    return Spread(float(((rows @ values) ** 2).sum()), float(np.trace(q) ** 2 / (q**2).sum()), k)
+    return MeanSpread(
+        float(((rows @ values) ** 2).sum()), float(np.trace(q) ** 2 / (q**2).sum()), k
+    )
 
 
-def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> Spread:
+def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> MeanSpread:
     """Return the spread over raters, over things, or over both: whichever has the largest variance."""
     one, other = dense(values, units), dense(values, things)
     cells = dense(values, np.array([f"{u} {t}" for u, t in zip(units, things, strict=True)]))
-    both = Spread(
+    both = MeanSpread(
         one.variance + other.variance - cells.variance,
         min(one.df, other.df),
         min(one.n_units, other.n_units),
@@ -48,7 +50,7 @@ def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> Spre
     return max(one, other, both, key=lambda found: found.variance)
 
 
-def ends(mean: float, spread: Spread, level: float, scale: tuple[float, float]) -> list[float]:
+def ends(mean: float, spread: MeanSpread, level: float, scale: tuple[float, float]) -> list[float]:
     """Return where (m − mu)² is t² times the variance that the scale leaves at mu."""
     t2 = float(stats.t.ppf(0.5 + level / 2, spread.df)) ** 2
     low, high = scale

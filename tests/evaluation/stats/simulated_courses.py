@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from evaluation.analysis.trajectories import Group, Grouping, trajectories
+from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from tests.evaluation.stats.simulated_models import Held
 
 N_TURNS = 12
@@ -151,7 +151,7 @@ def held(design: str, n_studies: int, seed: int = 0) -> dict[str, Held]:
         names = [f"c{i}" for i in range(len(study.person))]
         group = (study.score < study.border).astype(int)
         groups = tuple(
-            Group(label, tuple(names[i] for i in np.flatnonzero(group == g)))
+            TrajectoryGroup(label, tuple(names[i] for i in np.flatnonzero(group == g)))
             for g, label in enumerate(("first", "second"))
         )
         values = {

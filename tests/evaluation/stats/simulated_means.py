@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from evaluation.stats.intervals import mean_interval
+from evaluation.stats.means import mean_interval
 
 SCALE = (1.0, 5.0)
 

@@ -9,8 +9,8 @@ from statsmodels.stats.anova import anova_lm
 
 from evaluation.stats.anova import anova, anova_from_cells, sum_of_ratings
 from evaluation.stats.gls import fit_gls
-from evaluation.stats.intervals import ALL_ALIKE, ONE_GROUP, mean_interval
-from evaluation.stats.wald import CONSTANT, ONE_RATER
+from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, mean_interval
+from evaluation.stats.mixed import CONSTANT, ONE_RATER
 from tests.reference.test_selfplay_paper import HUMAN, row
 
 rng = np.random.default_rng(1)

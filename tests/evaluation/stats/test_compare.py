@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from evaluation.stats.compare import holm, pairwise
+from evaluation.stats.comparisons import holm, pairwise
 
 rng = np.random.default_rng(0)
 

@@ -21,14 +21,18 @@ from evaluation.stats.correlation import (
     rowwise,
     within_groups,
 )
-from evaluation.stats.correlation_without import (
-    kendall_without,
-    pearson_without,
-    spearman_without,
+from evaluation.stats.resampling import (
+    jackknife_interval,
+    leave_one_out_kendall,
+    leave_one_out_pearson,
+    leave_one_out_spearman,
 )
-from evaluation.stats.jackknife import jackknife_interval
 
-WITHOUT = {"pearson": pearson_without, "spearman": spearman_without, "kendall": kendall_without}
+WITHOUT = {
+    "pearson": leave_one_out_pearson,
+    "spearman": leave_one_out_spearman,
+    "kendall": leave_one_out_kendall,
+}
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 rng = np.random.default_rng(0)
 
@@ -262,7 +266,7 @@ def test_spearman_without_one_of_many_units_is_nearly_exact():
     codes = np.arange(300) // 2
     x = np.round(rng.normal(size=300), 1)
     y = np.round(x + rng.normal(size=300), 1)
-    found = spearman_without(x, y, codes)
+    found = leave_one_out_spearman(x, y, codes)
     expected = [stats.spearmanr(x[codes != u], y[codes != u]).statistic for u in range(150)]
     np.testing.assert_allclose(found, expected, atol=2e-4)
     assert np.std(found) == pytest.approx(np.std(expected), rel=0.02)
@@ -282,7 +286,7 @@ def test_within_groups_over_people_makes_the_means_anew_without_each():
         return stats.pearsonr(a, b).statistic
 
     without = np.array([r_of(people != one) for one in range(15)])
-    np.testing.assert_allclose(pearson_without(x, y, people, groups), without)
+    np.testing.assert_allclose(leave_one_out_pearson(x, y, people, groups), without)
     found = within_groups(x, y, groups, units=people)
     assert found.r == pytest.approx(r_of(np.ones(60, dtype=bool)))
     ends = jackknife_interval(found.r, without, 2.0, 0.95)

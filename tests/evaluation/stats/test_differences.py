@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.stats.differences import LEAST_P, difference_of_means
+from evaluation.stats.trajectories import LEAST_P, difference_of_means
 
 rng = np.random.default_rng(3)
 X, Y = rng.lognormal(1.6, 0.7, size=9), rng.lognormal(2.2, 0.7, size=14)

@@ -11,7 +11,7 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from evaluation.stats.compare import clustered, pairwise
+from evaluation.stats.comparisons import clustered, pairwise
 from evaluation.stats.gls import RaterGls, fit_gls
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.reasons import Reason
-from evaluation.stats.intervals import SHARE, Interval, mean_interval, mean_spread
+from evaluation.findings import Reason
+from evaluation.stats.means import SHARE, Interval, mean_interval, mean_spread
 from tests.evaluation.stats.means_by_hand import dense
 from tests.evaluation.stats.simulated_means import DESIGNS, held, held_crossed
 

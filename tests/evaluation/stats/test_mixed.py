@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 from statsmodels.stats.anova import AnovaRM
 
-from evaluation.stats.intervals import ONE_GROUP, mean_interval
+from evaluation.stats.means import ONE_GROUP, mean_interval
 from evaluation.stats.mixed import mixed_model
 from tests.reference.ratings import ERGO_STOOL
 

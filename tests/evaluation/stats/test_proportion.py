@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.stats.proportion import share_interval
+from evaluation.stats.means import share_interval
 from evaluation.stats.sequential import half_planned, mean_always
 
 

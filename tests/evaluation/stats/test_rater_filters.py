@@ -7,12 +7,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation.stats.rater_filters import (
-    RULES,
-    Thresholds,
-    Verdict,
-    screen_raters,
-)
+from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
 from tests.validation.detection import detection
 
 NAN = float("nan")
@@ -41,12 +36,12 @@ def add(found: dict, rater: str, bot: str, row, seconds: float = 300.0) -> None:
     found["seconds"].append(seconds)
 
 
-def screen(found: dict, **options) -> dict[str, Verdict]:
+def screen(found: dict, **options) -> dict[str, RaterVerdict]:
     verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED, **options)
     return {verdict.rater: verdict for verdict in verdicts}
 
 
-def failed(verdict: Verdict) -> set[str]:
+def failed(verdict: RaterVerdict) -> set[str]:
     return {finding.rule for finding in verdict.findings if finding.failed}
 
 
@@ -176,8 +171,8 @@ def test_rows_without_a_rater_or_a_value_are_left_out():
 
 
 def test_detection():
-    def verdict(name: str, passed: bool) -> Verdict:
-        return Verdict(name, passed, (), 1)
+    def verdict(name: str, passed: bool) -> RaterVerdict:
+        return RaterVerdict(name, passed, (), 1)
 
     verdicts = [verdict(f"bad{i}", i >= 6) for i in range(8)]
     verdicts += [verdict(f"good{i}", i >= 2) for i in range(20)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from evaluation.stats.compare import pairwise
+from evaluation.stats.comparisons import pairwise
 from evaluation.stats.sequential import (
     IMAGINED,
     MIXING,

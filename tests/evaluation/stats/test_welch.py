@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.stats.welch import welch
+from evaluation.stats.comparisons import welch
 
 
 @pytest.mark.parametrize(

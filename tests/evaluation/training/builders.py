@@ -12,17 +12,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from chatbots.outside import Number, Values
+from chatbots.validation import InputModel, Number
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig, config_check
-from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
-from evaluation.training.data import Splits
+from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
 
 N_BINS = 20
 Pairs = list[tuple[list[int], list[int], float]]
 
 
-class Options(Values):
+class Options(InputModel):
     margin: Number = Field(0.1, ge=0)
 
 

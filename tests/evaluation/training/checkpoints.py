@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from chatbots.encoders.words import DIMENSION
-from evaluation.training.backbone_config import backbone_identity
+from chatbots.encoders.word_vectors import WORD_DIMENSION
 from evaluation.training.checkpoint import MetricManifest, checkpoint_write
-from evaluation.training.config import MetricTrainingConfig
-from evaluation.training.registry import learned_get
+from evaluation.training.config import MetricTrainingConfig, backbone_identity, learned_get
 
 
 def pone_checkpoint(folder: Path, **options: Any) -> Path:
@@ -21,7 +19,7 @@ def pone_checkpoint(folder: Path, **options: Any) -> Path:
 
     config = _config("pone", {"hidden": [4], **options})
     torch.manual_seed(1)
-    width = DIMENSION if config.own.sentences == "recurrent" else 384
+    width = WORD_DIMENSION if config.own.sentences == "recurrent" else 384
     return _written(folder, config, PoneNetwork(width, config.own), {"width": width})
 
 
@@ -37,12 +35,12 @@ def rade_checkpoint(folder: Path) -> Path:
 
 def entailment_checkpoint(folder: Path, *, model: str = "", **options: Any) -> Path:
     """Write a checkpoint of DialogEntailment on MiniLM, or on another encoder."""
-    from evaluation.training.metrics.entailment import Entailment
+    from evaluation.training.metrics.entailment import EntailmentTraining
 
     config = _config("entailment", options, {"model": model, "learns": "frozen"} if model else {})
     torch.manual_seed(1)
     prepared: Any = SimpleNamespace(facts={"width": 384})
-    network = Entailment().network(config, prepared)
+    network = EntailmentTraining().network(config, prepared)
     for parameter in network.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, std=0.5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from evaluation.training.backbone import backbone_load
-from evaluation.training.backbone_config import BackboneConfig
+from evaluation.training.config import BackboneConfig
 from tests.tiny_models import save_classifier
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 import evaluation.training as training
-from chatbots.corpora.reader import EVERYDAY, corpus_read
-from chatbots.outside import ValuesError
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
+from chatbots.validation import ValuesError
 from evaluation.training.checkpoint import CheckpointError, checkpoint_read
 from evaluation.training.config import config_check, config_load
-from evaluation.training.data import Splits, dialogues_read
-from evaluation.training.inference_files import pairs_write
-from evaluation.training.inference_pairs import LABELS
+from evaluation.training.contract import Splits, dialogues_read
+from evaluation.training.inference_pairs import LABELS, pairs_write
 from evaluation.training.loop import restored, train
 from evaluation.training.metrics.entailment import NliPairs, pairs_made
 from evaluation.training.shipping import ship

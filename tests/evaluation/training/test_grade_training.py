@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chatbots.outside import ValuesError
-from chatbots.training.logs import log_read
+from chatbots.training.run_folder import log_read
+from chatbots.validation import ValuesError
 from evaluation import training
 from evaluation.items import ReplyInContext
 from evaluation.metrics.grade import Grade, GradePmi
+from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metrics
-from evaluation.metrics.reply_pmi import ReplyPmi
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import SHIPPED, shipped_names, trained_register
-from evaluation.models.grade_graph import graph_read
+from evaluation.models.grade_graph import LICENCE_BESIDE, graph_read
 from evaluation.training.config import config_again, config_values
-from evaluation.training.graph_sources import LICENCE_BESIDE
 from evaluation.training.loop import train
 from evaluation.training.metrics.grade import graph_paths, reader_restored
 from tests.evaluation.training.grade_builders import config, files_write
@@ -75,8 +74,8 @@ def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: 
         assert metric.unavailable_reason() is None
         assert "tiny_grade" in metrics
         assert trained_register(trained) == []  # it is there
-        whole = metric.scored(REPLIES, Shared())  # type: ignore[attr-defined]
-        alone = [metric.scored([reply], Shared()) for reply in REPLIES]  # type: ignore[attr-defined]
+        whole = metric.scored(REPLIES, TextCache())  # type: ignore[attr-defined]
+        alone = [metric.scored([reply], TextCache()) for reply in REPLIES]  # type: ignore[attr-defined]
         for name, values in whole.items():
             np.testing.assert_allclose(values, [one[name][0] for one in alone], atol=1e-6)
         assert (whole["tiny_grade_bot"] > 0).all()
@@ -95,7 +94,7 @@ def test_mutual_information_stands_beside_it_in_standard_deviations(
     place = {"checkpoint": str(trained / "tiny-grade")}
     both = GradePmi(**place, **model, pmi_level=0.2, pmi_spread=0.5)
     assert both.unavailable_reason() is None
-    shared = Shared()
+    shared = TextCache()
     alone = Grade(**place).scored(REPLIES, shared)["grade_bot"]
     pmi = ReplyPmi(**model).scored(REPLIES, shared)["reply_pmi_bot"]
     told = both.checkpoint.manifest.metrics
@@ -139,7 +138,7 @@ def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
             ReplyInContext(("What do you do at weekends?", "I love to watch football."), reply)
             for reply in ("Football is fun! Which team do you like?", "The soup needs more salt.")
         ],
-        Shared(),
+        TextCache(),
     )["grade_bot"]
     assert better > worse
 

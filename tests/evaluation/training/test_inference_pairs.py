@@ -4,21 +4,19 @@ import random
 
 import pytest
 
+from chatbots.corpora.dialogues import CorpusError, Dialogue
 from chatbots.corpora.formats import corpus_read
-from chatbots.corpora.reader import CorpusError, Dialogue
-from evaluation.training.inference_files import (
-    COLUMNS,
-    mnli_contradictions,
-    pairs_read,
-    pairs_write,
-)
 from evaluation.training.inference_pairs import (
+    COLUMNS,
     InferencePair,
     PairOptions,
     broken_drawn,
     dull_drawn,
     dull_sentences,
     inference_pairs,
+    mnli_contradictions,
+    pairs_read,
+    pairs_write,
     poor_drawn,
     word_salad,
     words_of,

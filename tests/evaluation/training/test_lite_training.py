@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from chatbots.training.logs import log_read
+from chatbots.training.run_folder import log_read
 from evaluation import training
 from evaluation.items import ReplyInContext
 from evaluation.metrics.grade import Grade
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
+from evaluation.models.grade_graph import LICENCE_BESIDE
 from evaluation.training.checkpoint import checkpoint_read
-from evaluation.training.config import MetricTrainingConfig, config_check, config_values
-from evaluation.training.data import dialogues_read
-from evaluation.training.graph_sources import LICENCE_BESIDE
+from evaluation.training.config import (
+    MetricTrainingConfig,
+    config_check,
+    config_values,
+    learned_get,
+)
+from evaluation.training.contract import dialogues_read
 from evaluation.training.loop import MetricTrained, restored, train
-from evaluation.training.registry import learned_get
 from evaluation.training.shipping import ship
 from tests.evaluation.training.grade_builders import files_write
 
@@ -81,7 +85,7 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(fol
     assert {name: found.best[name] for name in again} == pytest.approx(again, abs=1e-6)
     stored = load_file(found.checkpoint / "model.safetensors")
     assert not [name for name in stored if name.startswith(("text.", "table"))]  # neither learns
-    scores = Grade(checkpoint=str(found.checkpoint)).scored(REPLIES, Shared())["grade_bot"]
+    scores = Grade(checkpoint=str(found.checkpoint)).scored(REPLIES, TextCache())["grade_bot"]
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
     given = ship(folder / "metrics" / "grade-lite", folder / "given" / "grade-lite", "again")
@@ -92,7 +96,9 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(fol
     assert told.index("CC BY-SA 4.0") < told.index("WordNet's licence")
     of_given = Grade(checkpoint=str(folder / "given" / "grade-lite"))
     assert of_given.params == {"checkpoint": given.digest}
-    np.testing.assert_allclose(of_given.scored(REPLIES, Shared())["grade_bot"], scores, atol=2e-3)
+    np.testing.assert_allclose(
+        of_given.scored(REPLIES, TextCache())["grade_bot"], scores, atol=2e-3
+    )
 
 
 def test_without_wordnet_its_licence_is_not_named(folder: Path) -> None:
@@ -132,6 +138,6 @@ def test_adapters_learn_and_a_checkpoint_without_the_encoder_scores_as_it_did(fo
     assert learnt
     assert all(one.any() for one in learnt)
     metric = Grade(checkpoint=str(found.checkpoint))
-    whole = metric.scored(REPLIES, Shared())["grade_bot"]
-    alone = [metric.scored([reply], Shared())["grade_bot"][0] for reply in REPLIES]
+    whole = metric.scored(REPLIES, TextCache())["grade_bot"]
+    alone = [metric.scored([reply], TextCache())["grade_bot"][0] for reply in REPLIES]
     np.testing.assert_allclose(whole, alone, atol=1e-6)

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.training.bm25 import Bm25
-from evaluation.training.pone_negatives import (
+from evaluation.training.negatives import (
+    Bm25,
     WordNegatives,
-    chosen,
-    random_negatives,
+    draw_columns,
+    pool_probabilities,
+    random_responses,
     text_numbers,
-    weighted_negatives,
-    weights,
+    weighted_responses,
 )
 
 TEXTS = ["a b", "c d", "A  b", "e f", "g h"]
@@ -31,29 +31,31 @@ def test_equal_texts_have_one_number():
 
 
 def test_weights_are_the_softmax_over_the_pool_without_the_response_itself():
-    found = weights(np.array([[1.0, 0.6, 0.8]]), np.array([[True, False, False]]), 0.1)
+    found = pool_probabilities(np.array([[1.0, 0.6, 0.8]]), np.array([[True, False, False]]), 0.1)
     e6, e8 = math.exp(6), math.exp(8)
     assert found[0].tolist() == pytest.approx([0, e6 / (e6 + e8), e8 / (e6 + e8)])
 
 
 def test_a_high_temperature_draws_uniformly_and_a_low_one_takes_the_most_similar():
     alike, same = np.array([[1.0, 0.6, 0.8]]), np.zeros((1, 3), bool)
-    assert weights(alike, same, 1e9)[0].tolist() == pytest.approx([1 / 3] * 3)
-    assert weights(alike, same, 1e-6)[0].tolist() == [1, 0, 0]
-    assert weights(alike, np.ones((1, 3), bool), 0.1)[0].tolist() == pytest.approx([1 / 3] * 3)
+    assert pool_probabilities(alike, same, 1e9)[0].tolist() == pytest.approx([1 / 3] * 3)
+    assert pool_probabilities(alike, same, 1e-6)[0].tolist() == [1, 0, 0]
+    assert pool_probabilities(alike, np.ones((1, 3), bool), 0.1)[0].tolist() == pytest.approx(
+        [1 / 3] * 3
+    )
 
 
 def test_draws_follow_the_probabilities(rng):
     p = np.repeat([[0.2, 0.0, 0.5, 0.3]], 4000, axis=0)
-    shares = np.bincount(chosen(p, rng), minlength=4) / 4000
+    shares = np.bincount(draw_columns(p, rng), minlength=4) / 4000
     assert shares == pytest.approx([0.2, 0, 0.5, 0.3], abs=0.03)
 
 
 def test_a_negative_is_never_the_response_itself(rng):
     for _ in range(50):
         for drawn in (
-            random_negatives(NUMBERS, rng),
-            weighted_negatives(VECTORS, NUMBERS, rng, temperature=0.05, pool=2),
+            random_responses(NUMBERS, rng),
+            weighted_responses(VECTORS, NUMBERS, rng, temperature=0.05, pool=2),
         ):
             assert (NUMBERS[drawn] != NUMBERS).all()
 
@@ -63,25 +65,25 @@ def test_a_negative_is_no_other_fitting_response_to_the_same_utterance(rng):
     texts = text_numbers(["a b", "a b c", "a d", "e"])
     vectors = np.array([[1.0, 0], [1, 0], [0.6, 0.8], [-1, 0]])
     owners = np.array([0, 0, 1, 2])
-    cold = weighted_negatives(vectors, texts, rng, temperature=1e-4, pool=200, owners=owners)
+    cold = weighted_responses(vectors, texts, rng, temperature=1e-4, pool=200, owners=owners)
     assert cold[:2].tolist() == [2, 2]
     words = WordNegatives(["a b", "a b c", "a d", "e"], rng, owners, best=1).draw(rng)
     assert words[:2].tolist() == [2, 2]
     for _ in range(50):
-        assert (owners[random_negatives(texts, rng, owners)] != owners).all()
-    one_owner = random_negatives(texts, rng, np.zeros(4, int))  # then only the text counts
+        assert (owners[random_responses(texts, rng, owners)] != owners).all()
+    one_owner = random_responses(texts, rng, np.zeros(4, int))  # then only the text counts
     assert (texts[one_owner] != texts).all()
 
 
 def test_random_negatives_are_uniform(rng):
-    drawn = [random_negatives(NUMBERS, rng)[0] for _ in range(3000)]
+    drawn = [random_responses(NUMBERS, rng)[0] for _ in range(3000)]
     assert np.bincount(drawn, minlength=5) / 3000 == pytest.approx(
         [0, 1 / 3, 0, 1 / 3, 1 / 3], abs=0.04
     )
 
 
 def test_a_cold_sampler_takes_the_most_similar_other_text(rng):
-    drawn = weighted_negatives(VECTORS, NUMBERS, rng, temperature=1e-4, pool=200)
+    drawn = weighted_responses(VECTORS, NUMBERS, rng, temperature=1e-4, pool=200)
     assert drawn[0] == 3
     assert drawn[2] == 3
     assert drawn[1] == 3
@@ -90,7 +92,7 @@ def test_a_cold_sampler_takes_the_most_similar_other_text(rng):
 
 def test_one_text_only_is_refused(rng):
     with pytest.raises(ValueError, match="two different responses"):
-        random_negatives(text_numbers(["a", "A "]), rng)
+        random_responses(text_numbers(["a", "A "]), rng)
 
 
 def test_bm25_by_hand():

@@ -5,16 +5,19 @@ import pytest
 
 from chatbots.registry import bot_get
 from evaluation.training.metrics import pone
-from evaluation.training.pone_augment import (
+from evaluation.training.pone_data import (
+    Labels,
+    all_positive,
     augmented,
     delete_words,
     generated,
     insert_words,
+    labels_are_stable,
+    relabelled,
     replace_words,
     swap_words,
+    wordnet_synonyms,
 )
-from evaluation.training.pone_filter import Labels, all_positive, relabelled, settled
-from evaluation.training.synonyms import wordnet_synonyms
 
 WORDS = ["we", "had", "good", "food", "and", "good", "wine"]
 
@@ -113,9 +116,9 @@ def test_theta_of_one_half_keeps_everything():
 def test_labelling_ends_when_labels_rest():
     first = relabelled(np.array([0.01] * 999 + [0.99] * 1001))
     assert first.changed(all_positive(2000)) == pytest.approx(999 / 2000)
-    assert not settled(first, None)
-    assert not settled(first, all_positive(2000))
+    assert not labels_are_stable(first, None)
+    assert not labels_are_stable(first, all_positive(2000))
     one = first.positive.copy()
     one[0] = True
-    assert settled(Labels(one, first.kept), first)
-    assert not settled(Labels(~first.positive, first.kept), first)
+    assert labels_are_stable(Labels(one, first.kept), first)
+    assert not labels_are_stable(Labels(~first.positive, first.kept), first)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.corpora.reader import EVERYDAY, corpus_read
-from chatbots.outside import ValuesError
+from chatbots.corpora.dialogues import EVERYDAY, corpus_read
+from chatbots.validation import ValuesError
 from evaluation.items import ReplyInContext
 from evaluation.metrics.pone import Pone, PonePmi
 from evaluation.metrics.registry import metric_get
-from evaluation.metrics.shared import Shared
+from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import SHIPPED
 from evaluation.training.config import config_check
-from evaluation.training.data import dialogues_read
+from evaluation.training.contract import dialogues_read
 from evaluation.training.loop import train
-from evaluation.training.metrics.pone import Pone as PoneTraining
+from evaluation.training.metrics.pone import PoneTraining
 from tests.tiny_models import save_model
 
 OPTIONS = {"hidden": [16], "dropout": 0.1, "pool": 8, "temperature": 0.1}
@@ -152,11 +152,11 @@ def test_ruber_learns_its_sentences_and_scores_replies_whatever_stands_beside_th
     log = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in log if line["kind"] == "train"]
     assert losses[-1] < losses[0] - 0.02
-    together = metric.scored(REPLIES, Shared())["mine_bot"]
-    alone = [metric.scored([reply], Shared())["mine_bot"][0] for reply in REPLIES]
+    together = metric.scored(REPLIES, TextCache())["mine_bot"]
+    alone = [metric.scored([reply], TextCache())["mine_bot"][0] for reply in REPLIES]
     np.testing.assert_allclose(together, alone, atol=1e-6)
     assert together[0] != together[1]  # the older utterance is read too
-    assert metric.scored([ReplyInContext(("?",), "zxqv!")], Shared())["mine_bot"][0] > 0
+    assert metric.scored([ReplyInContext(("?",), "zxqv!")], TextCache())["mine_bot"][0] > 0
     with pytest.raises(ValuesError, match="say negatives: random or bm25"):
         config(folder, **options)
     with pytest.raises(ValuesError, match="15 is odd"):
@@ -174,7 +174,7 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
     metric = Pone("mine", checkpoint=str(trained[1].checkpoint))
     assert metric.unavailable_reason() is None
     assert metric.licence == "of the training text: MIT"
-    found = metric.scored(REPLIES, Shared())["mine_bot"]
+    found = metric.scored(REPLIES, TextCache())["mine_bot"]
     assert found[0] == found[1]  # the query is the last utterance
     assert 0 < found[2] < 1
     assert np.isnan(found[3])
@@ -186,7 +186,7 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
         pmi_level=0.1,
         pmi_spread=2,
     )
-    shared = Shared()
+    shared = TextCache()
     level, spread = (
         float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread)
     )
@@ -205,6 +205,6 @@ def test_what_comes_with_confab_is_small_and_scores():
     assert folder.is_relative_to(SHIPPED)
     assert sum(file.stat().st_size for file in folder.iterdir()) < 2_000_000
     assert ".250 ± .006" in (folder / "CARD.md").read_text()
-    found = metric.scored(REPLIES, Shared())["pone_lite_bot"]
+    found = metric.scored(REPLIES, TextCache())["pone_lite_bot"]
     assert found[0] > found[2]
     assert np.isnan(found[3])

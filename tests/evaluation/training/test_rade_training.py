@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from chatbots.corpora.reader import EVERYDAY, Dialogue, corpus_read
-from chatbots.outside import ValuesError
+from chatbots.corpora.dialogues import EVERYDAY, Dialogue, corpus_read
+from chatbots.validation import ValuesError
 from evaluation.items import ReplyInContext
 from evaluation.metrics.rade import Rade
-from evaluation.metrics.shared import Shared
-from evaluation.models.pseudo_references import RetrievedReferences
+from evaluation.metrics.text_cache import TextCache
+from evaluation.models.rade_inputs import RetrievedReferences
 from evaluation.training.config import config_check
-from evaluation.training.data import Splits
+from evaluation.training.contract import Splits
 from evaluation.training.loop import train
-from evaluation.training.metrics.rade import Rade as RadeTraining
-from evaluation.training.metrics.rade import parted
+from evaluation.training.metrics.rade import RadeTraining, parted
 from evaluation.training.rade_data import context_key
 from evaluation.training.rade_folds import folds_measured
 from tests.tiny_models import save_model
@@ -131,7 +130,7 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
         ReplyInContext(("Were you there?",), many),
         ReplyInContext((), many, "I was."),
     ]
-    found = metric.scored(replies, Shared())
+    found = metric.scored(replies, TextCache())
     assert found["mine_bot"][0] < found["mine_bot"][1]
     assert np.isnan(found["mine_bot"][2:]).all()
     assert metric.lacking(replies[2]) == "there is no reference"
@@ -139,7 +138,7 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     assert "a reference" not in made.needs
     assert "Needs a reference" not in made.columns[0].description
     assert metric.identity != made.identity
-    other = made.scored(replies, Shared())
+    other = made.scored(replies, TextCache())
     assert np.isfinite(other["made_bot"][:3]).all()
     assert other["made_bot"][1] == pytest.approx(
         found["mine_bot"][1]
@@ -153,7 +152,7 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
         identities.append(Rade("own", corpus=str(folder / f"{place}.jsonl"), **retrieved).identity)
     assert identities[0] == identities[1] != identities[2]  # by what it holds, not where it lies
     said = Rade("said", checkpoint=str(lite.checkpoint), references="generated", bot="parrot")
-    assert np.isfinite(said.scored(replies[2:3], Shared())["said_bot"]).all()
+    assert np.isfinite(said.scored(replies[2:3], TextCache())["said_bot"]).all()
     with pytest.raises(ValuesError, match="bot must be named"):
         Rade("none", checkpoint=str(lite.checkpoint), references="generated")
 
@@ -180,7 +179,7 @@ def test_both_stages_of_the_full_network_learn(folder):
         assert half
         assert np.mean(told[-half:]) < 0.95 * np.mean(told[:half]), told
     metric = Rade("full", checkpoint=str(result.checkpoint))
-    found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
+    found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
     assert np.isfinite([*found["full_bot"], *found["full_reference"]]).all()
 
 
@@ -191,7 +190,7 @@ def test_the_lite_network_begins_without_scores_of_references(folder):
     told = losses(folder / "metrics" / "lite-first")
     assert told[-1] < told[0]
     metric = Rade("first", checkpoint=str(found.checkpoint))
-    made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
+    made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
     assert np.isfinite(made["first_bot"]).all()
     with pytest.raises(ValueError, match="nobody scored a reference"):
         train(
@@ -246,6 +245,6 @@ def test_scores_are_of_the_network_alone(lite):
     replies = [
         ReplyInContext(("Hi.",), text, "Hello.") for text in ("Yes.", "Go on then, tell me.")
     ]
-    both = metric.scored(replies, Shared())["mine_bot"]
-    alone = metric.scored(replies[1:], Shared())["mine_bot"]
+    both = metric.scored(replies, TextCache())["mine_bot"]
+    alone = metric.scored(replies[1:], TextCache())["mine_bot"]
     assert both[1] == pytest.approx(alone[0], abs=1e-5)

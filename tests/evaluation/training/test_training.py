@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from chatbots.checkpoints import WEIGHTS, CheckpointError
-from chatbots.outside import ValuesError
-from chatbots.training.logs import log_read
-from chatbots.training.state import StateError
+from chatbots.checkpoints import WEIGHTS_FILE, CheckpointError
+from chatbots.training.run_folder import StateError, log_read
+from chatbots.validation import ValuesError
 from evaluation.training import loop
 from evaluation.training.checkpoint import checkpoint_missing, checkpoint_read
-from evaluation.training.config import config_check
+from evaluation.training.config import config_check, learned_metrics
 from evaluation.training.loop import restored, train
-from evaluation.training.registry import learned_metrics
 from tests.chatbots.training.builders import corpus_write
 from tests.evaluation.training.builders import SharedWords, config, values
 
@@ -94,10 +92,10 @@ def test_a_training_starts_from_another_one(
 def test_a_checkpoint_that_was_changed_is_refused(data: Path, tmp_path: Path) -> None:
     folder = train(config(data, optimiser={"max_batches": 1}), tmp_path / "tiny").checkpoint
     assert checkpoint_missing(folder) is None
-    stored = (folder / WEIGHTS).read_bytes()
-    (folder / WEIGHTS).write_bytes(stored[:-1])
+    stored = (folder / WEIGHTS_FILE).read_bytes()
+    (folder / WEIGHTS_FILE).write_bytes(stored[:-1])
     assert "cut off" in str(checkpoint_missing(folder))
-    (folder / WEIGHTS).write_bytes(stored[:-1] + b"\1")
+    (folder / WEIGHTS_FILE).write_bytes(stored[:-1] + b"\1")
     with pytest.raises(CheckpointError, match="was changed"):
         restored(checkpoint_read(folder))
     manifest = folder / "manifest.json"

@@ -7,8 +7,8 @@ from typing import Any
 from django.test import Client
 
 from tests.builders import make_staff
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
 
 
 class Program:

@@ -17,14 +17,14 @@ from django.utils import timezone
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
 from tests.webapp.api.programs import Program, streamed
+from webapp.core.authentication import token_make, token_revoke
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make, token_revoke
-from webapp.results.making import PARTS
-from webapp.results.stored import Question, answer_for
-from webapp.runs.engine import job_do
-from webapp.runs.models import HybridFit, Job, SelfPlayRun
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import HybridFit, Job, SelfPlayRun
+from webapp.results.cache import AnalysisKey, get_result
+from webapp.results.compute import PARTS
 from webapp.studies.models import Study
 from webapp.studies.study_file import study_file_of
 
@@ -175,7 +175,7 @@ def test_results_are_those_of_the_pages() -> None:
         make_rating(make_conversation(study, n_exchanges=3), quality=quality)
     program = Program(Right.READ)
     found = program.get("studies/shop/results/comparisons").json()
-    made = answer_for(Question(study, "comparisons")).made
+    made = get_result(AnalysisKey(study, "comparisons")).made
     assert made is not None
     assert found["n_ratings"] == 4
     assert found["document"] == made.result.to_json()
@@ -191,7 +191,7 @@ def test_runs_metrics_and_fits_are_started_followed_and_stopped() -> None:
     asked = program.post("runs", {"bots": ["eliza"], "conversations": 2, "turns": 2})
     assert asked.status_code == 202, asked.content
     run = SelfPlayRun.objects.get()
-    job_do(run)
+    run_job(run)
     told = program.get(f"jobs/selfplay/{asked.json()['id']}").json()
     assert (told["state"], told["n_done"], told["n_total"]) == ("done", 2, 2)
     measured = program.post(f"runs/{run.pk}/metrics", {"metrics": ["words"]})
@@ -236,14 +236,14 @@ def test_conversations_are_imported_by_a_job() -> None:
     asked = sent("rated.jsonl", low=1, high=7)
     assert asked.status_code == 202, asked.content
     job = Job.objects.get()
-    job_do(job)
+    run_job(job)
     told = program.get(f"jobs/import/{job.pk}").json()
     assert told["result"] == {"conversations": 1, "ratings": 1, "skipped": []}
     assert program.get("studies/mine").json()["n_ratings"] == 1
     mine = {"name": "rated.jsonl", "scales": ["fun=0:1"]}
     record["ratings"] = [{"rater": "r", "quality": 4, "fun": 1}, {"rater": "s", "quality": 5}]
     assert sent(**mine, study="read-off").status_code == 202
-    job_do(Job.objects.latest("pk"))
+    run_job(Job.objects.latest("pk"))
     asked_of = Study.objects.get(key="read-off").rubric.dimensions.all()
     assert {one.key: one.scale_inferred for one in asked_of} == {"quality": True, "fun": False}
     assert "must end in .jsonl.gz" in sent("rated.txt").json()["error"]["message"]

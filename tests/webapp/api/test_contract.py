@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
 from webapp.api.urls import api
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
 
 pytestmark = pytest.mark.django_db
 

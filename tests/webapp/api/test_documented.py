@@ -12,8 +12,8 @@ from django.test import Client
 
 from tests.builders import calls_forget, make_conversation, make_rating, make_staff, make_study
 from tests.documents import blocks_tested
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
 
 pytestmark = pytest.mark.django_db
 

@@ -16,9 +16,9 @@ from tests.webapp.api.programs import Program
 from webapp.api.urls import api
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
-from webapp.runs.services.jobs import job_create
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
@@ -135,7 +135,7 @@ def test_no_text_of_a_file_is_too_long_for_an_import(path: tuple[Any, ...], text
     assert sent.status_code in (202, 400, 422), sent.content
     if sent.status_code == 202:
         job = Job.objects.get()
-        job_do(job)
+        run_job(job)
         job.refresh_from_db()
         assert "DataError" not in job.error
         assert "value too long" not in job.error

@@ -10,11 +10,11 @@ from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard.quality_page import quality_page
+from webapp.dashboard.data_quality import quality_page
 from webapp.ratings.selectors import study_conversations
-from webapp.reading.models import Note, SavedSearch
-from webapp.reading.votes import votes_of_bots
-from webapp.results.flags import flags_now
+from webapp.results.refresh import refresh_flags
+from webapp.search.index_statistics import votes_of_bots
+from webapp.search.models import Note, SavedSearch
 from webapp.studies.models import Study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
@@ -157,7 +157,7 @@ def test_flags_are_counted_as_on_the_page_and_name_nobody(study: Study) -> None:
     alike = {"quality": 2, "fluency": 2, "diversity": 2, "contingency": 2, "empathy": 2}
     make_rating(make_conversation(study, n_exchanges=3), **alike)
     found = program.get("studies/shop/flags").json()
-    state = flags_now(study).state
+    state = refresh_flags(study).state
     assert state is not None
     page = quality_page(study, state)
     assert (found["n_people"], found["n_tasks"], found["is_current"]) == (5, 5, True)

@@ -18,15 +18,15 @@ from tests.builders import make_annotated, make_conversation, make_pairwise, mak
 from tests.webapp.api.programs import Program, streamed
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
+from webapp.dashboard.render import report_html
 from webapp.dashboard.report_files import report_read
-from webapp.dashboard.reporting.pages import report_html
-from webapp.reading.services import note_add, search_save, star_set, tag_add
-from webapp.results.stored import Question, answer_for
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, MetricRun, SelfPlayRun
-from webapp.runs.services.selfplay import run_create
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, MetricRun, SelfPlayRun
+from webapp.jobs.services.selfplay import run_create
+from webapp.results.cache import AnalysisKey, get_result
+from webapp.search.services import note_add, search_save, star_set, tag_add
 from webapp.studies.models import Study
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
@@ -49,7 +49,7 @@ def study(shop: int, db: None) -> Study:
 @pytest.fixture
 def run() -> SelfPlayRun:
     run = run_create(bots=["eliza"], n_conversations=3, n_turns=4, seed=7, enqueue=False)
-    job_do(run)
+    run_job(run)
     return SelfPlayRun.objects.get(pk=run.pk)
 
 
@@ -216,7 +216,7 @@ def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(
 def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
     program = Program(Right.READ)
     found = program.get("studies/shop/leaderboard").json()
-    made = answer_for(Question(study, "comparisons")).made
+    made = get_result(AnalysisKey(study, "comparisons")).made
     assert made is not None
     wanted = leaderboard(made.result.means, made.result.compared).to_json()
     assert found["document"] == json.loads(json.dumps(wanted))
@@ -276,7 +276,7 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     asked = program.post("studies/shop/report", {})
     assert asked.status_code == 202
     job = Job.objects.get(kind="report")
-    job_do(job)
+    run_job(job)
     found = program.get("studies/shop/report").json()
     document = report_read(job)
     assert document is not None
@@ -299,7 +299,7 @@ def test_a_report_asked_for_with_parameters_is_found(study: Study) -> None:
     where = "include_synthetic=true&without=fast,pasted&like=ghandeharioun2019"
     made = program.post("studies/shop/report", asked)
     assert made.status_code == 202, made.content
-    job_do(Job.objects.get(kind="report"))
+    run_job(Job.objects.get(kind="report"))
     assert made["Location"] == f"/api/v1/studies/shop/report?{where}"
     found = program.get(made["Location"].removeprefix("/api/v1/"))
     assert (found.status_code, found.json()["like"]) == (200, "ghandeharioun2019")

@@ -14,10 +14,10 @@ from django.core.management import call_command
 import confab
 from evaluation.remote import Server, ServerError
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
-from webapp.runs.engine import job_do
-from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import HybridFit, Job, MetricRun, SelfPlayRun
 from webapp.studies.models import Study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
@@ -90,7 +90,7 @@ def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
     run = lab.selfplay(["eliza"], conversations=1, turns=2)
     with pytest.raises(TimeoutError, match="not over after 0 seconds"):
         lab.wait(run, timeout_s=0)
-    job_do(SelfPlayRun.objects.get())
+    run_job(SelfPlayRun.objects.get())
     seen: list[str] = []
     assert lab.wait(run, told=lambda job: seen.append(job.state)).n_done == 1
     assert seen == ["done"]
@@ -111,7 +111,7 @@ def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
         json.dumps({"dialogue_id": "1", "bot": "a", "turns": [{"speaker": "human", "text": "hi"}]})
     )
     brought = lab.bring("mine", file, scale=(1, 7))
-    job_do(Job.objects.get(kind="import"))
+    run_job(Job.objects.get(kind="import"))
     assert lab.wait(brought).result["conversations"] == 1
 
 
@@ -161,10 +161,10 @@ def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
     lab = server(Right.READ, Right.RUN)
     for seed in (1, 2):
         run = lab.selfplay(["eliza"], conversations=2, turns=2, seed=seed)
-        job_do(SelfPlayRun.objects.get(pk=run.id))
+        run_job(SelfPlayRun.objects.get(pk=run.id))
     measured = lab.stop(lab.measure(run=run.id, metrics=["words"]))
     assert lab.go_on(measured).state == "queued"
-    job_do(MetricRun.objects.get(pk=measured.id))
+    run_job(MetricRun.objects.get(pk=measured.id))
     found = lab.runs_compare(columns=["words_bot"])
     assert (found["differ"], [one["id"] for one in found["runs"]]) == (
         ["seed"],
@@ -184,7 +184,7 @@ def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
     ]  # fmt: skip
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = lab.benchmark_file(file, ["bleu"])
-    job_do(Job.objects.get(pk=made.id))
+    run_job(Job.objects.get(pk=made.id))
     assert lab.wait(made).state == "done"
     again = lab.benchmark_again(made.id)
     assert (again.kind, again.id) == ("benchmark", made.id), "nothing has changed since"
@@ -204,6 +204,6 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
 
 
 def test_where_no_server_answers_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.remote.calls._AGAIN_S", ())
+    monkeypatch.setattr("evaluation.remote.client._AGAIN_S", ())
     with pytest.raises(httpx.TransportError, match=r"no server answers at http://127\.0\.0\.1:1"):
         confab.connect("http://127.0.0.1:1", "confab_x")

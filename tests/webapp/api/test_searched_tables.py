@@ -12,9 +12,9 @@ from django.core.management import call_command
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program, streamed
 from webapp.core.rights import Right
-from webapp.runs.engine import job_do
-from webapp.runs.models import SelfPlayRun
-from webapp.runs.services.selfplay import run_create
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.services.selfplay import run_create
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import exporters
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_searched_is_told(study: Study, what: str, line: str, wor
 
 def test_tables_of_a_run_are_searched_too(tmp_path: Path) -> None:
     run = run_create(bots=["eliza", "parrot"], n_conversations=2, n_turns=4, enqueue=False)
-    job_do(run)
+    run_job(run)
     run = SelfPlayRun.objects.get(pk=run.pk)
     program = Program(Right.READ)
     where = f"runs/{run.pk}/tables"

@@ -12,7 +12,7 @@ from tests.builders import make_study
 from tests.webapp.api.programs import Program
 from webapp.bots.models import BotHealth
 from webapp.core.rights import Right
-from webapp.runs.models import Job
+from webapp.jobs.models import Job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 

@@ -13,14 +13,6 @@ from django.utils import timezone
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
 from tests.fakes import FakeStreamBot
-from webapp.bots.health import (
-    bot_answered,
-    bot_came_back,
-    bot_failed,
-    bot_put_back,
-    bot_set_aside,
-    bot_try_claim,
-)
 from webapp.bots.models import BotAside, BotHealth
 from webapp.bots.selectors import (
     MOST_PAID_TRIES,
@@ -29,6 +21,14 @@ from webapp.bots.selectors import (
     bot_entry_list,
     bot_tries_itself,
     bots_to_try,
+)
+from webapp.bots.services import (
+    bot_answered,
+    bot_came_back,
+    bot_failed,
+    bot_put_back,
+    bot_set_aside,
+    bot_try_claim,
 )
 
 pytestmark = pytest.mark.django_db

@@ -13,9 +13,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from chatbots.configured import configured_bots
-from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
+from chatbots.yaml_registry import EntriesError, configured_bots
 from tests.builders import force_bots, make_conversation, make_staff, make_study
 from webapp.bots import selectors
 from webapp.bots.selectors import bot_find, bots_discover

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from chatbots.encoders.emotion import HEAD
+from chatbots.encoders.emotion import EMOTION_HEAD_FOLDER
 from chatbots.encoders.sentence import EncoderError
 from webapp.bots.management.commands import train_emotion
 
@@ -23,7 +23,7 @@ def test_one_document_tells_what_was_trained(
 
     def trained(*arguments: Any) -> dict[str, Any]:
         given.extend(arguments)
-        return json.loads((HEAD / "manifest.json").read_text(encoding="utf-8"))
+        return json.loads((EMOTION_HEAD_FOLDER / "manifest.json").read_text(encoding="utf-8"))
 
     monkeypatch.setattr(train_emotion, "emotion_train", trained)
     settings.CONFAB_DEVICE = "cuda:1"
@@ -32,7 +32,7 @@ def test_one_document_tells_what_was_trained(
     call_command("train_emotion", "--data", "comments.jsonl", *where, "--json", stdout=out)
     assert given == [
         Path("comments.jsonl"),
-        HEAD / "training.yaml",
+        EMOTION_HEAD_FOLDER / "training.yaml",
         tmp_path,
         [Path("a.jsonl"), Path("b.jsonl")],
         "cuda:1",

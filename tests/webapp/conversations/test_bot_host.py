@@ -13,17 +13,17 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import OperationalError
 
-from chatbots.base import REPLY_MAX_CHARS, BotError
+from chatbots.bots.base import REPLY_MAX_CHARS, BotError
 from chatbots.registry import bots
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from tests.builders import make_conversation, make_participant, make_study
 from webapp.bots.models import BotHealth
-from webapp.conversations import events, replying, selectors, services
+from webapp.conversations import events, reply_pipeline, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
-from webapp.conversations.entering import task_start
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.task_start import task_start
 from webapp.core.database import in_database
-from webapp.core.instruments import registry
+from webapp.core.prometheus import registry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -144,7 +144,7 @@ async def test_a_database_that_is_away_for_a_moment_is_no_failure_of_the_bot(
         return stores(**reply)
 
     monkeypatch.setattr(services, "turn_add_bot", away_at_first)
-    monkeypatch.setattr(replying, "STORE_AGAIN_S", 0.01)
+    monkeypatch.setattr(reply_pipeline, "STORE_AGAIN_S", 0.01)
     runtime = BotHostRuntime()
     try:
         frames = await published(runtime, conversation, 2)
@@ -190,8 +190,8 @@ WELL = {
     "test-hostile-nul": "Before and after",
     "test-hostile-surrogate": "Half \ufffd of a pair",
     "test-hostile-split": "A face: 😀, a half: \ufffdx\ufffd",
-    "test-hostile-huge": storable("Ten million characters. " * 1000, REPLY_MAX_CHARS),
-    "test-hostile-endless": storable("and another thing, " * 2000, REPLY_MAX_CHARS),
+    "test-hostile-huge": sanitise("Ten million characters. " * 1000, REPLY_MAX_CHARS),
+    "test-hostile-endless": sanitise("and another thing, " * 2000, REPLY_MAX_CHARS),
 }
 ILL = {
     "test-hostile-empty": "gave an empty reply",

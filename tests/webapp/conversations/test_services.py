@@ -7,9 +7,9 @@ import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
-from chatbots.base import REPLY_MAX_CHARS
+from chatbots.bots.base import REPLY_MAX_CHARS
 from chatbots.endpoints.metering import ReplyCost
-from chatbots.storable import storable
+from chatbots.text import sanitise
 from tests.builders import (
     exchange,
     make_conversation,
@@ -18,8 +18,8 @@ from tests.builders import (
     make_study,
 )
 from webapp.conversations import selectors, services
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.task_start import conversation_start
 from webapp.core.errors import Refused
 from webapp.studies.models import Task
 
@@ -358,7 +358,7 @@ def test_a_failure_is_stored_whatever_its_text(error: str) -> None:
     conversation.refresh_from_db()
     assert failure is not None
     assert conversation.due_error == failure.error
-    assert failure.error == storable(error, 500) or (error == "" and failure.error)
+    assert failure.error == sanitise(error, 500) or (error == "" and failure.error)
     services.conversation_swap(conversation=conversation)
 
 
@@ -443,7 +443,7 @@ def test_a_reply_of_any_size_is_stored_up_to_the_limit() -> None:
     reply = "half \ud83d\x00 " + "x" * 10_000_000
     services.turn_add_bot(conversation_id=conversation.pk, lease=claimed(conversation), text=reply)
     text = Turn.objects.get(index=1).text
-    assert text == storable(reply, REPLY_MAX_CHARS)
+    assert text == sanitise(reply, REPLY_MAX_CHARS)
     assert len(text) == REPLY_MAX_CHARS
 
 

@@ -10,19 +10,19 @@ import pytest
 from django.utils import timezone
 
 from chatbots import Conversation as Context
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_participant, make_study
 from tests.chatbots.endpoint_server import fails, says, serving
 from tests.fakes import FakeStreamBot, FakeWholeBot
-from tests.webapp.conversations.test_spending import write
-from webapp.bots.health import bot_failed
+from tests.webapp.conversations.test_cost_meter import write
 from webapp.bots.models import BotHealth
 from webapp.bots.selectors import bot_available_ids
-from webapp.conversations import services, trials
+from webapp.bots.services import bot_failed
+from webapp.conversations import reply_pipeline, services
 from webapp.conversations.bot_host import BotHostRuntime
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.task_start import conversation_start
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -78,9 +78,11 @@ async def test_a_bot_that_fails_everybody_is_set_aside_until_a_trial_works() -> 
             assert caught.value.code == "no_bot"
             for is_back in (False, True):
                 await in_database(make_due)()
-                await trials.set_aside_try(runtime.host, "e")
+                await reply_pipeline.try_disabled_bot(runtime.host, "e")
                 assert bool(await in_database(bot_available_ids)(["e"])) is is_back
-            assert server.requests[-1]["messages"] == [{"role": "user", "content": trials.GREETING}]
+            assert server.requests[-1]["messages"] == [
+                {"role": "user", "content": reply_pipeline.TEST_MESSAGE}
+            ]
             await in_database(lambda: make_conversation(conversation.study))()
         finally:
             await runtime.close()
@@ -142,7 +144,9 @@ async def test_a_stand_ins_reply_is_marked_and_the_bot_it_stands_for_is_failing(
         (conversation,) = await in_database(chats)(1, "e")
         await answer(runtime, conversation)
         with pytest.raises(BotError, match="scripted failure"):
-            await trials.ask(runtime.host, "e", Context("t").with_turn("human", "hi"))
+            await reply_pipeline.fetch_test_reply(
+                runtime.host, "e", Context("t").with_turn("human", "hi")
+            )
     finally:
         await runtime.close()
     turn = await in_database(Turn.objects.get)(conversation=conversation, speaker="bot")

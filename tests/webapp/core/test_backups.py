@@ -31,9 +31,8 @@ from webapp.core.backups import (
     backup_restore,
     database_has_rows,
 )
+from webapp.core.database_migration import database_copy, database_upgrade
 from webapp.core.errors import Refused
-from webapp.core.moving import database_move
-from webapp.core.upgrading import database_upgrade
 from webapp.ratings.models import Rating
 from webapp.studies.models import Participant, Study
 
@@ -277,8 +276,8 @@ from itertools import zip_longest
 django.setup()
 from django.apps import apps
 from webapp.conversations.models import Turn
-from webapp.core import moving
-from webapp.reading.models import Figure
+from webapp.core import database_migration
+from webapp.search.models import Figure
 
 def rows(alias):
     models = [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]
@@ -296,9 +295,9 @@ def differing(one, two):
     }
 
 before = rows("default")
-moved = moving.database_move(sys.argv[1])
+moved = database_migration.database_copy(sys.argv[1])
 assert not (changed := differing(before, rows("default"))), f"the old database has changed: {changed}"
-with moving.new_database_opened(sys.argv[1]):
+with database_migration.new_database_opened(sys.argv[1]):
     assert not (other := differing(before, rows("default"))), f"other rows arrived: {other}"
     assert moved.tables["conversations_turn"] == 6
     last = Turn.objects.latest("pk")
@@ -308,7 +307,7 @@ with moving.new_database_opened(sys.argv[1]):
     assert again.pk > last.pk
     again.delete()
 try:
-    moving.database_move(sys.argv[1])
+    database_migration.database_copy(sys.argv[1])
 except Exception as error:
     print(error)
 """
@@ -355,4 +354,4 @@ def test_everything_moves_from_postgresql_to_sqlite_and_back(
 def test_an_address_of_no_database_is_refused() -> None:
     for url in ("nonsense", "postgres://", ""):
         with pytest.raises(Refused, match="no address of a database"):
-            database_move(url)
+            database_copy(url)

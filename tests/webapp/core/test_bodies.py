@@ -16,8 +16,8 @@ from django.test import Client
 
 from tests.builders import make_staff
 from webapp.asgi import application
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
 
 MB = 1_048_576
 UPLOADS = "/dashboard/imports/"

@@ -8,11 +8,11 @@ import signal
 import psutil
 import pytest
 
-from webapp.core import children as module
-from webapp.core.children import Children
+from webapp.core import processes as module
+from webapp.core.processes import ChildProcesses
 
 
-def begun(children: Children, name: str, *module: str, without_it: str) -> psutil.Process:
+def begun(children: ChildProcesses, name: str, *module: str, without_it: str) -> psutil.Process:
     """Begin a child and return its process: the one that was not there before."""
     before = psutil.Process().children()
     children.begin(name, *module, without_it=without_it)
@@ -23,8 +23,8 @@ def begun(children: Children, name: str, *module: str, without_it: str) -> psuti
 async def test_a_child_that_ends_is_told_and_the_others_end_with_us(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
-    children = Children()
+    monkeypatch.setattr(module, "CHILD_POLL_INTERVAL_S", 0.01)
+    children = ChildProcesses()
     listens = ("http.server", "0", "--bind")
     children.begin("wrong one", "no_such_module", without_it="nothing is right")
     killed = begun(children, "killed one", *listens, "127.0.0.1", without_it="nobody listens")

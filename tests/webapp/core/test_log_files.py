@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT, start_confab
 from tests.journeys.test_make_run import wait_for
-from webapp.core.log_files import SharedRotatingFile
+from webapp.core.logs import SharedRotatingFile
 
 
 def test_no_line_is_lost_or_doubled_where_two_write_and_begin_new_files(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_is_logged_stands_in_the_file_without_tokens(tmp_path: Path, settin
 
 _WRITER = """
 import logging, sys
-from webapp.core.log_files import SharedRotatingFile
+from webapp.core.logs import SharedRotatingFile
 handler = SharedRotatingFile(sys.argv[1], maxBytes=3000, backupCount=9999)
 log = logging.getLogger("w")
 log.addHandler(handler)

@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from webapp.core.logins import ACCOUNT_LIMIT, client_address
+from webapp.core.authentication import ACCOUNT_LIMIT, client_address
 
 pytestmark = pytest.mark.django_db
 RIGHT = "a-long-password"

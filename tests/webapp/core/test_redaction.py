@@ -8,7 +8,7 @@ import logging.config
 
 from django.conf import settings
 
-from webapp.core.redaction import LINE_MAX_CHARS
+from webapp.core.logs import LINE_MAX_CHARS
 
 
 def test_a_traceback_of_any_text_is_written() -> None:

@@ -16,9 +16,8 @@ from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from tests.builders import make_conversation, make_staff, make_study
 from tests.documents import blocks_tested
-from webapp.core.log_lines import FIELDS, Lines
-from webapp.core.redaction import RedactTokens
-from webapp.core.requests import HEADER
+from webapp.core.logs import LOG_FIELDS, LogLineFormatter, RedactTokens
+from webapp.core.middleware import REQUEST_ID_HEADER
 from webapp.core.rights import Right
 
 PERSON = "5f3c9aparticipant0000011"
@@ -36,7 +35,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
     client.get("/go-on/very:secret:token/?PROLIFIC_PID=me")
     client.get("/nowhere/very:secret:token")
     lines = [json.loads(line) for line in json_lines()]
-    found = [line for line in lines if line["logger"] == "webapp.core.requests"]
+    found = [line for line in lines if line["logger"] == "webapp.core.middleware"]
     assert [line["route"] for line in found] == [
         "participant:entry",
         "participant:chat",
@@ -50,7 +49,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
     )
     # The documentation shows one of a page of a chat.
     assert found[1].keys() == json.loads(shown.text).keys()
-    assert found[0]["request_id"] == entered[HEADER]
+    assert found[0]["request_id"] == entered[REQUEST_ID_HEADER]
     assert len({line["request_id"] for line in found}) == 5
     assert [line.get("conversation_id") for line in found[:3]] == [None, str(chat.pk), None]
     text = "\n".join(json_lines())
@@ -73,9 +72,9 @@ def test_the_code_of_an_error_page_is_the_requests_id(
 
     monkeypatch.setattr("webapp.participant.access.study_by_key", broken)
     answer = Client(raise_request_exception=False).get("/s/demo/")
-    assert f'<p class="code" dir="ltr">{answer[HEADER]}</p>' in answer.content.decode()
+    assert f'<p class="code" dir="ltr">{answer[REQUEST_ID_HEADER]}</p>' in answer.content.decode()
     lines = [json.loads(line) for line in json_lines()]
-    assert {line["request_id"] for line in lines} == {answer[HEADER]}
+    assert {line["request_id"] for line in lines} == {answer[REQUEST_ID_HEADER]}
     (line,) = [line for line in lines if "exception" in line]
     assert "ValueError" in line["exception"]
     assert "secret" not in line["exception"]
@@ -107,12 +106,12 @@ def test_a_readable_line_ends_with_its_ids() -> None:
     record.route, record.person = "participant:chat", PERSON  # what is not on the list stays out
     clear_contextvars()
     with bound_contextvars(job_id="metrics 12"):
-        line = Lines("line").format(record)
-        as_json = json.loads(Lines("json").format(record))
+        line = LogLineFormatter("line").format(record)
+        as_json = json.loads(LogLineFormatter("json").format(record))
     assert line.endswith(' WARNING webapp.x: it broke [route=participant:chat job_id="metrics 12"]')
     assert PERSON not in line + str(as_json)
     assert as_json["job_id"] == "metrics 12"
-    assert "person" not in FIELDS
+    assert "person" not in LOG_FIELDS
 
 
 def test_django_names_the_page_in_the_place_of_its_address() -> None:

@@ -13,8 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from tests.architecture.settings_reads import example_compose_only, example_entries
 from tests.conftest import ROOT
-from webapp.settings.database import SQLITE_OPTIONS, databases
-from webapp.settings.reading import Environment
+from webapp.settings.backends import SQLITE_OPTIONS, databases
+from webapp.settings.env import Environment
 
 WRONG = {
     "PORT": ["http", "0", "70000"],

@@ -15,7 +15,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
 
-from evaluation.judgements import judge
+from evaluation.metric_agreement import judge
 from tests.builders import (
     make_conversation,
     make_participant,
@@ -25,6 +25,8 @@ from tests.builders import (
 )
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
 from webapp.ratings.services import rating_add
 from webapp.results.benchmark import (
     benchmark_ask,
@@ -32,8 +34,6 @@ from webapp.results.benchmark import (
     benchmark_metrics,
     benchmarks_forget,
 )
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, State
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.services import task_open
@@ -88,7 +88,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     assert post(staff, judged()).status_code == 302
     [job] = Job.objects.filter(kind="benchmark")  # the same data and versions: the same job
     assert "data-live" in staff.get(ADDRESS).content.decode(), "its progress is shown"
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
     [file] = benchmark_folder().iterdir()
@@ -129,7 +129,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
 def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) -> None:
     post(staff, judged())
     job = Job.objects.get(kind="benchmark")
-    job_do(job)
+    run_job(job)
     here = f"{ADDRESS}{job.pk}/rouge_l/?source=set 1&target=good"
     html = staff.get(here).content.decode()
     assert html.count('class="item-point"') == 2 * 12, "wide and narrow"
@@ -151,7 +151,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
             vote_set(conversation_id=chat.pk, turn_index=turn, value=1 if number else -1)
         make_rating(chat)
     first = benchmark_ask(study=study, metrics=["words_bot"])
-    job_do(first)
+    run_job(first)
     assert benchmark_ask(study=study, metrics=["words_bot"]) == first
     html = staff.get(ADDRESS).content.decode()
     assert ">n 4 · vote<" in html
@@ -167,7 +167,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     assert "compute another way now: Words in the reply" in staff.get(ADDRESS).content.decode()
     staff.post(f"{ADDRESS}{first.pk}/again/")
     again = Job.objects.exclude(pk=first.pk).get()
-    job_do(again)
+    run_job(again)
     assert "Compute again" not in staff.get(ADDRESS).content.decode()
     assert benchmark_ask(study=study, metrics=["words_bot"]) != first
     benchmarks_forget([study.pk])
@@ -177,7 +177,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
 def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff: Client) -> None:
     content = judged().replace(b"set 1", b"grade/convai2").replace(b"good", b"coherence")
     post(staff, content, "mine.jsonl", "rouge_l", "words_bot")
-    job_do(Job.objects.get(kind="benchmark"))
+    run_job(Job.objects.get(kind="benchmark"))
     html = staff.get(f"{ADDRESS}?target=coherence").content.decode()
     assert html.count("<span>published .14</span>") == 1, "ROUGE-L of the survey on ConvAI2"
     assert "12 of 600 replies are here" in html
@@ -207,7 +207,7 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
         row["reference"] = "so it is"
     content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     post(staff, content, "mine.jsonl", "rouge_l", "bleu", "words_bot")
-    job_do(job := Job.objects.get(kind="benchmark"))
+    run_job(job := Job.objects.get(kind="benchmark"))
     job.refresh_from_db()
     assert job.result["languages"] == {"set 0": "de", "set 1": "en"}
 
@@ -274,7 +274,7 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
     compared()
     assert ask_pairs(staff, JUDGED).status_code == 302
     [job] = Job.objects.filter(kind="benchmark")
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
     file, out = tmp_path / "judged.csv", io.StringIO()
@@ -330,7 +330,7 @@ def test_a_file_is_removed_with_all_that_was_computed_of_it_and_the_log_says_by_
     study = make_study("talk")
     kept = benchmark_ask(study=study, metrics=["words_bot"])
     [file] = benchmark_folder().iterdir()
-    job_do(Job.objects.get(kind="benchmark", payload__file=file.name))
+    run_job(Job.objects.get(kind="benchmark", payload__file=file.name))
     assert f'value="{file.name}"' in staff.get(ADDRESS).content.decode()
     for name in ("", "../bots.yaml", "0" * 32 + ".jsonl"):
         answer = staff.post(f"{ADDRESS}files/remove/", {"file": name}, follow=True)
@@ -358,7 +358,7 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     assert "Choose a study or a file" in answer.content.decode()
     make_study("empty")
     staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})
-    job_do(Job.objects.get(kind="benchmark"))
+    run_job(Job.objects.get(kind="benchmark"))
     html = staff.get(ADDRESS).content.decode()
     assert "could not be computed: Nobody has judged a single reply there." in html
     assert "Go on" in html
@@ -386,7 +386,7 @@ def test_the_file_carries_published_figures_and_what_to_mind_of_them(staff: Clie
         for k in range(24)
     ]
     post(staff, "\n".join(lines).encode(), "grade.jsonl", "rouge_l")
-    job_do(Job.objects.get(kind="benchmark"))
+    run_job(Job.objects.get(kind="benchmark"))
     table = list(
         csv.DictReader(
             io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?by=pearson").content.decode())

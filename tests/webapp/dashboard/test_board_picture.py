@@ -15,7 +15,7 @@ from django.urls import reverse
 from tests.webapp.dashboard.test_compare import LEVELS, study_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Turn
-from webapp.results import stored
+from webapp.results import cache
 from webapp.studies.models import Study
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -162,7 +162,7 @@ def test_where_there_is_no_picture_the_page_says_why(
 def test_many_bots_with_long_names_stay_inside(
     staff: Client, db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "DIRECT_BOTS", 20)
+    monkeypatch.setattr(cache, "DIRECT_BOTS", 20)
     levels = {f"a bot with quite a long name, number {n} <&>": 2 + n / 4 for n in range(18)}
     study_of(tmp_path, levels, n=4)
     page = page_of(staff)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 from django.test import AsyncClient, Client
 
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_staff, make_study
 from tests.fakes import FakeStreamBot
-from webapp.bots.health import bot_answered, bot_failed
+from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations import events
-from webapp.conversations.heartbeats import heartbeat_store
 from webapp.conversations.models import Turn
+from webapp.conversations.services.replies import heartbeat_store
 from webapp.core.rights import Right
 
 pytestmark = pytest.mark.django_db

@@ -15,8 +15,8 @@ from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
 from evaluation.analysis.planning import plan_raters
-from evaluation.stats.compare import ORDER_ALPHA
-from evaluation.stats.sample_size import raters_needed
+from evaluation.stats.comparisons import ORDER_ALPHA
+from evaluation.stats.power import raters_needed
 from tests.builders import (
     force_bots,
     make_annotated,
@@ -26,25 +26,23 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.dashboard.conftest import rate_some
-from webapp.conversations.heartbeats import heartbeat_store
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services.replies import heartbeat_store
 from webapp.core.rights import Right
-from webapp.dashboard.build.base import Plan
-from webapp.dashboard.build.bots import bot_cards
-from webapp.dashboard.build.checklist import findings_of, stops
-from webapp.dashboard.build.cost import cost_of
-from webapp.dashboard.build.entry_cards import KINDS
-from webapp.dashboard.build.fields import section_fields
-from webapp.dashboard.build.power import reach_of, spread_for
-from webapp.dashboard.build.registry import STEPS
-from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import study_ratings
-from webapp.runs.models import HybridFit, Job
+from webapp.dashboard.builder.base import Plan
+from webapp.dashboard.builder.checklist import findings_of, stops
+from webapp.dashboard.builder.entry_cards import KINDS
+from webapp.dashboard.builder.forms import section_fields
+from webapp.dashboard.builder.materials import bot_cards
+from webapp.dashboard.builder.pay import cost_of, reach_of, spread_for
+from webapp.dashboard.views.builder.step import STEPS
+from webapp.jobs.models import HybridFit, Job
+from webapp.ratings.selectors import study_bots, study_ratings
 from webapp.studies.models import Outcome, Study, Task
-from webapp.studies.money import amount
 from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import money_text
 from webapp.studies.services import task_complete, task_open
-from webapp.studies.values import SECTIONS, StudyValues
+from webapp.studies.settings import SECTIONS, StudyValues
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -148,7 +146,7 @@ def test_every_setting_of_every_section_has_a_field() -> None:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_form_of_a_section_gives_back_what_it_was_given(section: str) -> None:
-    from webapp.dashboard.build.fields import SettingsForm
+    from webapp.dashboard.builder.forms import SettingsForm
 
     flat = StudyValues().flat()
     blank = SettingsForm(groups=[("", section_fields(section))], initial=flat)
@@ -387,7 +385,7 @@ def test_cost_and_what_the_plan_can_show() -> None:
     study = draft(pay_each=1.6, fee_share=1 / 3, minutes=8, max_per_bot=40)
     cost = cost_of(study)
     assert cost.n == 80
-    assert amount(cost.an_hour or 0, "GBP") == "£12.00"
+    assert money_text(cost.an_hour or 0, "GBP") == "£12.00"
     assert cost.people == pytest.approx(128)
     assert cost.in_all == pytest.approx(128 * 4 / 3)
     reach = reach_of(study, 6)

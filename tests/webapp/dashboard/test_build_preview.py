@@ -10,12 +10,12 @@ from django.test import Client
 
 from tests.builders import make_staff, make_study
 from webapp.core.rights import Right
-from webapp.dashboard.build.preview import FIELD_STEPS, preview_of
-from webapp.dashboard.build.registry import STEPS
+from webapp.dashboard.builder.base import FIELD_STEPS, preview_of
+from webapp.dashboard.views.builder.step import STEPS
 from webapp.participant.steps.base import steps
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.values import NAMES
+from webapp.studies.settings import NAMES
 
 pytestmark = pytest.mark.django_db
 

@@ -13,12 +13,12 @@ from django.test import Client
 from tests.builders import make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
-from webapp.dashboard.build.question_cards import key_made
+from webapp.dashboard.builder.question_cards import key_made
+from webapp.studies.examples import QUESTION_SETS, sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.question_sets import QUESTION_SETS, sets_for
 from webapp.studies.questions import Question
-from webapp.studies.rubrics import asked_after
+from webapp.studies.rubrics import post_task_questions
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +60,7 @@ def sent(staff: Client, study: Study) -> dict[str, Any]:
 
 
 def after(study: Study) -> list[Question]:
-    return list(asked_after(Study.objects.get(pk=study.pk).version))
+    return list(post_task_questions(Study.objects.get(pk=study.pk).version))
 
 
 def keys(questions: Sequence[Question]) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_question_of_each_kind_is_added_before_and_after(
     answer = press(staff, study, f"add:{name}:{kind}")
     assert answer.status_code == 302
     stored = Study.objects.get()
-    found = stored.values.questions if name == "questions" else asked_after(stored.version)
+    found = stored.values.questions if name == "questions" else post_task_questions(stored.version)
     assert (found[-1].kind, found[-1].key) == (kind, "new_question")
     # A key is made of the words, until somebody writes one.
     data = sent(staff, study)

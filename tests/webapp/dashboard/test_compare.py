@@ -18,17 +18,17 @@ from statsmodels.stats.proportion import proportion_confint
 
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.conversations.models import Turn
-from webapp.dashboard.plots.board import around, lanes_of, whole
+from webapp.dashboard.charts.leaderboard import around, lanes_of, whole
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
 from webapp.ratings.selectors import study_ratings
-from webapp.reading.listing import of_study
-from webapp.results import stored
-from webapp.results.making import PARTS
-from webapp.results.stored import Question, data_of
-from webapp.results.summary import bot_summary
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.results import cache
+from webapp.results.bot_means import bot_summary
+from webapp.results.cache import AnalysisKey, data_of
+from webapp.results.compute import PARTS
+from webapp.search.pagination import conversations_of_study
 from webapp.studies.models import Study
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 LEVELS = {"alpha": 5.4, "beta": 5.3, "gamma": 3.9, "delta": 2.4}
 
@@ -95,7 +95,7 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     # The same count as on the other pages of results.
     other = staff.get(reverse("dashboard:study_statistics", args=[compared.key]))
     assert "tell 5 of 6 pairs of bots apart" in text_of(other.content.decode())
-    made = PARTS["comparisons"].make(data_of(Question(compared, "comparisons")), None)
+    made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
         found = made.means.rows[row.bot.bot_id, "quality"].interval
         assert row.mean == f"{found.mean:.2f}"
@@ -148,7 +148,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert against.lead == "Only quality sets them apart."
     pair = (
         PARTS["comparisons"]
-        .make(data_of(Question(compared, "comparisons")), None)
+        .make(data_of(AnalysisKey(compared, "comparisons")), None)
         .compared.pair("alpha", "gamma")
     )
     assert against.questions[0].gap == f"{pair.difference:.2f}"
@@ -180,7 +180,7 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
         value = mine[quote.pk] if quote.pk in mine.index else mine[str(quote.pk)]
         assert np.quantile(mine, 0.25) <= value <= np.quantile(mine, 0.75)
         assert quote.text == f"two of {quote.bot.bot_id}"
-    assert of_study(compared).filter(pk=samples.quotes[0].pk).exists()
+    assert conversations_of_study(compared).filter(pk=samples.quotes[0].pk).exists()
     for _bot, href in samples.lines:
         assertContains(staff.get(href), "<strong>5</strong>")
     assert staff.get(samples.pairs[0]).status_code == 200
@@ -207,7 +207,7 @@ def test_what_an_address_cannot_ask_is_said(
 def test_more_bots_ask_the_database_no_more_often(
     staff: Client, tmp_path: Path, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "DIRECT_BOTS", 20)
+    monkeypatch.setattr(cache, "DIRECT_BOTS", 20)
     asked = []
     for n in (2, 10):
         study = study_of(tmp_path, {f"b{i}": 3 + i / 3 for i in range(n)}, key=f"k{n}", n=4)
@@ -222,16 +222,16 @@ def test_more_bots_ask_the_database_no_more_often(
 def test_a_large_study_waits_for_a_worker(
     staff: Client, compared: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "DIRECT_RATINGS", 1)
+    monkeypatch.setattr(cache, "DIRECT_RATINGS", 1)
     assertContains(staff.get(address(compared)), "The result is being computed")
-    job_do(Job.objects.get(kind="results"))
+    run_job(Job.objects.get(kind="results"))
     where = address(compared, "?against=alpha&against=delta")
     page = staff.get(where)
     assertContains(page, "5 of 6 pairs can be told apart.")  # it is there already
     assert "against" not in page.context
     computing = "The comparison by this question is not there yet"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)
-    job_do(Job.objects.get(kind="results", payload__part="dimensions"))
+    run_job(Job.objects.get(kind="results", payload__part="dimensions"))
     assertContains(staff.get(where), "Only quality sets them apart.")
     assertNotContains(staff.get(address(compared, "?by=fluency")), computing)
 

@@ -14,7 +14,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from tests.webapp.dashboard.test_compare import LEVELS, study_of
 from tests.webapp.dashboard.test_pages import hybrid_result
-from webapp.runs.models import HybridFit, Job, SelfPlayRun
+from webapp.jobs.models import HybridFit, Job, SelfPlayRun
 from webapp.studies.models import Study
 
 

@@ -14,12 +14,11 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 import confab
 from evaluation.analysis.comparisons import compare
-from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import study_ratings
+from webapp.ratings.selectors import study_bots, study_ratings
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 

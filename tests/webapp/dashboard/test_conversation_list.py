@@ -14,7 +14,7 @@ from django.urls import reverse
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
-from webapp.reading import listing
+from webapp.search import pagination
 from webapp.studies.models import Study
 
 QUALITIES = [4, 2, 7, 2, None, 5]
@@ -40,7 +40,7 @@ def study(listed_study: Study, db: None) -> Study:
     return Study.objects.get(pk=listed_study.pk)
 
 
-def listed(staff: Client, study: Study, **query: str) -> listing.Page:
+def listed(staff: Client, study: Study, **query: str) -> pagination.Page:
     address = reverse("dashboard:study_conversations", args=[study.key])
     answer = staff.get(address, query)
     assert answer.status_code == 200
@@ -73,7 +73,7 @@ def test_every_order_goes_through_all_pages(
     expected: list[int],
     size: int,
 ) -> None:
-    monkeypatch.setitem(listing.page_of.__kwdefaults__, "size", size)
+    monkeypatch.setitem(pagination.page_of.__kwdefaults__, "size", size)
     place = {conversation.pk: number for number, conversation in enumerate(in_time(study))}
     seen: list[int] = []
     after = ""

@@ -21,18 +21,18 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
-from webapp.core.crew import PIECE_BYTES, PagesInOneThread
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.runs import queue
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
-from webapp.runs.services.jobs import job_create
-from webapp.studies.erasure import participants_erase
+from webapp.core.thread_pool import PIECE_BYTES, PagesInOneThread
+from webapp.jobs import queue
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 from webapp.studies.models import Participant, Study
-from webapp.transfer import exports, tasks
+from webapp.studies.privacy import participants_erase
+from webapp.transfer import job_files, tasks
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
-from webapp.transfer.kinds import exporting
+from webapp.transfer.kinds import files
 from webapp.transfer.writers import write_file
 
 pytestmark = pytest.mark.django_db
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _little_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(exports, "settings", SimpleNamespace(DATA_DIR=tmp_path))
-    monkeypatch.setattr(exports, "LARGE", 2)
+    monkeypatch.setattr(job_files, "settings", SimpleNamespace(DATA_DIR=tmp_path))
+    monkeypatch.setattr(job_files, "LARGE_EXPORT", 2)
     monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 2)
     monkeypatch.setattr(queue, "send", lambda job: True)
 
@@ -75,7 +75,7 @@ def made(client: Client, **asked: str) -> Job:
     answer = client.post(PAGE, {**RATINGS, **asked})
     assert (answer.status_code, answer.headers.get("Location")) == (302, PAGE)
     job = Job.objects.get(state="queued")
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == "done", job.error
     return job
@@ -100,7 +100,7 @@ def test_a_large_table_is_made_by_a_worker_as_the_command_makes_it(
 ) -> None:
     client = staff()
     job = made(client, format=file_format)
-    assert job.result == {"rows": 3, "bytes": exports.export_path(job).stat().st_size}
+    assert job.result == {"rows": 3, "bytes": job_files.export_path(job).stat().st_size}
     assert (job.n_done, job.n_total) == (3, 3)
     assertContains(client.get(PAGE), "3 rows")
     answer = client.get(reverse("dashboard:study_export_file", args=["out", job.pk]))
@@ -109,8 +109,8 @@ def test_a_large_table_is_made_by_a_worker_as_the_command_makes_it(
     columns = exporter.columns(study, ExportOptions())
     write_file(by_command, file_format, columns, exporter.rows(study, ExportOptions()))  # type: ignore[arg-type]
     assert body(answer) == by_command.read_bytes()
-    assert exports.export_path(job).stat().st_mode & 0o077 == 0
-    assert exports.export_folder().stat().st_mode & 0o077 == 0
+    assert job_files.export_path(job).stat().st_mode & 0o077 == 0
+    assert job_files.export_folder().stat().st_mode & 0o077 == 0
 
 
 def test_a_large_table_is_asked_for_once_and_shows_how_far_it_is(study: Study) -> None:
@@ -149,11 +149,11 @@ def test_a_file_goes_when_somebody_of_the_study_is_erased(
     done = made(client)
     client.post(PAGE, {**RATINGS, "format": "jsonl"})
     kept = job_create(kind="export", payload=RATINGS, study=elsewhere, enqueue=False)
-    job_do(kept)
+    run_job(kept)
     with django_capture_on_commit_callbacks(execute=True):
         participants_erase(participants=Participant.objects.filter(study=study)[:1])
-    assert not exports.export_path(done).exists()
-    assert exports.export_path(kept).exists()
+    assert not job_files.export_path(done).exists()
+    assert job_files.export_path(kept).exists()
     where = reverse("dashboard:study_export_file", args=["out", done.pk])
     assert client.get(where).status_code == 404
     assertNotContains(client.get(PAGE), where)
@@ -173,21 +173,21 @@ def test_who_is_erased_while_the_file_is_made_stands_in_no_file(
         writes(args[0], "csv", [], iter([()]))  # as if it had been written only now
         return n_rows
 
-    monkeypatch.setattr(exporting, "write_file", erased_meanwhile)
-    job_do(job)
+    monkeypatch.setattr(files, "write_file", erased_meanwhile)
+    run_job(job)
     job.refresh_from_db()
     assert job.state == "cancelled"
-    assert not exports.export_path(job).exists()
+    assert not job_files.export_path(job).exists()
 
 
 def test_a_file_goes_after_its_time(study: Study) -> None:
     client = staff()
     job = made(client)
-    path = exports.export_path(job)
+    path = job_files.export_path(job)
     left = path.with_name(".export-1.csv.x.part")  # by a process that was killed
     left.touch()
-    assert exports.exports_expire() == 0
-    long_ago = time.time() - exports.KEPT.total_seconds() - 60
+    assert job_files.exports_expire() == 0
+    long_ago = time.time() - job_files.EXPORTS_KEPT.total_seconds() - 60
     for file in (path, left):
         os.utime(file, (long_ago, long_ago))
     repeated: list[tuple[float, Any]] = []
@@ -201,7 +201,7 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
     tasks.exports_expire_hourly(sender=Worker())
     assert not path.exists()
     assert not left.exists()
-    assert repeated == [(3600, exports.exports_expire)]
+    assert repeated == [(3600, job_files.exports_expire)]
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
     assert client.get(where).status_code == 404
 
@@ -218,7 +218,7 @@ def test_a_mistyped_export_is_refused_before_there_is_a_job(
     study: Study, payload: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(Refused, match=told):
-        exports.export_make(study=study, asked=payload)
+        job_files.export_make(study=study, asked=payload)
     assert not Job.objects.exists()
 
 
@@ -230,23 +230,23 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
 ) -> None:
     client = staff(Right.PAY)
     assertContains(client.get(PUBLISH), "--what package")
-    monkeypatch.setattr("webapp.dashboard.views.publish.LARGE", 1000)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 1000)
     at_once = client.post(PUBLISH)
     assert at_once["Content-Disposition"] == 'attachment; filename="out-package.zip"'
     data = body(at_once)
     assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
-    monkeypatch.setattr("webapp.dashboard.views.publish.LARGE", 2)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 2)
     assertRedirects(client.post(PUBLISH), PUBLISH)
     [job] = Job.objects.filter(kind="export")
-    job_do(job)
-    assert exports.export_path(job).read_bytes() == data
+    run_job(job)
+    assert job_files.export_path(job).read_bytes() == data
     where = reverse("dashboard:study_export_file", args=["out", job.pk])
     assertContains(client.get(PUBLISH), where)
     assertNotContains(client.get(PAGE), where)
     assert body(client.get(where)) == data
     asked = {"what": "package", "format": "csv"}
     with pytest.raises(Refused, match="a data package is a zip"):
-        exports.export_make(study=study, asked=asked)
+        job_files.export_make(study=study, asked=asked)
 
 
 def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:

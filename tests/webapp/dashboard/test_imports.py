@@ -14,12 +14,12 @@ from pytest_django.asserts import assertContains
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.dashboard.views import imports
+from webapp.dashboard.views import jobs
+from webapp.jobs import engine
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 from webapp.ratings.models import Rating
-from webapp.runs import engine
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
-from webapp.runs.services.jobs import job_create
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ def test_a_large_upload_is_a_job(
     staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 0)
+    monkeypatch.setattr(jobs, "WAITED_FOR_BYTES", 0)
     good = {
         "dialogue_id": "a",
         "bot": "b",
@@ -53,7 +53,7 @@ def test_a_large_upload_is_a_job(
     assert (answer.status_code, answer["Location"]) == (302, page)
     assertContains(staff.get(page), "Import into imp")
     assert not Conversation.objects.exists()
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert (job.state, job.error) == ("done", "")
     assert (job.result["conversations"], job.result["ratings"]) == (1, 1)
@@ -89,9 +89,9 @@ def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report
         with monkeypatch.context() as patch:
             patch.setattr(engine, name, killed)
             with pytest.raises(SystemExit):
-                job_do(job)
+                run_job(job)
         assert upload.exists() == (name == "shard_end")
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert (job.state, job.error) == ("done", "")
     assert (Conversation.objects.count(), len(job.result["skipped"])) == (1, 0)

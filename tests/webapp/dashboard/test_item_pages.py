@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from tests.builders import make_items, make_participant, make_staff, make_study
 from webapp.core.rights import Right
-from webapp.ratings.judging import judgements_of
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
-from webapp.results.making import PARTS
+from webapp.results.compute import PARTS
 from webapp.results.study_data import study_data
 from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_create
@@ -37,7 +37,7 @@ def make_graded(n_people: int = 5) -> Study:
     study = study_edit(study=study, state=Study.State.COLLECTING)
     for person in range(n_people):
         task = task_open(participant=make_participant(study))
-        for judgement in judgements_of(task):
+        for judgement in requested_ratings(task):
             item = judgement.slots[0].item
             number = int(item.key.removeprefix("i"))
             grade = 3 - (person + number) % 2 if number % 2 == 0 else (person * number) % 2
@@ -119,7 +119,7 @@ def test_work_that_missed_a_check_is_counted_on_the_overview(staff: Client) -> N
     check = {"response": "choose 2 below", "expected": {"overall": [2]}}
     study = study_edit(study=make_graded(2), attention_checks=[check], n_items=2)
     task = task_open(participant=make_participant(study))
-    for judgement in judgements_of(task):
+    for judgement in requested_ratings(task):
         rating_add(task=task, target=judgement.target, answers={"overall": 0})
     cards = text_of(staff, "study", study.key)
     assert "and 2 of 1 task set apart: a check was missed" in cards

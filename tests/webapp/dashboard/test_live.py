@@ -31,26 +31,25 @@ from webapp.bots.models import BotAside
 from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
 from webapp.core.rights import Right
-from webapp.dashboard.live.people import now_rounded, people_of
-from webapp.dashboard.live.room import Room, room_of
+from webapp.dashboard.live_page import LiveRoom, live_room
+from webapp.dashboard.live_progress import now_rounded, participant_progress
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
-from webapp.studies.declining import task_decline
 from webapp.studies.examples import study_example
-from webapp.studies.importing import study_import
 from webapp.studies.items import item_add
 from webapp.studies.models import OrderState, Outcome, Study, Task
+from webapp.studies.recruitment.funnel import link_opened, step_reached, task_decline
 from webapp.studies.services import participant_enter, task_end, task_open
+from webapp.studies.study_import import study_import
 from webapp.studies.versions import study_edit
-from webapp.studies.ways import link_opened, step_reached
 
 pytestmark = pytest.mark.django_db
 
 
-def room(study: Study, **fields: Any) -> Room:
-    return room_of(study, **{"include_synthetic": False, "now": now_rounded(), **fields})
+def room(study: Study, **fields: Any) -> LiveRoom:
+    return live_room(study, **{"include_synthetic": False, "now": now_rounded(), **fields})
 
 
 def address(study: Study, name: str = "study_live") -> str:
@@ -82,7 +81,7 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     fail_reply(lost)
     conversation_services.conversation_finish_failed(conversation=lost)
     make_conversation(study, is_synthetic=True)
-    found = people_of(study, include_synthetic=False, now=now_rounded())
+    found = participant_progress(study, include_synthetic=False, now=now_rounded())
     stages = {one.name: (one.n, one.now, one.ended, one.left) for one in found.stages}
     assert stages == {
         # Openings, of which one led to nothing; one person declined, and who left is not counted.
@@ -249,7 +248,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     study = make_study("s", max_per_bot=40)
     rate_some(study, 2)
     assert room(study).orders == []
-    job_do(Job.objects.get(kind="order"))
+    run_job(Job.objects.get(kind="order"))
     for n in range(40):
         conversation = make_conversation(study, n_exchanges=3)
         is_eliza = conversation.bot.bot_id == "eliza"
@@ -258,7 +257,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert found.n_ratings == 2, "a worker has not looked again"
     study.order_state.delete()
     room(study)
-    job_do(Job.objects.filter(kind="order").latest("pk"))
+    run_job(Job.objects.filter(kind="order").latest("pk"))
     study.refresh_from_db()
     order, *others = room(Study.objects.get()).orders
     assert order.key == "quality"
@@ -319,7 +318,7 @@ def test_two_that_are_compared_are_settled_by_who_is_preferred(staff: Client) ->
             answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 0)
             rating_add(task=task, target=slot.item, answers={**answers, "quality": 1})
     assert room(study).orders == []
-    job_do(Job.objects.get(kind="order"))
+    run_job(Job.objects.get(kind="order"))
     order, *others = room(study).orders
     assert (order.key, order.n_told_apart, order.n_pairs, order.rows) == ("quality", 1, 1, ())
     [pair] = order.pairs
@@ -349,7 +348,7 @@ def test_items_are_settled_by_the_contexts_that_both_answered(staff: Client) -> 
             quality = 6 if model == "a" else 2
             rating_add(task=task, target=slot.item, answers={**answers, "quality": quality})
     room(study)
-    job_do(Job.objects.get(kind="order"))
+    run_job(Job.objects.get(kind="order"))
     order, *_others = room(study).orders
     assert (order.key, order.n_told_apart) == ("quality", 1)
     assert [row.info.bot_id for row in order.rows] == ["a", "b"]
@@ -442,8 +441,8 @@ def test_people_are_counted_once_and_a_large_study_not_at_every_look(
     assert (totals.outcomes, totals.n_visits) == ({"rated": 1, "bot_failed": 1}, 2)
     with_scripts = room(study, include_synthetic=True)
     assert (with_scripts.people.n_agreed, with_scripts.money.people) == (2, 2.0)
-    monkeypatch.setattr("webapp.dashboard.live.totals.LARGE", 0)
-    monkeypatch.setattr("webapp.dashboard.live.totals._REUSED_FOR", 10_000)
+    monkeypatch.setattr("webapp.dashboard.live_progress.LARGE", 0)
+    monkeypatch.setattr("webapp.dashboard.live_progress._REUSED_FOR", 10_000)
     assert room(study).people.n_agreed == 1
     make_conversation(study)
     known = room(study).people

@@ -14,15 +14,15 @@ from django.urls import reverse
 from tests.builders import make_conversation, make_rating, make_staff, make_study
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
-from webapp.dashboard.narrowing import form_of, line_narrowed
-from webapp.quality.flags.base import flag_kinds
-from webapp.quality.models import TaskFlag
+from webapp.dashboard.filters import line_narrowed, search_form_of
+from webapp.jobs.engine import run_job
+from webapp.jobs.services.selfplay import run_create
+from webapp.ratings.flag_store.models import TaskFlag
+from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
-from webapp.reading.fields import Numbers
-from webapp.reading.services import star_set, tag_add
-from webapp.runs.engine import job_do
-from webapp.runs.services.selfplay import run_create
+from webapp.search.fields import Numbers
+from webapp.search.services import star_set, tag_add
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +52,9 @@ def study(rated_chats: int, db: None) -> Study:
 
 def sent(line: str, numbers: Numbers, changed: Mapping[str, Any]) -> str:
     """Return the line that comes of the form of a line, as a browser sends it after these changes."""
-    form = form_of(line, numbers, {"bot": [("eliza", "Eliza"), ("parrot", "Parrot")], "tag": []})
+    form = search_form_of(
+        line, numbers, {"bot": [("eliza", "Eliza"), ("parrot", "Parrot")], "tag": []}
+    )
     assert form.shown is not None
     values: dict[str, Any] = {
         "q": line,
@@ -136,7 +138,9 @@ def test_the_form_shows_what_the_line_asks_for(reader: Client, study: Study) -> 
     ):
         assert part in form, part
     assert "<one>" not in form
-    assert form_of(line, Numbers([]), {"bot": [("c", "C")]}).selects["bot"].otherwise == "a,b"
+    assert (
+        search_form_of(line, Numbers([]), {"bot": [("c", "C")]}).selects["bot"].otherwise == "a,b"
+    )
 
 
 def test_the_form_leads_to_the_address_of_its_line(reader: Client, study: Study) -> None:
@@ -203,7 +207,7 @@ def test_a_total_is_told_before_the_list_is_narrowed(reader: Client, study: Stud
 
 def test_runs_have_the_form_without_raters_and_flags(reader: Client) -> None:
     run = run_create(bots=["eliza", "parrot"], n_conversations=2, n_turns=4, seed=1, pairs="all")
-    job_do(run)
+    run_job(run)
     listed = reverse("dashboard:run_conversations", args=[run.pk])
     page = reader.get(listed)
     form = page.context["narrow"]

@@ -18,9 +18,9 @@ from tests.builders import make_conversation, make_study
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
+from webapp.jobs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.ratings.models import Rating
-from webapp.reading import listing
-from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
+from webapp.search import pagination
 from webapp.studies.models import Study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -188,7 +188,7 @@ def test_conversations_are_filtered_and_paged(
     assert staff.get(address + "?rated=no").context["page"].rows == []
     assert len(staff.get(address + "?state=nonsense&answer=abc").context["page"].rows) == 8
 
-    monkeypatch.setitem(listing.page_of.__kwdefaults__, "size", 3)
+    monkeypatch.setitem(pagination.page_of.__kwdefaults__, "size", 3)
     seen, after = [], ""
     for _page in range(4):
         answer = staff.get(address, {"after": after})
@@ -431,7 +431,7 @@ def test_a_bad_upload_is_refused_with_its_reason(staff: Client, fields: dict, sa
 async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from chatbots.base import BotError
+    from chatbots.bots.base import BotError
     from webapp.dashboard.views.bots import _read
 
     def read(body: bytes) -> tuple[str, list[dict[str, str]], int]:

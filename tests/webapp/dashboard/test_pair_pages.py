@@ -26,17 +26,16 @@ from tests.builders import (
     make_staff,
     make_study,
 )
-from webapp.conversations.entering import task_chats, task_start
+from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.rights import Right
-from webapp.dashboard.report import report_steps
 from webapp.dashboard.report_files import report_ask, report_state
-from webapp.ratings.comparing import comparison_submit
+from webapp.dashboard.report_sections import report_steps
+from webapp.jobs.engine import run_job
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import studies_beside, study_judgements
-from webapp.ratings.services import rating_add
-from webapp.results.pairs import study_pairs
+from webapp.ratings.paired_comparisons import studies_beside, study_judgements
+from webapp.ratings.services import comparison_submit, rating_add
+from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data, study_frame
-from webapp.runs.engine import job_do
 from webapp.studies.items import item_add
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
@@ -246,7 +245,7 @@ def test_a_study_of_pairs_has_a_report_of_its_own(staff: Client, tmp_path: Path)
     page_of_it = staff.get(reverse("dashboard:study_report", args=[study.key]))
     assertContains(page_of_it, "48 ratings")
     job = report_ask(study=study)
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert (job.state, job.result["n_ratings"]) == ("done", 48)
     before = report_state(study).digest

@@ -10,8 +10,8 @@ from pytest_django.asserts import assertContains, assertNotContains
 from chatbots.registry import bots
 from tests.fakes import FakeWholeBot
 from webapp.conversations.models import Conversation
-from webapp.runs.engine import job_do
-from webapp.runs.models import SelfPlayRun
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import SelfPlayRun
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
         staff.get(reverse("dashboard:run", args=[run.pk])),
         "The bot of the row begins, the bot of the column answers",
     )
-    job_do(run)
+    run_job(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))
     listed = reverse("dashboard:run_conversations", args=[run.pk])
     for first in ("eliza", "parrot"):
@@ -61,7 +61,7 @@ def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
         plan = {"bots": ["eliza", "moody"], "n_conversations": 8, "n_turns": 4, "seed": 1}
         assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
         run = SelfPlayRun.objects.get()
-        job_do(run)
+        run_job(run)
     finally:
         bots.discard("moody")
     failed = Conversation.objects.filter(selfplay__run=run, state="failed")

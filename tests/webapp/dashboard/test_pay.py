@@ -26,20 +26,20 @@ from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import pay_list
-from webapp.dashboard.needs import pay_waits
+from webapp.dashboard.action_items import pay_waits
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
 from webapp.pay.models import Decision
 from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.services import visit_bonus, visit_reject, visits_approve
-from webapp.pay.visits import VisitKey
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
-from webapp.studies.recruitment_models import PlatformIds
+from webapp.studies.models.participants import PlatformIds
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 from webapp.transfer.writers import stream
 
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -354,7 +354,7 @@ def test_sending_comparing_and_trying_again(
         decide(payer, paid, action="approve", visit=str(key))
         assert "Send 1 to Prolific" in listed(payer, paid)
         assert "Sending decisions about pay" in decide(payer, paid, action="send").content.decode()
-        job_do(Job.objects.get())
+        run_job(Job.objects.get())
         html = listed(payer, paid, show="failed")
         assert "Could not be sent" in html
         assert "cannot be changed" in html
@@ -362,18 +362,18 @@ def test_sending_comparing_and_trying_again(
         assert "Pay them on the platform" not in html
         decide(payer, paid, action="retry_all")
         assert Decision.objects.get().error == ""
-        job_do(Job.objects.first())
+        run_job(Job.objects.first())
         assert "Could not be sent" in listed(payer, paid, show="failed")
         person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
         html = payer.get(person, {"visit": key.digest}).content.decode()
         assert 'value="retry"' in html
         platform.add("ses-a")
         decide(payer, paid, action="retry", decision=Decision.objects.get().pk, person=str(key))
-        job_do(Job.objects.first())
+        run_job(Job.objects.first())
         assert names(listed(payer, paid, show="paid")) == ["pid-a"]
         platform.add("ses-zz")
         decide(payer, paid, action="compare")
-        job_do(Job.objects.first())
+        run_job(Job.objects.first())
         html = listed(payer, paid)
         assert "1 person took a place there and never came here." in html
         html = payer.get(person, {"visit": key.digest}).content.decode()

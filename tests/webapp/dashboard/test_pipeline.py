@@ -18,11 +18,11 @@ from tests.builders import make_conversation, make_rating, make_staff, make_stud
 from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
 from webapp.dashboard.report_files import report_ask, report_path
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import HybridFit, Job, MetricRun, SelfPlayRun, State
+from webapp.jobs.services.jobs import job_fail
+from webapp.jobs.services.selfplay import run_create
 from webapp.ratings.models import Rating
-from webapp.runs.engine import job_do
-from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun, State
-from webapp.runs.services.jobs import job_fail
-from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_a_study_without_conversations_says_what_comes_first(staff: Client) -> N
 
 
 def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.dashboard.views.overview.SELFPLAY_EACH", 1)
+    monkeypatch.setattr("webapp.dashboard.views.studies.SELFPLAY_EACH", 1)
     study = make_study("s", bots=["eliza", "parrot", "generic"])
     rated(study, "eliza", "parrot", "generic")
     stages, box = line(staff)
@@ -94,17 +94,17 @@ def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.M
     run = SelfPlayRun.objects.get()
     assert run.then["steps"] == ["run_metrics", "study_metrics", "fit"]
     assert "What comes after it starts by itself" in line(staff)[1]
-    job_do(run)
+    run_job(run)
     of_run = MetricRun.objects.get()
     assert (of_run.run, of_run.then["run"]) == (run, run.pk)
     # Without computing: the chain is what is tested here.
     MetricRun.objects.update(metrics=["words"])
     of_run.refresh_from_db()
-    job_do(of_run)
+    run_job(of_run)
     of_study = MetricRun.objects.get(study=study)
     MetricRun.objects.filter(pk=of_study.pk).update(metrics=["words"])
     of_study.refresh_from_db()
-    job_do(of_study)
+    run_job(of_study)
     fit = HybridFit.objects.get()
     assert (fit.study, fit.run, fit.request["preset"]) == (study, run, "strong")
     assert fit.created_by == run.created_by
@@ -125,7 +125,7 @@ def test_a_failure_says_why_and_goes_on_with_the_rest(staff: Client) -> None:
     assert staff.post(f"/dashboard/jobs/metrics/{job.pk}/go-on/").status_code == 302
     MetricRun.objects.update(metrics=["words"])
     job.refresh_from_db()
-    job_do(job)
+    run_job(job)
     assert HybridFit.objects.get().request["preset"] == "strong"
 
 

@@ -9,32 +9,29 @@ from xml.etree import ElementTree
 import pytest
 
 from evaluation.analysis.comparisons import Comparisons
-from evaluation.columns import Column
+from evaluation.findings import Reason
 from evaluation.metrics.registry import metric_list
-from evaluation.plots.lettering import shorten
+from evaluation.plots.charts import ScatterPoint, Weight
 from evaluation.plots.marks import bot_shape
-from evaluation.plots.scatter import Point
-from evaluation.plots.weights import Weight
-from evaluation.ratings import Dimension
-from evaluation.reasons import Reason
-from evaluation.stats.compare import Comparison
+from evaluation.plots.text_layout import shorten
+from evaluation.ratings import RatingDimension
+from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
-from evaluation.stats.intervals import Interval
-from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.plots.differences import differences_figure
-from webapp.dashboard.plots.figure import Figure, bot_icon
-from webapp.dashboard.plots.heatmap import correlation_class, heatmap_figure
-from webapp.dashboard.plots.likert import Spread, spread_figure, step_class
-from webapp.dashboard.plots.scatter import scatter_figure
-from webapp.dashboard.plots.tracks import track
-from webapp.dashboard.plots.weights import weights_figure
-from webapp.ratings.bots import BotInfo
-from webapp.results.summary import BotSummary, StudySummary
+from evaluation.stats.means import Interval
+from evaluation.tables import Column
+from webapp.dashboard.charts.bots import bots_figure
+from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure, step_class
+from webapp.dashboard.charts.figure import PageFigure, bot_icon
+from webapp.dashboard.charts.lines import track
+from webapp.dashboard.charts.matrix import correlation_class, differences_figure, heatmap_figure
+from webapp.dashboard.charts.scatter import scatter_figure, weights_figure
+from webapp.ratings.selectors import BotInfo
+from webapp.results.bot_means import BotSummary, StudySummary
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
-QUALITY = Dimension("quality", "Quality", 1, 7)
-FLUENCY = Dimension("fluency", "Fluency", 1, 7)
+QUALITY = RatingDimension("quality", "Quality", 1, 7)
+FLUENCY = RatingDimension("fluency", "Fluency", 1, 7)
 
 
 def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
@@ -56,16 +53,16 @@ def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
     return StudySummary(dimensions, bots, 0, compared=compared)
 
 
-def drawings(found: Figure) -> list[str]:
+def drawings(found: PageFigure) -> list[str]:
     return [found.wide, *(variant.svg for variant in found.narrow)]
 
 
-def all_figures(name: str) -> list[Figure]:
+def all_figures(name: str) -> list[PageFigure]:
     info = BotInfo("b", name, 1, False)
     return [
         bots_figure(summary([name, name]), lambda bot: f"/x?bot={bot.bot.bot_id}"),
         scatter_figure(
-            [Point(name, 1, False, 3.0, (2, 4), 3.5, None, 4, "/x")],
+            [ScatterPoint(name, 1, False, 3.0, (2, 4), 3.5, None, 4, "/x")],
             id="s",
             title=name,
             method="",
@@ -74,7 +71,9 @@ def all_figures(name: str) -> list[Figure]:
             note=name,
         ),
         weights_figure([Weight(name, 0.1, -0.1, 0.3)], title=name, method=""),
-        spread_figure([Spread(info, [1, 2, 0], 2.0)], Dimension("q", name, 1, 3), [1, 2, 3]),
+        spread_figure(
+            [AnswerDistribution(info, [1, 2, 0], 2.0)], RatingDimension("q", name, 1, 3), [1, 2, 3]
+        ),
         heatmap_figure(
             [name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""
         ),
@@ -82,7 +81,7 @@ def all_figures(name: str) -> list[Figure]:
 
 
 @pytest.mark.parametrize("found", all_figures(HOSTILE), ids=lambda f: f.id)
-def test_every_drawing_is_well_formed_and_escaped(found: Figure) -> None:
+def test_every_drawing_is_well_formed_and_escaped(found: PageFigure) -> None:
     for svg in drawings(found):
         root = ElementTree.fromstring(svg)  # raises if a quote or a control character got through
         assert root.tag.endswith("svg")
@@ -159,7 +158,7 @@ def test_the_note_names_what_cannot_be_ordered() -> None:
 
 
 def test_many_dimensions_go_into_further_blocks() -> None:
-    dimensions = [Dimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
+    dimensions = [RatingDimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
     bot = BotSummary(
         BotInfo("b", "B", 1, False),
         1,
@@ -196,7 +195,7 @@ def test_bots_from_the_ninth_on_have_tiles_with_their_number() -> None:
 def test_wide_drawings_cut_no_name_of_24_letters() -> None:
     name = "language_model_persona_2"
     assert len(name) == 24
-    spread = Spread(BotInfo("b", name, 1, False), [1, 2, 0, 0, 0, 0, 0], 1.6)
+    spread = AnswerDistribution(BotInfo("b", name, 1, False), [1, 2, 0, 0, 0, 0, 0], 1.6)
     figures = [
         bots_figure(summary([name, "other"]), lambda bot: "/x"),
         spread_figure([spread], QUALITY, [float(value) for value in range(1, 8)]),
@@ -231,8 +230,8 @@ def test_every_difference_prints_its_number(n_bots: int) -> None:
 
 def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
     points = [
-        Point("rated", 1, False, 3.0, (2.5, 3.5), 3.2, (3, 3.4), 9),
-        Point("unrated", 2, False, None, None, 4.0, None, 0),
+        ScatterPoint("rated", 1, False, 3.0, (2.5, 3.5), 3.2, (3, 3.4), 9),
+        ScatterPoint("unrated", 2, False, None, None, 4.0, None, 0),
     ]
     found = scatter_figure(
         points, id="s", title="", method="", x_title="Human", y_title="Predicted", note=""
@@ -253,7 +252,9 @@ def test_weights_are_hollow_where_zero_is_inside() -> None:
 
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
-    found = spread_figure([Spread(info, [1, 1, 2], 2.25)], Dimension("q", "Q", 1, 3), [1, 2, 3])
+    found = spread_figure(
+        [AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3]
+    )
     assert [cell.text for cell in found.table.rows[0]] == [
         "Bot",
         "25 %",

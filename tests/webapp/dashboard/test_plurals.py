@@ -13,10 +13,10 @@ from django.utils.html import strip_tags
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
 from webapp.conversations.models import Turn
-from webapp.dashboard.parts import SECTIONS
 from webapp.dashboard.report_files import report_ask
+from webapp.dashboard.report_sections import SECTIONS
 from webapp.dashboard.views.analysis import is_part_of
-from webapp.runs.engine import job_do
+from webapp.jobs.engine import run_job
 from webapp.studies.models import Study
 
 COUNTED = (
@@ -67,7 +67,7 @@ def part_pages(study: Study) -> list[str]:
 
 def statistics_pages(study: Study) -> list[str]:
     parts = part_pages(study)
-    job_do(report_ask(study=study))
+    run_job(report_ask(study=study))
     return [*parts, reverse("dashboard:study_report_file", args=[study.key])]
 
 

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 
 from chatbots import Turn as Said
 from tests.builders import make_annotated, make_conversation, make_participant, make_study
-from webapp.conversations.filtering import Mark, marks_store
+from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.models import Conversation, ReplyReport, Turn
 from webapp.conversations.services import reply_report
-from webapp.dashboard.needs import needs
-from webapp.dashboard.reports import marks_of_bots
+from webapp.dashboard.action_items import action_items
+from webapp.dashboard.data_quality import marks_of_bots
 from webapp.studies.models import Item, Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -39,7 +39,11 @@ def marked(chat: Conversation, *, withheld: Sequence[int] = ()) -> None:
     marks_store(
         turns,
         [
-            [Mark("names_model", {"name": "x"}, "It says so.", ("GPT-4",), turn.index in withheld)]
+            [
+                FilterLabel(
+                    "names_model", {"name": "x"}, "It says so.", ("GPT-4",), turn.index in withheld
+                )
+            ]
             for turn in turns
         ],
     )
@@ -56,7 +60,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert "I am GPT-4." in page  # staff read what was withheld
     assert f"/dashboard/conversations/{chat.pk}/?turn=1" in page
     assert "1 of 1" in page
-    assert any("reported by people" in one.rest for one in needs())
+    assert any("reported by people" in one.rest for one in action_items())
     reader = staff.get(f"/dashboard/conversations/{chat.pk}/").content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
     assert "Names its model: It says so. “GPT-4”" in reader
@@ -67,7 +71,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     staff.post(address, {"seen": str(report.pk)})
     report.refresh_from_db()
     assert report.seen_by
-    assert not any("reported by people" in one.rest for one in needs())
+    assert not any("reported by people" in one.rest for one in action_items())
     assert "Mark all as seen" not in staff.get(address).content.decode()
 
 
@@ -99,7 +103,7 @@ def test_the_pages_ask_no_more_with_more_reports(staff: Client) -> None:
 def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:
     chat = reported(make_study("s", bots=["eliza"]), n=2)
     turn = Turn.objects.filter(conversation=chat, index=1)
-    marks_store(list(turn), [[Mark("names_model", {}, "It says so.", ("ELIZA",))]])
+    marks_store(list(turn), [[FilterLabel("names_model", {}, "It says so.", ("ELIZA",))]])
     found = marks_of_bots(["eliza", "parrot"])
     assert {(key, one.marked, one.replies) for key, one in found.items()} == {("eliza", 1, 2)}
     for address in ("/dashboard/bots/", "/dashboard/bots/eliza/"):
@@ -112,7 +116,7 @@ def test_self_play_is_marked_and_withholds_nothing() -> None:
     from evaluation.selfplay import SelfPlayed
     from webapp.bots.selectors import bot_find
     from webapp.bots.services import bot_version_record
-    from webapp.runs.services.selfplay import run_create, selfplay_store
+    from webapp.jobs.services.selfplay import run_create, selfplay_store
 
     run = run_create(bots=["eliza"], n_conversations=1, n_turns=2)
     said = (Said("human", "I am GPT-4"), Said("bot", "As an AI language model, I am ELIZA."))

@@ -20,11 +20,11 @@ from tests.webapp.api.programs import Program
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
-from webapp.reading.models import Figure
-from webapp.reading.run_means import MOST_COLUMNS, MOST_RUNS, AskedRuns, runs_compared
-from webapp.runs.engine import job_do
-from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
-from webapp.runs.services.selfplay import run_create
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
+from webapp.jobs.services.selfplay import run_create
+from webapp.search.models import Figure
+from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, RunComparisonParams, runs_compared
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("api_afresh")]
 
@@ -33,7 +33,7 @@ def played(*bots: str, measures: bool = True, **asked: Any) -> SelfPlayRun:
     """Return a finished run of these bots, with words and questions counted unless said otherwise."""
     asked = {"n_conversations": 4, "n_turns": 4, "seed": 7, **asked}
     run = run_create(bots=bots, enqueue=False, **asked)
-    job_do(run)
+    run_job(run)
     if measures:
         call_command(
             "compute_metrics", "--run", str(run.pk), "--metrics", "words,question", "--inline",
@@ -70,7 +70,7 @@ def staff(client: Client) -> Client:
 def test_a_mean_has_its_interval_over_conversations() -> None:
     run, other = played("eliza", "parrot"), played("eliza", seed=8)
     values_set(run, "eliza", "words_bot", [3.0, 5.0, 6.0, 8.0])
-    found = runs_compared(AskedRuns(columns=["words_bot"]))
+    found = runs_compared(RunComparisonParams(columns=["words_bot"]))
     assert [(side.bot_id, side.run.pk, side.n) for side in found.sides] == [
         ("eliza", other.pk, 4),
         ("eliza", run.pk, 4),
@@ -90,7 +90,7 @@ def test_a_share_stays_on_its_scale_and_alike_values_have_their_reason() -> None
     run = played("eliza")
     values_set(run, "eliza", "question_bot", [1.0, 1.0, 0.5, 1.0])
     values_set(run, "eliza", "words_bot", [4.0] * 4)
-    found = runs_compared(AskedRuns(columns=["question_bot", "words_bot"]))
+    found = runs_compared(RunComparisonParams(columns=["question_bot", "words_bot"]))
     share, words = (one.found for one in found.sides[0].means)
     assert share.low is not None
     assert share.high is not None
@@ -117,7 +117,7 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
         "not computed for this run by the metric as it is now",
     )
     Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
-    found = runs_compared(AskedRuns(columns=["words_bot"]))
+    found = runs_compared(RunComparisonParams(columns=["words_bot"]))
     assert found.sides[0].means[0].found.reason is not None
     assert found.sides[0].means[0].found.reason.code == "not_played"
 
@@ -125,7 +125,7 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
 def test_results_of_an_earlier_version_do_not_count() -> None:
     run = played("eliza")
     MetricVersion.objects.filter(name="words").update(key="earlier")
-    found = runs_compared(AskedRuns(columns=["words_bot", "question_bot"]))
+    found = runs_compared(RunComparisonParams(columns=["words_bot", "question_bot"]))
     words, question = (one.found for one in found.sides[0].means)
     assert words.reason is not None
     assert (words.mean, words.reason.code) == (None, "not_computed")
@@ -136,7 +136,7 @@ def test_results_of_an_earlier_version_do_not_count() -> None:
 
 def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
     run = played("eliza", "parrot", pairs="all", n_conversations=2)
-    found = runs_compared(AskedRuns())
+    found = runs_compared(RunComparisonParams())
     assert [(side.bot_id, side.n) for side in found.sides] == [("eliza", 2), ("parrot", 2)]
     assert all(one.n_measured == 2 for side in found.sides for one in side.means)
     assertContains(staff.get(address()), "What two different bots said to each other is left out.")
@@ -147,7 +147,7 @@ def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
 def test_runs_that_hold_the_same_conversations_are_named(staff: Client) -> None:
     first = played("eliza", "parrot")
     played("eliza", n_conversations=2)
-    found = runs_compared(AskedRuns())
+    found = runs_compared(RunComparisonParams())
     assert first.plan["deterministic"]["eliza"]
     assert (found.repeated, found.differ) == (["eliza"], ["conversations"])
     page = staff.get(address())
@@ -215,7 +215,7 @@ def test_what_a_run_lacks_is_computed_from_its_page(staff: Client) -> None:
     job = MetricRun.objects.get(run=run)
     assert job.state == "queued"
     assertNotContains(runner.get(where), to_measure)  # it is under way
-    job_do(job)
+    run_job(job)
     assert MetricResult.objects.filter(conversation__selfplay__run=run).exists()
     assertNotContains(runner.get(where), to_measure)  # nothing is lacking
     assertContains(runner.get(address()), "Words")
@@ -238,7 +238,7 @@ def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None
         [mistake] = refused.json()["error"]["mistakes"]
         assert mistake["path"] == f"{name}s"
         assert words in mistake["message"]
-    names = [one.name for one in runs_compared(AskedRuns()).every_measure]
+    names = [one.name for one in runs_compared(RunComparisonParams()).every_measure]
     assert len(names) > MOST_COLUMNS
     refused = program.get("runs/compare", columns=",".join(names))
     assert f"{MOST_COLUMNS} can stand beside" in refused.json()["error"]["message"]

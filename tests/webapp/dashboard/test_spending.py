@@ -12,9 +12,9 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.configured import configured_bots
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.registry import bots
+from chatbots.yaml_registry import configured_bots
 from tests.builders import make_study
 from webapp.bots import selectors
 from webapp.bots.models import Spending

@@ -16,16 +16,16 @@ from chatbots.registry import bots
 from tests.builders import make_conversation, make_rating, make_staff, make_study
 from tests.fakes import FakeStreamBot
 from tests.webapp.dashboard.test_reports import reported
-from webapp.bots.health import bot_answered, bot_failed
+from webapp.bots.services import bot_answered, bot_failed
 from webapp.core.rights import Right
 from webapp.pay.models import Decision
 from webapp.pay.services import visits_approve
-from webapp.pay.visits import VisitKey
-from webapp.quality.models import TaskFlag
+from webapp.pay.submissions import SubmissionKey
+from webapp.ratings.flag_store.models import TaskFlag
 from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 
 
 @pytest.fixture

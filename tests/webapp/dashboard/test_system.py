@@ -15,7 +15,7 @@ from webapp.bots.models import Alert
 from webapp.core.models import Process
 from webapp.core.processes import Signs
 from webapp.core.rights import Right
-from webapp.runs.models import Job, State
+from webapp.jobs.models import Job, State
 
 pytestmark = pytest.mark.django_db
 

@@ -19,13 +19,13 @@ from tests.builders import (
     make_study,
 )
 from webapp.core.rights import Right
-from webapp.dashboard.places import places_of
-from webapp.dashboard.tabs import TABS, pages_open_to
+from webapp.dashboard.navigation import TABS, pages_open_to
+from webapp.dashboard.recruitment import reservations_of
 from webapp.dashboard.urls import urlpatterns
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
-from webapp.transfer.samples import conversations_sample
+from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store
 
 ALL = [page for tab in TABS for page in tab.pages]
@@ -78,12 +78,12 @@ def test_a_place_is_held_until_its_time_is_over(staff: Client, rated: Study) -> 
     Task.objects.filter(slots__chat=lapsed).update(
         created_at=timezone.now() - timedelta(hours=2) - timedelta(minutes=1)
     )
-    places = places_of(rated)
+    places = reservations_of(rated)
     assert (places.n_held, places.n_lapsed) == (1, 1)
     assert [holder.chat for holder in places.holders] == [held.pk]
     assert places.held.get(held.bot.bot_id) == 1
     assert places.lapsed.get(lapsed.bot.bot_id) == 1
-    assert places_of(rated, include_synthetic=True).n_held == 2
+    assert reservations_of(rated, include_synthetic=True).n_held == 2
     html = staff.get(reverse("dashboard:study_places", args=["rated"])).content.decode()
     assert "1 person holds a place now." in html
     assert reverse("dashboard:conversation", args=[held.pk]) in html

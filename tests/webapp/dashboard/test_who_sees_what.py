@@ -22,17 +22,17 @@ from tests.webapp.conftest import CODES
 from tests.webapp.pay.test_services import REASON
 from webapp.api.urls import api
 from webapp.conversations.models import Conversation
+from webapp.core.authentication import token_make
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make
 from webapp.dashboard.urls import urlpatterns
 from webapp.pay.models import Decision
-from webapp.pay.visits import VisitKey
+from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
 from webapp.transfer.exporters.base import exporter_list
 
 pytestmark = pytest.mark.django_db
 
-Visit = Callable[..., VisitKey]
+Visit = Callable[..., SubmissionKey]
 PID, VISIT_ID, CODE_OF_STUDY = "pid-known", "ses-known", CODES["code_bot_failed"]
 CODE_SHOWN = "COWN7777"
 EVERY = frozenset(Right)

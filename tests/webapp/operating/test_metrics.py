@@ -19,7 +19,7 @@ from tests.documents import blocks_tested
 from webapp.conversations.services import turn_add_human
 from webapp.core.models import Process
 from webapp.core.processes import SILENT_AFTER, Signs, processes_living
-from webapp.runs.models import Job, State
+from webapp.jobs.models import Job, State
 
 pytestmark = pytest.mark.django_db
 

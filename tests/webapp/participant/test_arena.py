@@ -12,13 +12,13 @@ from tests.builders import exchange, fail_reply, make_arena, make_participant
 from tests.webapp.participant.conftest import entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.ratings.checks import checks_by_task
-from webapp.ratings.comparing import comparison_submit
-from webapp.ratings.judging import check_place, judgements_of
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import pairs_counted
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.ratings.paired_comparisons import pairs_counted
+from webapp.ratings.rating_tasks import check_place, requested_ratings
+from webapp.ratings.services import comparison_submit
 from webapp.studies.models import OrderState, Outcome, Slot, Task
 from webapp.studies.services import task_complete, task_open
 
@@ -204,7 +204,7 @@ def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(
     done = browser.get(post(browser, address, _n="1", choice="a").url).content.decode().lower()
     assert done.index(bots[0]) < done.index(bots[1])
     # The rule draws by what is settled, so a worker is asked to look.
-    job_do(Job.objects.get(kind="order"))
+    run_job(Job.objects.get(kind="order"))
     assert set(OrderState.objects.get().needs) == set(bots)
 
 
@@ -258,7 +258,7 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
     assert post(browser, answer, _check=check.digest, answer="no").url == address
     # What is missing beside the choice is said with the choice kept; the check stands at one pair alone.
     task = Task.objects.get()
-    at = check_place(task, judgements_of(task)) + 1
+    at = check_place(task, requested_ratings(task)) + 1
     for n in (1, 2):
         page = browser.get(address).content.decode()
         assert ("Please choose blue." in page) == (n == at)
@@ -298,7 +298,7 @@ def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(
     task = Task.objects.get(public_id=begin(browser).split("/")[2])
     n_asked, n = 0, 0
     # The place moves with the number of pairs, which falls when one fails.
-    while check_place(task, judgements_of(task)) != (0 if answered_first else 3):
+    while check_place(task, requested_ratings(task)) != (0 if answered_first else 3):
         Task.objects.filter(pk=task.pk).update(public_id=uuid.uuid4())
         task.refresh_from_db()
     address = f"/task/{task.public_id}/arena/"

@@ -22,8 +22,8 @@ from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_submit
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 from webapp.studies.questions import Question, answers_read, questions_ordered
 from webapp.studies.versions import study_edit
 

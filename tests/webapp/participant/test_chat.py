@@ -10,7 +10,7 @@ from django.test import Client
 from tests.builders import fail_reply
 from tests.webapp.participant.conftest import begin, chat, post
 from webapp.conversations.models import Conversation
-from webapp.participant.wording import plural_forms
+from webapp.participant.page_texts import plural_forms
 from webapp.studies.models import Study, Task
 from webapp.studies.versions import study_edit
 

@@ -18,11 +18,11 @@ from tests.webapp.participant.test_judge import begin, shown
 from tests.webapp.participant.test_reference import make_referenced, rate
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.ratings.judging import judgements_of
 from webapp.ratings.models import Rating
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
-from webapp.results.making import PARTS
-from webapp.results.state import data_state
+from webapp.results.compute import PARTS
+from webapp.results.fingerprint import data_state
 from webapp.results.study_data import study_data
 from webapp.studies.models import Study, Task
 from webapp.studies.selectors import study_refusal
@@ -46,7 +46,7 @@ def make_choosing(key: str = "a", **fields: Any) -> Study:
 
 def choose(study: Study, *chosen: str) -> None:
     task = task_open(participant=make_participant(study))
-    [judgement] = judgements_of(task)
+    [judgement] = requested_ratings(task)
     answers = {key: int(key in chosen) for key in KEYS}
     rating_add(task=task, target=judgement.target, answers=answers)
 
@@ -82,7 +82,7 @@ def test_exactly_so_many_are_chosen_once_by_each_person(browser: Client) -> None
 def test_no_way_in_stores_another_number(browser: Client) -> None:
     study = make_choosing()
     task = task_open(participant=make_participant(study))
-    [judgement] = judgements_of(task)
+    [judgement] = requested_ratings(task)
     with pytest.raises(Refused):
         rating_add(task=task, target=judgement.target, answers=dict.fromkeys(KEYS, 1))
     with pytest.raises(Refused):

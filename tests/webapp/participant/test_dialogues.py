@@ -17,13 +17,13 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.participant.rehearsal.doors import PageForm, PageTexts
-from webapp.ratings.bots import study_bots
-from webapp.ratings.judging import judgements_of
+from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+from webapp.participant.simulated.client import PageForm, PageTexts
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import study_judgements
+from webapp.ratings.paired_comparisons import study_judgements
+from webapp.ratings.rating_tasks import requested_ratings
+from webapp.ratings.selectors import study_bots
 from webapp.ratings.services import rating_add
-from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.studies.models import Slot, Study, Task
 from webapp.studies.services import task_open
 
@@ -40,11 +40,11 @@ def make_dialogues(n_chats: int = 4, **fields: Any) -> Study:
 
 
 def pairs_of(task: Task) -> list[tuple[Slot, ...]]:
-    return [one.slots for one in judgements_of(task)]
+    return [one.slots for one in requested_ratings(task)]
 
 
 def judge_all(task: Task, answer: int) -> None:
-    for one in judgements_of(task):
+    for one in requested_ratings(task):
         rating_add(task=task, target=one.target, answers={"preference": answer}, comment=REASON)
 
 
@@ -98,7 +98,7 @@ def test_a_scripted_participant_finds_two_texts_and_all_that_is_asked(browser: C
 @pytest.mark.parametrize("reason", ["so so", "so so \u200b \u2800"])
 def test_neither_a_tie_nor_a_short_reason_is_stored(reason: str) -> None:
     task = task_open(participant=make_participant(make_dialogues()))
-    target = judgements_of(task)[0].target
+    target = requested_ratings(task)[0].target
     with pytest.raises(Refused) as refused:
         rating_add(task=task, target=target, answers={"preference": 0}, comment=reason)
     assert set(refused.value.details["errors"]) == {"preference", "comments"}
@@ -169,7 +169,7 @@ def test_choices_are_judgements_of_pairs_of_bots(client: Client) -> None:
     study = make_dialogues(4, n_dialogues=2)
     for number in range(2):
         task = task_open(participant=make_participant(study, entry_nonce=f"r{number}"))
-        for one in judgements_of(task):
+        for one in requested_ratings(task):
             is_eliza = one.slots[0].conversation.bot.bot_id == "eliza"
             answers = {"preference": 1 if is_eliza else -1}
             rating_add(task=task, target=one.target, answers=answers, comment=REASON)

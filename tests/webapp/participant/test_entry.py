@@ -18,9 +18,9 @@ from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_
 from tests.upgrades.database import migrated_back
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
-from webapp.participant.recruitment import recruitment_unsign
+from webapp.participant.recruitment_links import recruitment_unsign
 from webapp.studies.models import ConsentText, Participant, PlatformIds, Study, Task
-from webapp.studies.one_time_links import link_rows, links_make
+from webapp.studies.recruitment.links import link_rows, links_make
 from webapp.studies.selectors import rehearsal_token
 from webapp.studies.services import participant_enter, task_complete
 from webapp.studies.versions import study_edit

@@ -19,11 +19,11 @@ from tests.webapp.participant.test_judge import begin, shown
 from tests.webapp.participant.test_turns import make_marking
 from webapp.core.rights import Right
 from webapp.participant.steps import judge as judging
-from webapp.pay.visits import visits_of
-from webapp.ratings.judging import judgements_of
+from webapp.pay.submissions import submissions_of
 from webapp.ratings.models import Rating
-from webapp.studies.erasure import participants_erase
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.studies.models import Breakage, Participant, Study, Task
+from webapp.studies.privacy import participants_erase
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def test_half_a_pair_is_never_asked_about(
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
-    first, second = judgements_of(task)
+    first, second = requested_ratings(task)
     key = key_on(shown(browser.get(address)))
     withdraw_of(first.slots[1].conversation_id)
     answers = {"preference": "b", "comments": REASON}
@@ -81,7 +81,7 @@ def test_without_anything_left_the_person_is_given_other_work(
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
-    first, second = judgements_of(task)
+    first, second = requested_ratings(task)
     withdraw_of(first.slots[0].conversation_id)
     task.refresh_from_db()
     assert (task.state, task.outcome) == ("open", "")
@@ -99,7 +99,7 @@ def test_a_page_ends_no_task_and_start_ends_the_one_that_nothing_is_left_of(
     make_dialogues()
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
-    for one in judgements_of(task):
+    for one in requested_ratings(task):
         erase(one.slots[0].conversation_id)  # and the process dies before it ends the task
     page = browser.get(address, follow=True)
     task.refresh_from_db()
@@ -116,7 +116,7 @@ def test_marked_replies_that_are_gone_are_left_out_and_what_was_marked_counts(
     make_marking(n_chats=2, n_conversations=2)
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
-    judged = judgements_of(task)
+    judged = requested_ratings(task)
     n_first = sum(one.slots == judged[0].slots for one in judged)
     for n, one in enumerate(judged[:n_first], start=1):
         post(browser, address, _n=str(n), _of=one.key, marks="_none")
@@ -135,7 +135,7 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     make_dialogues(contact="lab@example.org", place_minutes=1)
     address = begin(browser)
     task = Task.objects.get(participant__study__key="a")
-    first = judgements_of(task)[0]
+    first = requested_ratings(task)[0]
     post(browser, address, _n="1", _of=first.key, preference="b", comments=REASON)
     browser.raise_request_exception = False
     with monkeypatch.context() as broken:
@@ -153,7 +153,7 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     assert "Pair 2 of 2" in shown(browser.get(again, follow=True))
     # Whoever goes away after that left through no fault of theirs, and not through a chatbot's.
     Task.objects.filter(pk=task.pk).update(created_at="2020-01-01T00:00Z")
-    [visit] = visits_of(Study.objects.get(key="a")).all
+    [visit] = submissions_of(Study.objects.get(key="a")).all
     assert (visit.outcome, visit.fault, visit.is_ours) == ("left", "server", True)
     staff = Client()
     staff.force_login(make_staff(Right.READ, Right.PAY))

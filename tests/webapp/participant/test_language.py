@@ -12,8 +12,8 @@ from django.test import Client
 
 from tests.builders import make_staff, make_study
 from tests.webapp.participant.conftest import begin, post
+from webapp.core.language import LANGUAGES, locale_of
 from webapp.core.rights import Right
-from webapp.studies.languages import LANGUAGES, locale_of
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db

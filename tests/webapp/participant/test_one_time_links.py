@@ -21,9 +21,9 @@ from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import OneTimeLink, Participant, Study, Task
-from webapp.studies.one_time_links import link_token, links_make, links_of
+from webapp.studies.privacy import participants_erase
+from webapp.studies.recruitment.links import link_token, links_make, links_of
 
 pytestmark = pytest.mark.django_db
 

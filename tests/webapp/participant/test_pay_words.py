@@ -12,10 +12,10 @@ from django.utils import translation
 from tests.builders import BY_PROLIFIC, exchange, make_study
 from tests.webapp.participant.conftest import begin, post
 from tests.webapp.participant.test_finished import MTURK, PROLIFIC, end_early, rate
-from webapp.participant.wording import chat_words
+from webapp.participant.page_texts import chat_words
 from webapp.studies.models import Participant
-from webapp.studies.money import promises_pay
-from webapp.studies.withdrawing import withdrawal_token
+from webapp.studies.privacy import withdrawal_token
+from webapp.studies.recruitment.completion import promises_pay
 
 pytestmark = pytest.mark.django_db
 

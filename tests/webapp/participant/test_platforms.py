@@ -17,8 +17,7 @@ from tests.webapp.participant.conftest import ANSWERS, policy
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import task_end_with_chats
 from webapp.studies.models import Outcome, Participant, Task
-from webapp.studies.mturk import external_question
-from webapp.studies.prolific import recruiting_link
+from webapp.studies.recruitment.settings import external_question, recruiting_link
 
 pytestmark = pytest.mark.django_db
 STUDY = "http://testserver/s/s/"

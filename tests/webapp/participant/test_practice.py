@@ -9,9 +9,9 @@ from tests.builders import TRAINING_PAIR, make_pairwise, make_participant
 from tests.webapp.participant.conftest import post
 from tests.webapp.participant.test_judge import begin, shown
 from webapp.core.errors import Refused
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Participant, Task, TrainingAnswer
-from webapp.studies.practising import practice_answer, practice_due
+from webapp.studies.pre_task import practice_answer, practice_due
+from webapp.studies.privacy import participants_erase
 from webapp.studies.selectors import participant_token, study_refusal
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit

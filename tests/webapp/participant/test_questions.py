@@ -27,16 +27,16 @@ from tests.builders import (
 )
 from tests.webapp.participant.conftest import entry_field, post
 from tests.webapp.transfer.test_exporters import rows_of
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import conversation_withdraw
+from webapp.conversations.task_start import conversation_start
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.participant.rehearsal.ways import WAYS
+from webapp.participant.simulated.steps import STEP_SCRIPTS
 from webapp.participant.steps.base import next_step, standing_in, steps
-from webapp.studies.answering import question_answers_store
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
+from webapp.studies.pre_task import question_answers_store
+from webapp.studies.privacy import participants_erase
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.selectors import participant_token
@@ -383,7 +383,7 @@ def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(
 
 
 def test_every_step_that_is_a_page_of_a_task_has_a_scripted_way() -> None:
-    assert set(steps.names()) - {"consent", "instructions", "done"} == set(WAYS)
+    assert set(steps.names()) - {"consent", "instructions", "done"} == set(STEP_SCRIPTS)
 
 
 @pytest.mark.postgres  # the test database of SQLite is in memory, where writers do not wait for each other

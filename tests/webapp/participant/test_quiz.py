@@ -12,11 +12,11 @@ from tests.webapp.participant.conftest import entry_field, post
 from tests.webapp.participant.test_judge import shown
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.participant.rehearsal.doors import PageForm
 from webapp.participant.services import quiz_answer
-from webapp.studies.erasure import participants_erase
+from webapp.participant.simulated.client import PageForm
 from webapp.studies.models import Participant, QuizAttempt, Task
-from webapp.studies.quizzing import quiz_due
+from webapp.studies.pre_task import quiz_due
+from webapp.studies.privacy import participants_erase
 from webapp.studies.selectors import participant_token, study_refusal
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit

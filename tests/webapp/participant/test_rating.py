@@ -13,7 +13,7 @@ from tests.builders import fail_reply, make_study
 from tests.webapp.participant.conftest import ANSWERS, KEYS, begin, chat, policy, post
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import reply_claim, turn_add_bot, turn_add_human
-from webapp.participant.forms import RatingForm
+from webapp.participant.question_view import RatingForm
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension, Study, Task
 from webapp.studies.rubrics import questions_of, rubric_create

@@ -19,7 +19,7 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 from webapp.ratings.services import rating_add
-from webapp.results.making import PARTS
+from webapp.results.compute import PARTS
 from webapp.results.study_data import study_data
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open

@@ -8,14 +8,14 @@ from statistics import mean, stdev
 import pytest
 
 from evaluation.languages import language_of
-from webapp.participant.rehearsal import Impression, OutsideDoors, ScriptedParticipant
-from webapp.participant.rehearsal.scripts import script_in
+from webapp.core.language import LANGUAGES
+from webapp.participant.simulated import Impression, ScriptedParticipant, StudyClient
+from webapp.participant.simulated.answers import script_in
 from webapp.studies.examples import study_example
-from webapp.studies.languages import LANGUAGES
 
 CHOICES = [str(value) for value in range(1, 8)]
 QUESTIONS = ["quality", "fluency", "diversity", "contingency", "empathy"]
-DOORS = OutsideDoors("http://127.0.0.1", "s")
+DOORS = StudyClient("http://127.0.0.1", "s")
 SAID = [
     "hello there",
     "i went to the sea yesterday",

@@ -13,12 +13,12 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from tests.builders import make_items, make_participant, make_study
 from tests.webapp.participant.conftest import KEYS, post
 from tests.webapp.participant.test_judge import begin, shown
-from webapp.ratings.checks import set_apart
+from webapp.ratings.attention_results import excluded_work
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_ratings
-from webapp.results.summary import bot_summary
+from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Item, Study, Task, TaskCount
-from webapp.studies.rubrics import CHAT_QUESTIONS
+from webapp.studies.rubrics import DEFAULT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -34,7 +34,7 @@ CHECK = {
 def make_survey(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
     study = make_study(
         key,
-        after=CHAT_QUESTIONS,
+        after=DEFAULT_QUESTIONS,
         protocol="survey",
         bots=[],
         state="draft",
@@ -108,7 +108,7 @@ def test_who_misses_it_is_set_apart_and_the_places_reopen(browser: Client) -> No
     assert not TaskCount.objects.filter(item__isnull=False, n_completed__gt=0).exists()
     assert ratings_counted(study).count() == len(study_ratings(study)) == 0
     assert ratings_counted(study, include_failed=True).count() == 5
-    assert (set_apart(study).n_tasks, set_apart(study).n_ratings) == (1, 5)
+    assert (excluded_work(study).n_tasks, excluded_work(study).n_ratings) == (1, 5)
     options = ExportOptions()
     assert not list(exporter_get("ratings").rows(study, options))
     assert len(list(exporter_get("ratings").rows(study, ExportOptions(include_failed=True)))) == 5
@@ -175,7 +175,7 @@ def test_checks_that_cannot_be_passed_are_refused(fields: dict[str, Any], words:
 def test_other_protocols_of_items_may_have_checks_and_need_none() -> None:
     for protocol in ("annotate", "aspects", "majority"):
         study = make_study(
-            protocol, protocol=protocol, bots=[], state="draft", after=CHAT_QUESTIONS
+            protocol, protocol=protocol, bots=[], state="draft", after=DEFAULT_QUESTIONS
         )
         make_items(study, 6)
         study = study_edit(study=study, state=Study.State.COLLECTING)

@@ -25,14 +25,19 @@ from tests.webapp.participant.test_judge import begin, shown
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.participant.sheets.marks import MarksShown
-from webapp.ratings.judging import judgements_of
-from webapp.ratings.marks import chat_end_to_mark, marks_asked, marks_given, reply_mark
+from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+from webapp.participant.question_forms.pointwise import MarksShown
 from webapp.ratings.models import Rating
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add
-from webapp.results.summary import bot_summary
-from webapp.runs.models import SelfPlayConversation, SelfPlayRun
+from webapp.ratings.turn_annotation import (
+    annotation_request,
+    chat_end_to_mark,
+    marks_given,
+    reply_mark,
+)
+from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Study, Task
 from webapp.studies.questions import Question
 from webapp.studies.services import task_open
@@ -107,9 +112,9 @@ def test_chosen_replies_are_drawn_and_stay(browser: Client) -> None:
     [[_chat, indexes]] = task.payload["turns"].items()
     assert len(indexes) == 2
     assert set(indexes) < {1, 3, 5}
-    assert [one.turn.index for one in judgements_of(task)] == indexes
+    assert [one.turn.index for one in requested_ratings(task)] == indexes
     [left_out] = {1, 3, 5} - set(indexes)
-    other = judgements_of(task)[0].turn.conversation.turns.get(index=left_out)
+    other = requested_ratings(task)[0].turn.conversation.turns.get(index=left_out)
     with pytest.raises(Refused, match="not part of the task"):
         rating_add(task=task, target=other, answers=dict.fromkeys(KEYS, 0))
 
@@ -124,7 +129,7 @@ def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:
     study = make_marking(2)
     for _person in range(2):
         task = task_open(participant=make_participant(study))
-        for judgement in judgements_of(task):
+        for judgement in requested_ratings(task):
             rating_add(
                 task=task,
                 target=judgement.target,
@@ -225,7 +230,7 @@ def test_replies_are_marked_while_people_chat_and_the_rest_afterwards(browser: C
 def test_a_chat_whose_replies_are_all_marked_ends_at_once_and_no_question_is_left_out() -> None:
     study = make_marked_chat(marked_when="during", n_own_marked=1)
     talk = make_conversation(study, n_exchanges=2)
-    [turn] = marks_asked(talk).turns
+    [turn] = annotation_request(talk).turns
     reply_mark(conversation_id=talk.pk, turn_index=turn, marks=["asks"])
     with pytest.raises(Refused, match="no reply"):
         reply_mark(conversation_id=talk.pk, turn_index=4 - turn, marks=["asks"])

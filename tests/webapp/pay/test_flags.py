@@ -7,16 +7,16 @@ from collections.abc import Callable
 from tests.builders import fail_reply, make_conversation
 from webapp.conversations.models import Conversation
 from webapp.pay.flags.base import flags_of
-from webapp.pay.visits import VisitKey, visits_of
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_close
 from webapp.studies.versions import study_edit
 
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 
 
-def named(study: Study) -> dict[VisitKey, dict[str, str]]:
-    flags = flags_of(visits_of(study))
+def named(study: Study) -> dict[SubmissionKey, dict[str, str]]:
+    flags = flags_of(submissions_of(study))
     return {key: {flag.name: flag.words for flag in found} for key, found in flags.items()}
 
 
@@ -53,7 +53,7 @@ def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
     fail_reply(chat)
     Conversation.objects.filter(pk=chat.pk).update(state="failed")
     task_close(task=chat.slot.task, state=Task.State.FAILED)
-    lost = VisitKey(chat.participant_id, "")
+    lost = SubmissionKey(chat.participant_id, "")
     assert set(named(paid)) == {lost}
     assert "50 % of those who earned pay" in named(paid)[lost]["no_code"]
     paid = study_edit(study=paid, code_rated="", code_bot_failed="")

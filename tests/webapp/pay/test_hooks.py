@@ -12,13 +12,13 @@ import pytest
 from django.test import Client
 
 from tests.builders import make_study
-from webapp.pay.hooks import signature_of
 from webapp.pay.models import Decision, HookEvent, PlatformVisit
-from webapp.pay.visits import VisitKey, visits_of
-from webapp.studies.erasure import participants_erase
+from webapp.pay.platform_status import signature_of
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 SECRET = "secret-of-the-workspace"
 
 
@@ -61,7 +61,7 @@ def tell(
 
 
 def status_of(study: Study) -> str:
-    return visits_of(study).all[0].status
+    return submissions_of(study).all[0].status
 
 
 def test_the_signature_is_that_of_the_documentation() -> None:

@@ -15,6 +15,8 @@ from tests.fake_prolific import FakeProlific
 from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.errors import Refused
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
@@ -27,18 +29,16 @@ from webapp.pay.sending import (
     sending_start,
 )
 from webapp.pay.services import decision_undo, visit_bonus, visit_reject, visits_approve
-from webapp.pay.visits import VisitKey, visits_of
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, State
-from webapp.studies.erasure import participants_erase
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 
 
 def send(study: Study) -> Job:
     job = sending_start(study=study)
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     return job
 
@@ -168,7 +168,9 @@ def test_a_bonus_that_was_not_paid_is_paid_once_prolific_had_its_time(
     send(paid)
     assert platform.submissions["ses-a"]["bonuses"] == [50]
     # A second bonus of the same amount is another bonus.
-    visit_bonus(study=paid, key=VisitKey(bonus.participant_id, "ses-a"), amount=Decimal("0.50"))
+    visit_bonus(
+        study=paid, key=SubmissionKey(bonus.participant_id, "ses-a"), amount=Decimal("0.50")
+    )
     platform.trouble.append(("/pay/", "drop"))
     send(paid)
     assert platform.submissions["ses-a"]["bonuses"] == [50, 50]
@@ -219,17 +221,17 @@ def test_how_visits_stand_at_prolific(paid: Study, visit: Make, platform: FakePr
     platform.add("ses-done", status="APPROVED", code="CDONE111")
     platform.add(*(f"zz{number}" for number in range(120)), status="ACTIVE")
     job = comparing_start(study=paid)
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.result == {"submissions": 6, "never_came": 120}
     assert PlatformVisit.objects.count() == 6, "of those who never came nothing is kept"
-    visits = visits_of(paid)
+    visits = submissions_of(paid)
     named = {
         key.submission: {flag.name for flag in flags} for key, flags in flags_of(visits).items()
     }
     assert named == {"ses-none": {"no_code"}, "ses-other": {"other_code"}}
     assert visits_approve(study=paid, keys=[visit.key for visit in visits.all]) == 3
-    assert visits_of(paid).by_key[keys["back"]].status == "RETURNED"
+    assert submissions_of(paid).by_key[keys["back"]].status == "RETURNED"
     people = Participant.objects.filter(pk=keys["ok"].participant)
     assert participants_erase(participants=people)["platform_visits"] == 1
     assert PlatformVisit.objects.count() == 5

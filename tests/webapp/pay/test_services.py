@@ -20,11 +20,11 @@ from webapp.pay.services import (
     visit_reject,
     visits_approve,
 )
-from webapp.pay.visits import VisitKey, visits_of
-from webapp.studies.erasure import participants_erase
+from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 
-Make = Callable[..., VisitKey]
+Make = Callable[..., SubmissionKey]
 REASON = "You gave the same answer to every question and took far less time than everybody else did here."
 REASON += " We cannot use it."
 
@@ -34,7 +34,9 @@ def test_a_visit_is_approved_once(paid: Study, visit: Make) -> None:
     keys = [visit("rated", "a"), visit("bot_failed", "b")]
     assert visits_approve(study=paid, keys=[*keys, keys[0]], by=user) == 2
     assert visits_approve(study=paid, keys=keys) == 0
-    assert {visit.verdict.action for visit in visits_of(paid).all if visit.verdict} == {"approve"}
+    assert {visit.verdict.action for visit in submissions_of(paid).all if visit.verdict} == {
+        "approve"
+    }
     assert set(Decision.objects.values_list("decided_by", flat=True)) == {user.pk}
 
 
@@ -44,8 +46,8 @@ def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(
     a, inside = visit("rated", "a"), visit("inside", "b")
     other = make_study("other")
     assert visits_approve(study=other, keys=[a]) == 0
-    forged = VisitKey(a.participant, "ses-of-somebody-else")
-    assert visits_approve(study=paid, keys=[forged, inside, VisitKey(uuid.uuid4(), "")]) == 0
+    forged = SubmissionKey(a.participant, "ses-of-somebody-else")
+    assert visits_approve(study=paid, keys=[forged, inside, SubmissionKey(uuid.uuid4(), "")]) == 0
     for act in (visit_reject, visit_bonus):
         extra = {"reason": REASON} if act is visit_reject else {"amount": Decimal(1)}
         with pytest.raises(Refused) as refused:
@@ -111,7 +113,7 @@ def test_one_form_gives_one_bonus(paid: Study, visit: Make) -> None:
     for _again in range(2):
         visit_bonus(study=paid, key=key, amount=Decimal("0.50"), asked=form)
     visit_bonus(study=paid, key=key, amount=Decimal("0.50"))
-    assert [one.amount for one in visits_of(paid).by_key[key].bonuses] == [Decimal("0.50")] * 2
+    assert [one.amount for one in submissions_of(paid).by_key[key].bonuses] == [Decimal("0.50")] * 2
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "1000.01", "0.005", "NaN", "Infinity"])

@@ -11,10 +11,10 @@ from django.test import Client
 from evaluation.analysis.comparisons import bot_means, compare
 from tests.builders import make_annotated, make_participant, make_staff
 from webapp.core.rights import Right
-from webapp.ratings.judging import judgements_of
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.ratings.services import rating_add
-from webapp.results.summary import bot_summary
+from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Study
 from webapp.studies.services import task_open, task_withdraw
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -26,7 +26,7 @@ KEYS = ("quality", "fluency", "diversity", "contingency", "empathy")
 def judge(study: Study, *, good: str = "a", n: int | None = None, **fields: Any) -> None:
     """Let somebody judge their items; replies of the model `good` get 6, the others 2."""
     task = task_open(participant=make_participant(study, **fields))
-    for judgement in judgements_of(task)[:n]:
+    for judgement in requested_ratings(task)[:n]:
         [slot] = judgement.slots
         model = slot.item.responses[0]["model"]
         answers = dict.fromkeys(KEYS, 6.0 if model == good else 2.0)
@@ -64,7 +64,7 @@ def test_what_was_judged_counts_and_what_was_withdrawn_does_not(study: Study) ->
     judge(study, n=1)
     judge(study, is_synthetic=True)
     left = task_open(participant=make_participant(study))
-    [first, *_rest] = judgements_of(left)
+    [first, *_rest] = requested_ratings(left)
     rating_add(task=left, target=first.slots[0].item, answers=dict.fromkeys(KEYS, 3.0))
     assert ratings_counted(study).count() == 26
     task_withdraw(task=left)

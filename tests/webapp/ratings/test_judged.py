@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 import confab
 from evaluation.items import judged_read
-from evaluation.judgements import judge, judgements_of
+from evaluation.metric_agreement import judge, judgements_of
 from tests.builders import (
     make_conversation,
     make_participant,
@@ -21,8 +21,8 @@ from tests.builders import (
 )
 from tests.conftest import ROOT
 from webapp.conversations.services import conversation_withdraw, vote_set
-from webapp.ratings.judged import study_judged
-from webapp.ratings.judging import judgements_of as asked_of
+from webapp.ratings.rating_tasks import requested_ratings as asked_of
+from webapp.ratings.reply_ratings import study_judged
 from webapp.ratings.services import rating_add
 from webapp.studies.items import item_add
 from webapp.studies.models import Study

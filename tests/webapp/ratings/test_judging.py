@@ -12,16 +12,16 @@ from django.utils import timezone
 
 from chatbots import Identity
 from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
-from webapp.conversations.entering import task_chats
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw
+from webapp.conversations.task_start import task_chats
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
 from webapp.ratings.services import rating_add
-from webapp.studies.erasure import participants_erase
 from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Slot, Study, Task
+from webapp.studies.privacy import participants_erase
 from webapp.studies.protocols.base import (
     Draw,
     JudgePage,

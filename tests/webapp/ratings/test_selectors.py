@@ -9,10 +9,10 @@ import pytest
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
-from webapp.results.summary import bot_summary
+from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_new_version
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.webapp.dashboard.analysis.conftest import data, study_make
 from tests.webapp.dashboard.conftest import staff
-from webapp.results import stored
+from webapp.results import cache
 from webapp.studies.models import Study
 
 __all__ = ["data", "staff"]
@@ -24,4 +24,4 @@ def study(db: Any, tmp_path: Path) -> Study:
 @pytest.fixture(autouse=True)
 def _by_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no result be computed while a page waits."""
-    monkeypatch.setattr(stored, "DIRECT_RATINGS", 0)
+    monkeypatch.setattr(cache, "DIRECT_RATINGS", 0)

@@ -16,20 +16,20 @@ from django.utils import timezone
 
 from tests.builders import make_staff
 from tests.webapp.dashboard.analysis.test_one_result import text_of
-from tests.webapp.results.test_stored import change
+from tests.webapp.results.test_cache import change
 from webapp.core.models import Process
 from webapp.core.processes import WORKER
 from webapp.core.rights import Right
+from webapp.dashboard.render import report_html
+from webapp.dashboard.report_document import Document
 from webapp.dashboard.report_files import report_path, report_read
-from webapp.dashboard.reporting.document import Document
-from webapp.dashboard.reporting.pages import report_html
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
 from webapp.ratings.models import Rating
-from webapp.results import stored
-from webapp.results.making import PARTS, Part
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, State
-from webapp.studies.erasure import participants_erase
+from webapp.results import cache
+from webapp.results.compute import PARTS, AnalysisPart
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 
 PAGES = {
     "study_bots": "Which bots",
@@ -55,7 +55,7 @@ def read(client: Client, where: str) -> str:
 
 def do_all() -> None:
     for job in Job.objects.exclude(state=State.DONE):
-        job_do(job)
+        run_job(job)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -73,7 +73,7 @@ def test_a_page_waits_for_its_result_and_shows_the_same_as_at_once(
     waited = read(staff, where)
     assert "being computed" not in waited
     assert "refresh" not in waited
-    monkeypatch.setattr(stored, "DIRECT_RATINGS", 64)
+    monkeypatch.setattr(cache, "DIRECT_RATINGS", 64)
     assert read(staff, where) == waited
     assert Job.objects.count() == 1
 
@@ -112,7 +112,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
         raise ArithmeticError("no <such> number")
 
     real = PARTS["models"]
-    monkeypatch.setitem(PARTS, "models", Part(real.type, breaks))
+    monkeypatch.setitem(PARTS, "models", AnalysisPart(real.type, breaks))
     where = address(study, "study_statistics_part models")
     staff.get(where)
     do_all()
@@ -171,7 +171,7 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert staff.post(page)["Location"] == page
     job = Job.objects.get(kind="report")
     assert "Report: analysed Waiting" in read(staff, page)
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert (job.state, job.n_done, job.error) == (State.DONE, len(PARTS) + 1, "")
     assert Job.objects.filter(kind="results").count() == len(PARTS)
@@ -273,6 +273,6 @@ def test_a_report_in_the_making_is_not_kept_when_somebody_is_erased(
     monkeypatch.setattr(kind, "_document", erases)
     staff.post(address(study, "study_report"))
     job = Job.objects.get()
-    job_do(job)
+    run_job(job)
     assert not report_path(job).exists()
     assert not Job.objects.filter(state=State.DONE).exists()

@@ -22,11 +22,10 @@ from tests.builders import make_items, make_participant, make_study
 from tests.evaluation.stats.means_by_hand import ends, over_both
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
-from webapp.ratings.judging import judgements_of
 from webapp.ratings.models import Rating
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
-from webapp.results.item_results import study_items
-from webapp.results.pairs import study_pairs
+from webapp.results.item_results import study_items, study_pairs
 from webapp.results.study_data import study_data
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
@@ -234,7 +233,7 @@ def compared() -> Study:
     study = study_edit(study=study, state=Study.State.COLLECTING)
     for _person in range(10):
         leans = rng.normal(0, 0.5)
-        for one in judgements_of(task := task_open(participant=make_participant(study))):
+        for one in requested_ratings(task := task_open(participant=make_participant(study))):
             first, second = (slot.conversation.bot.bot_id for slot in one.slots)
             ahead = 1.5 * (Z[first] - Z[second]) + leans + rng.logistic()
             answers = {"preference": 1 if ahead > 0 else -1}
@@ -370,7 +369,7 @@ def test_what_people_chose_is_what_statsmodels_says() -> None:
     for _person in range(15):
         task = task_open(participant=make_participant(study))
         liked = set(rng.choice(options, 4, replace=False, p=np.array([6, 5, 4, 3, 2, 1]) / 21))
-        [judgement] = judgements_of(task)
+        [judgement] = requested_ratings(task)
         answers = {key: int(key in liked) for key in options}
         rating_add(task=task, target=judgement.target, answers=answers)
         rows.append(list(answers.values()))

@@ -9,9 +9,9 @@ from django.core.cache import cache
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
-from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.results.summary import bot_summary
+from webapp.ratings.selectors import study_bots
+from webapp.results.bot_means import bot_summary
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import make_study
 from webapp.core.errors import Refused
-from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import study_bots
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.services import bot_columns_store
 

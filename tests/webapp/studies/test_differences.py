@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.builders import make_participant, make_study
-from webapp.studies.differences import values_diff, version_diff
-from webapp.studies.values import StudyValues
-from webapp.studies.versions import study_edit, values_made
+from webapp.studies.settings import StudyValues
+from webapp.studies.versions import study_edit, values_diff, values_made, version_diff
 
 GOOD: dict[str, Any] = {"key": "good", "title": "How good?", "kind": "scale"}
 JOB = {"key": "job", "title": "What do you do?", "kind": "text"}
@@ -71,6 +70,6 @@ def test_versions_differ_in_what_they_ask_even_where_one_asks_a_rubric() -> None
 
 
 def study_asked(study: Any) -> Any:
-    from webapp.studies.rubrics import asked_after
+    from webapp.studies.rubrics import post_task_questions
 
-    return asked_after(study.version)
+    return post_task_questions(study.version)

@@ -22,24 +22,23 @@ from django.utils import timezone
 
 from evaluation.metrics.base import MetricTable
 from tests.builders import exchange, make_conversation, make_rating, make_study
-from webapp.bots.text_store import text_store
+from webapp.bots.selectors import text_store
 from webapp.conversations import services
 from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.conversations.services import reply_report, vote_set
 from webapp.core.errors import Refused
-from webapp.pay.comparing import platform_visits_store
-from webapp.pay.hooks import Event, event_take
-from webapp.pay.prolific import Submission
+from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.jobs.services.metrics import metric_results_store
+from webapp.pay.platform_status import WebhookEvent, event_take, platform_visits_store
+from webapp.pay.prolific import ProlificSubmission
 from webapp.pay.services import visits_approve
-from webapp.pay.visits import VisitKey
+from webapp.pay.submissions import SubmissionKey
 from webapp.ratings.models import Rating
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.runs.services.metrics import metric_results_store
-from webapp.studies.answering import question_answers_store
-from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Participant, Study, Task
+from webapp.studies.pre_task import question_answers_store
+from webapp.studies.privacy import erasure_counts, participants_erase
 from webapp.transfer.exporters.base import ExportOptions, exporter_list
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 SECRET = "XSECRETX"
 
@@ -61,11 +60,11 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
     conversation.refresh_from_db()
     rating = make_rating(conversation).rating
-    key = VisitKey(conversation.participant_id, conversation.participant.submission)
+    key = SubmissionKey(conversation.participant_id, conversation.participant.submission)
     visits_approve(study=study, keys=[key])
-    told = Submission(conversation.participant.submission, "APPROVED", "C1")
+    told = ProlificSubmission(conversation.participant.submission, "APPROVED", "C1")
     platform_visits_store(study=study, told=[told])
-    event = Event(f"e-{secret}", f"s-{secret}", timezone.now(), told.id, "APPROVED")
+    event = WebhookEvent(f"e-{secret}", f"s-{secret}", timezone.now(), told.id, "APPROVED")
     assert event_take(study_key=study.key, event=event) == "taken"
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")
     version, _ = MetricVersion.objects.get_or_create(key="k", name="words", version="1")

@@ -21,18 +21,17 @@ from django.test import Client
 
 from tests.builders import make_study
 from tests.webapp.studies.test_erasure import make_person
-from webapp.bots.health import bot_failed
+from webapp.bots.services import bot_failed
 from webapp.core.database import journal_emptied
 from webapp.dashboard.report_files import report_ask, report_newest, report_path
-from webapp.results.stored import Question, made_now
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, State
-from webapp.runs.services.jobs import job_create
-from webapp.studies.erasure import participants_erase
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
+from webapp.jobs.services.jobs import job_create
+from webapp.results.cache import AnalysisKey, compute_now
 from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Study
-from webapp.studies.withdrawing import participant_withdraw
-from webapp.transfer.exports import export_make
+from webapp.studies.privacy import participant_withdraw, participants_erase
+from webapp.transfer.job_files import export_make
 
 MARK = "QMARKQ"
 
@@ -87,9 +86,9 @@ def left_everywhere(study: Study) -> Participant:
         {"what": "pay", "format": "csv", "include_private": True},
         {"what": "package", "format": "zip", "include_private": True},
     ):
-        job_do(export_make(study=study, asked=asked))
-    made_now(Question(study, "raters"), wait=lambda: None)
-    job_do(report_ask(study=study))
+        run_job(export_make(study=study, asked=asked))
+    compute_now(AnalysisKey(study, "raters"), wait=lambda: None)
+    run_job(report_ask(study=study))
     client = Client()
     link = f"/s/{study.key}/?PROLIFIC_PID=pid-{MARK}&SESSION_ID={MARK}&STUDY_ID=st"
     assert client.get(link).status_code == 200

@@ -18,7 +18,6 @@ from tests.builders import (
     make_rating,
     make_study,
 )
-from webapp.conversations.entering import task_start
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn
 from webapp.conversations.services import (
@@ -26,12 +25,12 @@ from webapp.conversations.services import (
     conversation_swap,
     conversation_withdraw,
 )
+from webapp.conversations.task_start import task_start
 from webapp.core.errors import Refused
-from webapp.studies.counting import study_count_anew
+from webapp.studies.assignment.capacity import bot_loads
+from webapp.studies.assignment.counterbalance import study_count_anew, williams
 from webapp.studies.models import SequenceCount, Study, Task
-from webapp.studies.places import bot_loads
 from webapp.studies.selectors import participant_token
-from webapp.studies.sequences import williams
 from webapp.studies.services import task_complete, task_open
 
 BOTS = ["eliza", "parrot", "generic", "retrieval"]

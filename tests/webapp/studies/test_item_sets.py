@@ -10,17 +10,17 @@ from django.core.exceptions import ValidationError
 
 from evaluation.items import items_read
 from tests.builders import make_items, make_participant, make_study
-from webapp.conversations.brought_in import conversation_set_remove, conversation_sets
+from webapp.conversations.imported_sets import imported_set_remove, imported_sets
 from webapp.conversations.models import Conversation
 from webapp.studies.examples import items_sample
-from webapp.studies.importing import items_bring
 from webapp.studies.item_sets import item_set_remove, item_sets
 from webapp.studies.items import gold_store, items_import, origin_of_file
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem
+from webapp.studies.study_import import items_bring
 from webapp.studies.versions import study_edit
-from webapp.transfer.samples import conversations_sample
+from webapp.transfer.import_file import conversations_sample
 from webapp.transfer.services import records_store
 
 pytestmark = pytest.mark.django_db
@@ -115,8 +115,8 @@ def test_conversations_are_taken_out_but_for_those_that_something_hangs_on() -> 
     other = make_study("o", protocol="annotate", bots=[], state="draft")
     replies = [{"model": "m", "text": "yes"}]
     Item.objects.create(study=other, key="1", responses=replies, conversation=drawn)
-    [found] = conversation_sets(study)
+    [found] = imported_sets(study)
     assert (found.name, found.n, found.n_given) == ("sample", 6, 2)
-    assert conversation_set_remove(study=study, name="sample") == (4, 2)
+    assert imported_set_remove(study=study, name="sample") == (4, 2)
     assert {*study.conversations.all()} == {mine, drawn}
     assert not Participant.objects.filter(is_synthetic=True).exists()

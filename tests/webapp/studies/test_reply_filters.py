@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from tests.builders import make_study
 from tests.tiny_models import save_classifier
 from webapp.studies.models import Study
-from webapp.studies.reply_filters.base import Asked, reply_filters
-from webapp.studies.values import StudyValues
+from webapp.studies.reply_filters.base import FilterInput, reply_filters
+from webapp.studies.settings import StudyValues
 from webapp.studies.versions import study_edit
 
 NAMES = ("gpt2-small", "GPT-2 small", "openai-community/gpt2", "parrot", "ELIZA")
@@ -20,7 +20,7 @@ NAMES = ("gpt2-small", "GPT-2 small", "openai-community/gpt2", "parrot", "ELIZA"
 
 def found(name: str, text: str, **settings: Any) -> tuple[str, ...] | None:
     values = StudyValues.model_validate({"filtering": settings})
-    got = reply_filters.get(name).find(text, Asked(values, NAMES))
+    got = reply_filters.get(name).find(text, FilterInput(values, NAMES))
     return None if got is None else got.words
 
 
@@ -75,11 +75,14 @@ def test_a_classifier_of_ones_own_finds_what_it_gives_its_label(tmp_path: Path) 
     one = reply_filters.get("classifier")
     values = StudyValues.model_validate({"filtering": {**settings, "filter_from": 0.0}})
     assert one.unavailable_reason(values) is None
-    got = one.find("hello you", Asked(values))
+    got = one.find("hello you", FilterInput(values))
     assert got is not None
     assert "“neutral” a probability of 0." in got.reason
     beyond = {**settings, "filter_from": 1.0}
-    assert one.find("hello you", Asked(StudyValues.model_validate({"filtering": beyond}))) is None
+    assert (
+        one.find("hello you", FilterInput(StudyValues.model_validate({"filtering": beyond})))
+        is None
+    )
     assert one.identity(values).key != one.identity(StudyValues()).key
     wrong = StudyValues.model_validate({"filtering": {**settings, "filter_label": "neutrl"}})
     assert "did you mean neutral?" in str(one.unavailable_reason(wrong))

@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from evaluation.analysis.settling import MOST_NEEDED
+from evaluation.analysis.leaderboard import MOST_NEEDED
 from tests.builders import make_conversation, make_participant, make_rating, make_study
-from webapp.results.order import NOT_SOONER_THAN, order_refresh
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
+from webapp.results.refresh import RANKING_NOT_SOONER_THAN, order_refresh
+from webapp.studies.assignment.rules.built_in import FLOOR
 from webapp.studies.models import OrderState, Study
-from webapp.studies.rules.resolve import FLOOR
 from webapp.studies.selectors import participant_token
 from webapp.studies.services import order_state_store, task_open
 
@@ -80,15 +80,17 @@ def test_a_rating_asks_a_worker_to_look_again_and_no_request_does_so_itself(clie
     rate(study)
     job = Job.objects.get()
     assert not OrderState.objects.exists()
-    job_do(job)
+    run_job(job)
     found = OrderState.objects.get(study=study)
     assert found.n_ratings == 2
     assert set(found.needs.values()) == {MOST_NEEDED}
     rate(study)
     assert Job.objects.filter(kind="order").count() == 1, "it has just been looked at"
-    OrderState.objects.update(made_at=timezone.now() - NOT_SOONER_THAN - timedelta(seconds=1))
+    OrderState.objects.update(
+        made_at=timezone.now() - RANKING_NOT_SOONER_THAN - timedelta(seconds=1)
+    )
     rate(study)
-    job_do(Job.objects.latest("pk"))
+    run_job(Job.objects.latest("pk"))
     assert Job.objects.filter(kind="order").count() == 1, "earlier ones are gone"
     assert OrderState.objects.get(study=study).n_ratings == 4
     assert order_refresh(study) is None
@@ -101,7 +103,7 @@ def test_what_is_stored_says_all_that_a_page_needs() -> None:
         make_rating(make_conversation(study, n_exchanges=3), quality=1 + number)
     job = order_refresh(study)
     assert job is not None
-    job_do(job)
+    run_job(job)
     found = OrderState.objects.get(study=study).found
     assert found["test"] == "always"
     assert {"a", "b", "verdict", "low", "high", "raters_more"} <= found["pairs"][0].keys()

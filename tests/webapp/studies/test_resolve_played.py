@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.settling import MOST_NEEDED, settling
+from evaluation.analysis.leaderboard import MOST_NEEDED, ranking_progress
 from evaluation.ratings import Ratings
-from webapp.studies.rules.base import rules
+from webapp.studies.assignment.rules.base import rules
 
 TRUTH = {"a": 5.6, "b": 4.9, "c": 3.4, "d": 2.0}
 ORDERS = {("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")}
@@ -35,7 +35,7 @@ def until_settled(rule_name: str, seed: int, most: int = 900) -> tuple[int, bool
         rows.append({"conversation": str(len(rows)), "bot": bot, "rater": None, "quality": quality})
         if len(rows) % 12 or len(rows) < 36:
             continue
-        found = settling(Ratings.from_frame(pd.DataFrame(rows), ["quality"], scale=(1, 7)))
+        found = ranking_progress(Ratings.from_frame(pd.DataFrame(rows), ["quality"], scale=(1, 7)))
         needs = {one: found.needs.get(one, MOST_NEEDED) for one in TRUTH}
         for pair in found.compared.pairs:
             if pair.ordered and (pair.difference or 0) < 0:  # sorted by name, best first

@@ -13,8 +13,8 @@ from webapp.studies import rubrics
 from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import (
-    CHAT_QUESTIONS,
-    asked_after,
+    DEFAULT_QUESTIONS,
+    post_task_questions,
     questions_of,
     rubric_default,
     rubric_freeze,
@@ -39,7 +39,7 @@ AGAIN = {"key": "again", "title": "Again?", "kind": "choice", "options": ["Yes",
 
 
 def keys_of(study: Study) -> list[str]:
-    return [question.key for question in asked_after(study.version)]
+    return [question.key for question in post_task_questions(study.version)]
 
 
 def test_scales_become_rows_with_their_points_and_words() -> None:
@@ -62,9 +62,9 @@ def test_without_questions_the_rubric_says_what_is_asked() -> None:
     study = make_study()
     assert study.values.after == ()
     assert study.rubric == rubric_default()
-    assert asked_after(study.version) == CHAT_QUESTIONS
-    assert questions_of(rubric_default()) == CHAT_QUESTIONS
-    same = study_edit(study=study, after=CHAT_QUESTIONS)
+    assert post_task_questions(study.version) == DEFAULT_QUESTIONS
+    assert questions_of(rubric_default()) == DEFAULT_QUESTIONS
+    same = study_edit(study=study, after=DEFAULT_QUESTIONS)
     assert same.rubric == rubric_default(), "the same questions need no other rows"
 
 
@@ -161,9 +161,9 @@ def test_the_default_follows_the_code_and_frozen_versions_stay(
     before = rubric_default()
     study = make_study("kept-study")
     rubric_freeze(rubric_id=before.pk)
-    first, *others = CHAT_QUESTIONS
+    first, *others = DEFAULT_QUESTIONS
     changed = (first.model_copy(update={"title": "How good was it?"}), *others)
-    monkeypatch.setattr(rubrics, "CHAT_QUESTIONS", changed)
+    monkeypatch.setattr(rubrics, "DEFAULT_QUESTIONS", changed)
     after = rubric_default()
     assert (after.name, after.version) == (before.name, before.version + 1)
     assert questions_of(after) == changed
@@ -171,6 +171,6 @@ def test_the_default_follows_the_code_and_frozen_versions_stay(
     assert make_study("other-study").rubric == after
     study.refresh_from_db()
     assert study.rubric == before
-    assert questions_of(before) == CHAT_QUESTIONS
+    assert questions_of(before) == DEFAULT_QUESTIONS
     monkeypatch.undo()
     assert rubric_default() == before

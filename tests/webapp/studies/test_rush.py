@@ -13,8 +13,8 @@ from django.db import connection
 
 from tests.builders import make_participant, make_study
 from webapp.core.errors import Refused
+from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Participant, Slot, Study, Task
-from webapp.studies.rules.base import rules
 from webapp.studies.services import task_complete, task_open
 
 pytestmark = [

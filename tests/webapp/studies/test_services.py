@@ -13,8 +13,8 @@ from tests.builders import force_bots, make_conversation, make_participant, make
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
-from webapp.studies import demo as studies_demo
-from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
+from webapp.studies import lifecycle as studies_demo
+from webapp.studies.lifecycle import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Participant, Rubric, Slot, Study, Task
 from webapp.studies.rubrics import rubric_default, rubric_new_version
 from webapp.studies.selectors import (

@@ -14,12 +14,12 @@ from tests.builders import (
     make_rating,
     make_study,
 )
-from webapp.bots.health import bot_failed, bot_put_back
+from webapp.bots.services import bot_failed, bot_put_back
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.ratings.comparing import comparison_submit
+from webapp.ratings.services import comparison_submit
+from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Slot
-from webapp.studies.rules.base import rules
 from webapp.studies.services import task_open
 
 pytestmark = pytest.mark.django_db

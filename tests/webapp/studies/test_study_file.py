@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from chatbots.outside import ValuesError
+from chatbots.validation import ValuesError
 from tests.builders import make_annotated, make_conversation, make_participant, make_study
-from webapp.studies.importing import study_import
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.study_file import (
@@ -22,6 +21,7 @@ from webapp.studies.study_file import (
     study_file_read,
     study_file_text,
 )
+from webapp.studies.study_import import study_import
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db

@@ -27,12 +27,12 @@ from webapp.conversations.services import conversation_swap
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, StudyVersion
+from webapp.studies.privacy import AGREED_KEYS
 from webapp.studies.rubrics import rubric_create, rubric_default, rubric_new_version
 from webapp.studies.selectors import participant_token
 from webapp.studies.services import study_copy, study_create
-from webapp.studies.terms import AGREED
 from webapp.studies.versions import study_edit
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 
@@ -169,7 +169,7 @@ def test_everybody_keeps_the_texts_they_agreed_to() -> None:
     assert first.consent is not None
     assert first.consent.texts["consent_text"] == "First."
     assert (first.consent.texts["payment"], first.consent.texts["minutes"]) == ("£1", 7)
-    assert first.consent.texts.keys() == set(AGREED)
+    assert first.consent.texts.keys() == set(AGREED_KEYS)
     assert first.consent.digest == first.consent_version
 
 

@@ -23,9 +23,9 @@ from tests.webapp.api.programs import Program
 from tests.webapp.transfer.test_package import opened, packed
 from webapp.core.backups import backup_make
 from webapp.core.rights import Right
-from webapp.dashboard.views import imports
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.dashboard.views import jobs
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
 
@@ -150,14 +150,14 @@ def test_the_page_and_its_job_name_the_persons_own_file(
 ) -> None:
     client.force_login(make_staff(*Right))
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 10**6 if waits else 0)
+    monkeypatch.setattr(jobs, "WAITED_FOR_BYTES", 10**6 if waits else 0)
     upload = SimpleUploadedFile(name, BROKEN[name])
     answer = client.post(reverse("dashboard:imports"), {"file": upload, "study": "imp"})
     if waits:
         [said] = answer.context["form"].errors["file"]
     else:
         job = Job.objects.get()
-        job_do(job)
+        run_job(job)
         job.refresh_from_db()
         assert job.state == "failed"
         said = job.error
@@ -175,7 +175,7 @@ def test_the_api_and_its_job_name_the_persons_own_file(settings: Any, tmp_path: 
     )
     assert answer.status_code == 202
     job = Job.objects.get()
-    job_do(job)
+    run_job(job)
     job.refresh_from_db()
     assert job.error == "mine.zip is a damaged zip; copy or download it again"
 

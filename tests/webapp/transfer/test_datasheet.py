@@ -15,9 +15,9 @@ from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.transfer.test_package import opened, packed, study
 from webapp.core.rights import Right
 from webapp.studies.models import Study
-from webapp.transfer.datasheet.filling import datasheet_of
-from webapp.transfer.datasheet.questions import QUESTIONS
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.datasheet import datasheet_of
+from webapp.transfer.datasheet_questions import QUESTIONS
+from webapp.transfer.import_file import import_conversations
 
 __all__ = ["study"]  # a fixture
 pytestmark = pytest.mark.django_db

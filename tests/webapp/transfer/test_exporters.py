@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from evaluation.formats.spreadsheet import unescaped
+from evaluation.formats.tables import unescape_cell
 from tests.builders import BY_PROLIFIC, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw, vote_set
@@ -22,7 +22,7 @@ from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_create
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 from webapp.transfer.writers import write_file
 
 pytestmark = pytest.mark.django_db
@@ -198,7 +198,7 @@ def test_the_2019_layout_joins_runs_and_comes_back(study: Study, tmp_path: Path)
     export(Study.objects.get(key="in"), "chatrecords", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(unescaped(row["Message"]), unescaped(row["Response"])) for row in rows] == [
+    assert [(unescape_cell(row["Message"]), unescape_cell(row["Response"])) for row in rows] == [
         ("", "=welcome"),
         ("a\nb", "c\nd"),
         ("e", ""),

@@ -19,7 +19,7 @@ from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Participant, Rubric, Study
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 pytestmark = pytest.mark.django_db
 
@@ -120,7 +120,7 @@ def test_bots_may_number_their_conversations_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = ROOT / "tests" / "cases" / "read_ids_restart_per_bot.jsonl"
-    monkeypatch.setattr("webapp.transfer.jobs.BATCH", 3)  # one bot's in several batches
+    monkeypatch.setattr("webapp.transfer.import_file.BATCH", 3)  # one bot's in several batches
     result = run(path, "--study", "k")
     assert result == {"conversations": 8, "ratings": 8, "skipped": []}
     assert run(path, "--study", "k") == {"conversations": 0, "ratings": 0, "skipped": []}

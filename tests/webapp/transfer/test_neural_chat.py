@@ -9,12 +9,11 @@ import pytest
 
 from chatbots import Turn
 from evaluation.formats.base import Record, Skipped
-from evaluation.formats.layout2019 import RATING_HEADER, RECORD_HEADER
-from evaluation.formats.neural_chat import _without_emoji
-from evaluation.formats.recognition import format_for
+from evaluation.formats.neural_chat import RATING_HEADER, RECORD_HEADER, _without_emoji
+from evaluation.formats.text_files import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 
 def row(

@@ -22,12 +22,12 @@ from tests.builders import (
     make_participant,
     make_study,
 )
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
+from webapp.conversations.task_start import conversation_start
+from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.ratings.services import rating_submit
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.studies.answering import question_answers_store
 from webapp.studies.models import Study
+from webapp.studies.pre_task import question_answers_store
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.package.contents import package_pieces

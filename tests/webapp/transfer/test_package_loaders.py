@@ -17,11 +17,11 @@ import pytest
 from evaluation.package import package_open
 from tests.builders import exchange, make_participant, make_study
 from tests.webapp.transfer.test_package import packed
-from webapp.conversations.entering import conversation_start
+from webapp.conversations.task_start import conversation_start
+from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.ratings.services import rating_submit
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.studies.answering import question_answers_store
 from webapp.studies.models import Study
+from webapp.studies.pre_task import question_answers_store
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions
 from webapp.transfer.package.loaders import sps_names
 from webapp.transfer.package.tables import PackagedTable, packaged_tables

@@ -30,10 +30,9 @@ from tests.builders import (
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.participant.test_dialogues import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
-from tests.webapp.ratings.test_checks import ATTENTIVE, COLOUR, IN_CHAT
+from tests.webapp.ratings.test_attention_results import ATTENTIVE, COLOUR, IN_CHAT
 from tests.webapp.transfer.test_package import NASTY, opened, packed, rate, rows, study
-from webapp.conversations.chat_checks import chat_check_answer, chat_check_due
-from webapp.conversations.entering import task_chats, task_start
+from webapp.conversations.attention_checks import chat_check_answer, chat_check_due
 from webapp.conversations.models import (
     ChatCheckAnswer,
     Conversation,
@@ -41,24 +40,23 @@ from webapp.conversations.models import (
     ReplyReport,
     Turn,
 )
-from webapp.conversations.services.reports import reply_report
+from webapp.conversations.services import reply_report
+from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.quality.services import flags_make
-from webapp.ratings.comparing import comparison_submit
-from webapp.ratings.judging import judgements_of
+from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.ratings.flag_services import flags_make
 from webapp.ratings.models import Rating
-from webapp.ratings.pairs import study_judgements
+from webapp.ratings.paired_comparisons import study_judgements
+from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
-from webapp.ratings.services import rating_add, rating_submit
-from webapp.reading.models import Note
-from webapp.reading.services import note_add, star_set, tag_add
-from webapp.results.making import study_answers, study_comparisons
-from webapp.results.pairs import study_pairs
+from webapp.ratings.services import comparison_submit, rating_add, rating_submit
+from webapp.results.compute import study_answers, study_comparisons
+from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.studies.answering import question_answers_store
-from webapp.studies.checking import quiz_digest
+from webapp.search.models import Note
+from webapp.search.services import note_add, star_set, tag_add
+from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.items import gold_store
 from webapp.studies.models import (
     Participant,
@@ -69,11 +67,11 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.quizzing import quiz_attempt_store
-from webapp.studies.rubrics import CHAT_QUESTIONS
+from webapp.studies.pre_task import question_answers_store, quiz_attempt_store
+from webapp.studies.rubrics import DEFAULT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 __all__ = ["study"]  # a fixture
 pytestmark = pytest.mark.django_db
@@ -179,7 +177,7 @@ def of_checked_chats() -> Study:
     marked.
     """
     study = make_study(
-        "checked", questions=[COLOUR], after=[*CHAT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
+        "checked", questions=[COLOUR], after=[*DEFAULT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
         quiz_questions=QUIZ, misses_allowed=0,
     )  # fmt: skip
     for colour, word in (("Blue", "yes"), ("Red", "no")):
@@ -208,7 +206,7 @@ def of_checked_chats() -> Study:
         rating_submit(
             conversation=chat,
             participant=task.participant,
-            answers={**{question.key: 5 for question in CHAT_QUESTIONS}, "attentive": "2"},
+            answers={**{question.key: 5 for question in DEFAULT_QUESTIONS}, "attentive": "2"},
         )
     return study
 
@@ -219,7 +217,7 @@ def of_gold() -> Study:
     gold_store(item=study.items.get(key="i0"), expected={"quality": [1]})
     for answer in (1, 4):
         task = task_open(participant=make_participant(study))
-        for one in judgements_of(task):
+        for one in requested_ratings(task):
             answers = {d.key: answer for d in study.rubric.dimensions.all()}
             rating_add(task=task, target=one.target, answers=answers)
     return study
@@ -370,7 +368,7 @@ def of_items() -> Study:
     study = make_annotated(n_items=30)
     for _person in range(2):
         task = task_open(participant=make_participant(study))
-        for place, one in enumerate(judgements_of(task)):
+        for place, one in enumerate(requested_ratings(task)):
             answers = {d.key: 1 + place for d in study.rubric.dimensions.all()}
             rating_add(task=task, target=one.target, answers=answers)
     return study
@@ -379,7 +377,7 @@ def of_items() -> Study:
 def of_turns() -> Study:
     study = make_marking()
     task = task_open(participant=make_participant(study))
-    for place, one in enumerate(judgements_of(task)):
+    for place, one in enumerate(requested_ratings(task)):
         answers = {d.key: float(place == 1) for d in study.rubric.dimensions.all()}
         rating_add(task=task, target=one.target, answers=answers)
     return study

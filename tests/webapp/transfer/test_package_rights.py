@@ -14,7 +14,7 @@ from evaluation.package import LEFT_OUT, PackageError
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.core.rights import Right
 from webapp.transfer.exporters.base import ExportOptions
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 from webapp.transfer.package.contents import package_pieces
 
 pytestmark = pytest.mark.django_db

@@ -17,14 +17,14 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.transfer.test_exporters import rows_of
-from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import (
     conversation_finish_failed,
     conversation_swap,
     conversation_withdraw,
 )
-from webapp.runs.models import MetricResult, MetricVersion
+from webapp.conversations.task_start import conversation_start
+from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.studies.models import Study
 from webapp.studies.services import participant_enter
 from webapp.transfer.exporters.base import ExportOptions, exporter_get

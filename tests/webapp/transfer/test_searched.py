@@ -16,7 +16,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_counts, exporter_get, exporters
-from webapp.transfer.kinds.exporting import ExportAsked
+from webapp.transfer.kinds.files import ExportParams
 
 QUALITIES = [2, 6, 3, 7]
 
@@ -120,5 +120,5 @@ def test_what_cannot_be_searched_is_told(
 
 
 def test_a_worker_is_told_the_search() -> None:
-    asked = ExportAsked(what="ratings", format="csv", search="tomatoes")
+    asked = ExportParams(what="ratings", format="csv", search="tomatoes")
     assert asked.options().search == "tomatoes"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluation.formats.spreadsheet import escaped, unescaped
+from evaluation.formats.tables import escape_cell, unescape_cell
 from webapp.transfer.exporters.base import ExportColumn
 from webapp.transfer.writers import stream, write_file
 
@@ -53,8 +53,8 @@ LOOSE = settings(
 
 @given(text=texts | risky)
 def test_escaping_is_undone_exactly_and_leaves_nothing_to_run(text: str) -> None:
-    cell = escaped(text)
-    assert unescaped(cell) == text
+    cell = escape_cell(text)
+    assert unescape_cell(cell) == text
     assert cell[:1] not in set("=+-@\t\r\n")
 
 
@@ -68,12 +68,12 @@ def test_csv_comes_back(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
     assert header == [column.name for column in COLUMNS]
     for given_row, cells in zip(rows, found, strict=True):
         word, count, value, flag, at, inner = given_row
-        assert unescaped(cells[0]) == (word or "")
+        assert unescape_cell(cells[0]) == (word or "")
         assert cells[1] == ("" if count is None else str(count))
         assert (float(cells[2]) if cells[2] else None) == value
         assert cells[3] == {None: "", True: "true", False: "false"}[flag]
         assert (datetime.fromisoformat(cells[4]) if cells[4] else None) == at
-        assert (json.loads(unescaped(cells[5])) if cells[5] else None) == inner
+        assert (json.loads(unescape_cell(cells[5])) if cells[5] else None) == inner
 
 
 @LOOSE

@@ -14,15 +14,15 @@ from django.utils import timezone
 from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
-from chatbots.outside import Mistake, ValuesError
-from chatbots.storable import quote
-from evaluation.formats.scales import Scales
+from chatbots.text import quote
+from chatbots.validation import Mistake, ValuesError
+from evaluation.formats.scales import FileScales
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import job_out
-from webapp.api.routes.noting import notes_told
-from webapp.api.schemas import AskImport, JobOut
-from webapp.api.schemas_reading import (
+from webapp.api.routes.notes import notes_to_json
+from webapp.api.schemas import AskImport, JobOut, columns_read, line_told
+from webapp.api.schemas_conversations import (
     ConversationOut,
     ConversationPage,
     ConversationRow,
@@ -31,24 +31,22 @@ from webapp.api.schemas_reading import (
     Searched,
     TurnOut,
 )
-from webapp.api.searching import columns_read, line_told
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard import reader
-from webapp.dashboard.wording.reasons import said
-from webapp.quality.selectors import without_read
-from webapp.ratings.bots import study_bots
+from webapp.dashboard import conversation_reader
+from webapp.dashboard.narrative.phrases import reason_text
+from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_dimensions
-from webapp.reading.asking import asked_of
-from webapp.reading.fields import Numbers
-from webapp.reading.listing import Key, Listing, of_study, page_of, people_kept
-from webapp.reading.selectors import notes_of
-from webapp.results.flags import flags_now
+from webapp.ratings.selectors import study_bots, study_dimensions
+from webapp.results.refresh import refresh_flags
+from webapp.search.fields import Numbers
+from webapp.search.pagination import Listing, PageKey, conversations_of_study, page_of, people_kept
+from webapp.search.query import parse_query
+from webapp.search.selectors import notes_of
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import rater_of
-from webapp.transfer.uploads import upload_import
+from webapp.transfer.job_files import upload_import
 
 router = Router(tags=["conversations"], auth=Token())
 
@@ -63,7 +61,7 @@ def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> 
     study = study_by_key(key)
     numbers = Numbers(study_dimensions(study))
     return conversation_page(
-        of_study(study), searched, numbers, bots=tuple(study_bots(study)), study=study
+        conversations_of_study(study), searched, numbers, bots=tuple(study_bots(study)), study=study
     )
 
 
@@ -87,9 +85,9 @@ def conversations_bring(
     if (low is None) != (high is None):
         raise ValuesError("low and high belong together: give both ends of the scale, or none")
     try:
-        scales = Scales.parse(asked.scales)
+        scales = FileScales.parse(asked.scales)
         if low is not None and high is not None:
-            scales = Scales.read({"": (low, high), **scales.of})
+            scales = FileScales.read({"": (low, high), **scales.of})
     except ValueError as error:
         raise ValuesError(str(error)) from None
     job = upload_import(
@@ -109,7 +107,7 @@ def conversations_bring(
 )
 def conversation(request: HttpRequest, id: UUID) -> Any:
     """Return a conversation with its turns, ratings, metrics, tags and notes."""
-    row = reader.conversations_to_read().get(pk=id)
+    row = conversation_reader.conversations_to_read().get(pk=id)
     link = getattr(row, "selfplay", None)
     return ConversationOut(
         id=row.pk,
@@ -128,7 +126,7 @@ def conversation(request: HttpRequest, id: UUID) -> Any:
         turns=_turns(row),
         ratings=_ratings(row),
         metrics=_metrics(row),
-        **notes_told(notes_of(row)),
+        **notes_to_json(notes_of(row)),
     )
 
 
@@ -146,11 +144,11 @@ def conversation_page(
         ValuesError: a part of what is asked cannot be read, with one that could be.
     """
     with line_told(searched.q):
-        asked = asked_of(searched.q, numbers, bots=tuple(bots), study=study)
+        asked = parse_query(searched.q, numbers, bots=tuple(bots), study=study)
     columns = columns_read(searched.columns, numbers)
     without = without_read(searched.without)
     if without and study is not None:
-        flags_now(study)
+        refresh_flags(study)
     kept = people_kept(rows, synthetic=searched.include_synthetic, without=without)
     listing = Listing(kept, asked, study)
     found = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
@@ -185,7 +183,7 @@ def _is_finite(at: float | datetime | None) -> bool:
 def _after(text: str) -> str:
     """Return the key of a page, once it is known to be one."""
     if text:
-        key = Key.read(text)
+        key = PageKey.read(text)
         is_one = key is not None and not timezone.is_naive(key.created_at)
         if key is None or not is_one or not _is_finite(key.at):
             raise ValuesError(
@@ -195,7 +193,7 @@ def _after(text: str) -> str:
 
 
 def _turns(row: Conversation) -> list[TurnOut]:
-    reported = reader.reported_of(row)
+    reported = conversation_reader.reported_of(row)
     return [
         TurnOut(
             index=turn.index,
@@ -226,8 +224,8 @@ def _ratings(row: Conversation) -> list[RatingOut]:
 
 
 def _metrics(row: Conversation) -> list[MetricValuesOut]:
-    found = reader.results_of(row)
-    current = reader.current_keys()
+    found = conversation_reader.results_of(row)
+    current = conversation_reader.current_keys()
     return [
         MetricValuesOut(
             metric=name,
@@ -235,7 +233,7 @@ def _metrics(row: Conversation) -> list[MetricValuesOut]:
             is_current=one.metric.key == current.get(name),
             values=one.values,
             turns=one.turns,
-            reasons={column: str(said(why)) for column, why in one.reasons.items()},
+            reasons={column: str(reason_text(why)) for column, why in one.reasons.items()},
         )
         for name, one in sorted(found.items())
     ]

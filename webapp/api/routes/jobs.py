@@ -1,26 +1,46 @@
-"""Long work: started, followed, stopped and gone on with."""
+"""Routes of jobs: list, progress, cancel, resume, and start.
+
+Here start hybrid fits, metrics of conversations, analyses, rehearsals and the drawing of items to rate.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import Http404, HttpRequest
 from ninja import Router, Status
 
-from chatbots.storable import quote
+from chatbots.text import quote
+from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.schemas import AskFit, FitOut, JobOut
+from webapp.api.schemas import (
+    AskAnalysis,
+    AskFit,
+    AskItems,
+    AskMetrics,
+    AskRehearsal,
+    FitOut,
+    JobOut,
+)
+from webapp.api.schemas_study import MetricProgressOut
+from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.quality.selectors import without_read
-from webapp.quality.services import flags_ensure
-from webapp.runs.kinds.base import job_models, kinds
-from webapp.runs.models import HybridFit, Job, JobBase, SelfPlayRun, State
-from webapp.runs.selectors.jobs import job_progress, job_title
-from webapp.runs.services.fits import fit_create
-from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
-from webapp.studies.selectors import study_by_key
+from webapp.dashboard.overview import selfplay_bots
+from webapp.dashboard.pipeline import SELFPLAY_EACH
+from webapp.dashboard.selectors import bot_progress, metrics_progress
+from webapp.jobs.kinds.base import job_models, kinds
+from webapp.jobs.models import HybridFit, Job, JobBase, SelfPlayRun, State
+from webapp.jobs.selectors.jobs import job_progress, job_title
+from webapp.jobs.services.fits import analysis_start, fit_create
+from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle, jobs_settle
+from webapp.jobs.services.metrics import metric_run_create
+from webapp.ratings.flag_selectors import without_read
+from webapp.ratings.flag_services import flags_ensure
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items, study_by_key
 
 router = Router(tags=["jobs"], auth=Token())
 TO_RUN = Token(Right.RUN)
@@ -192,3 +212,122 @@ def _without_result(job: JobBase) -> JobOut:
     if isinstance(job, Job):
         job.result = None  # was not read
     return job_out(job)
+
+
+metrics_router = Router(tags=["metrics"], auth=Token())
+
+
+@metrics_router.get(
+    "/studies/{key}/metrics",
+    response={200: list[MetricProgressOut], **FAILURES},
+    operation_id="study_metrics",
+)
+def study_metrics(request: HttpRequest, key: str) -> Any:
+    """Return each metric's progress over a study's finished conversations."""
+    return metrics_progress(study_by_key(key))
+
+
+@metrics_router.post(
+    "/runs/{id}/metrics",
+    auth=TO_RUN,
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="run_measure",
+)
+def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
+    """Compute metrics of a self-play run's conversations."""
+    return Status(202, _measured(asked, request, run=run_found(id)))
+
+
+@metrics_router.post(
+    "/studies/{key}/metrics",
+    auth=TO_RUN,
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="study_measure",
+)
+def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
+    """Compute metrics of a study's conversations."""
+    return Status(202, _measured(asked, request, study=study_by_key(key)))
+
+
+def _measured(
+    asked: AskMetrics,
+    request: HttpRequest,
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+) -> JobOut:
+    made = metric_run_create(
+        study=study,
+        run=run,
+        metrics=asked.metrics,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return job_out(made)
+
+
+analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
+
+
+@analyses_router.post(
+    "/studies/{key}/analysis",
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="analysis_start",
+)
+def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
+    """Compute a study's metrics and fit the hybrid metric, after self-play of its bots on request.
+
+    Answers the first job; the others follow by themselves, and `GET /jobs` lists them.
+    """
+    study = study_by_key(key)
+    bots = selfplay_bots(study) if asked.selfplay else []
+    if asked.selfplay and not bots:
+        raise Refused("no_bots", f"no bot of {key} can converse here; leave out selfplay")
+    n_rated = sum(1 for bot in bot_progress(study) if bot.n_completed)
+    job = analysis_start(
+        study=study,
+        bots=bots,
+        n_conversations=SELFPLAY_EACH,
+        fits=n_rated >= MIN_BOTS,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))
+
+
+@analyses_router.post(
+    "/studies/{key}/rehearsals",
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="rehearsal_start",
+)
+def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
+    """Send scripted participants through a study's pages; they are marked synthetic and count nowhere."""
+    study = study_by_key(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported, so nobody can take part in it")
+    url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
+    job = job_create(
+        kind="rehearsal",
+        payload={"people": asked.people, "url": url, "seed": asked.seed},
+        study=study,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))
+
+
+@analyses_router.post(
+    "/studies/{key}/items",
+    auth=Token(Right.ADMINISTER, Right.RUN),
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="items_draw",
+)
+def items_draw(request: HttpRequest, key: str, asked: AskItems) -> Any:
+    """Draw items for a study from stored conversations or self-play; the bots that are named reply to them."""
+    study = study_by_key(key)
+    if not judges_items(study):
+        raise Refused("no_items", f"nobody judges items in {key}")
+    job = job_create(
+        kind="items",
+        payload={"study": key, **asked.model_dump(), "bots": list(asked.bots)},
+        study=study,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(job))

@@ -1,33 +1,68 @@
-"""Routes of results: tables, the data package, parts of the analysis, and the list of metrics."""
+"""Routes of results: tables, data package, analysis, report and datasheet.
+
+The list of metrics, and the rights of the token, are here too.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Literal
+from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Query, Router, Schema
+from django.urls import reverse
+from ninja import Query, Router, Schema, Status
 
-from chatbots.release import release
-from chatbots.storable import quote
+from chatbots.installation import release
+from chatbots.text import quote
 from evaluation.metrics.registry import metric_list
 from webapp.api.auth import Token, demand, rights_of
-from webapp.api.errors import FAILURES
-from webapp.api.files import file_described
+from webapp.api.errors import BODY_FAILURES, FAILURES
 from webapp.api.routes.jobs import job_out
-from webapp.api.schemas import Me, MetricOut, ResultOut, TableOut
-from webapp.api.searching import SearchedTable, table_line
-from webapp.quality.selectors import without_read
-from webapp.results.flags import flags_now
-from webapp.results.stored import Question, answer_for
+from webapp.api.routes.studies import Counted
+from webapp.api.schemas import (
+    AskReport,
+    JobOut,
+    Me,
+    MetricOut,
+    ResultOut,
+    SearchedTable,
+    TableOut,
+    file_described,
+    table_line,
+)
+from webapp.api.schemas_study import (
+    ChapterOut,
+    DatasheetOut,
+    HeadlineOut,
+    ReportCellOut,
+    ReportOut,
+    ReportPartOut,
+)
+from webapp.dashboard.render import report_html
+from webapp.dashboard.report_document import Document, ReportPart
+from webapp.dashboard.report_files import (
+    KIND,
+    ReportAsked,
+    report_ask,
+    report_newest,
+    report_read,
+    report_state,
+)
+from webapp.jobs.models import Job, State
+from webapp.ratings.flag_selectors import without_read
+from webapp.results.cache import AnalysisKey, get_result
+from webapp.results.refresh import refresh_flags
+from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
+from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
-from webapp.transfer.exports import PACKAGE, export_rights
+from webapp.transfer.job_files import PACKAGE, export_rights
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.tables import package_rights
-from webapp.transfer.sending import sent
-from webapp.transfer.writers import Format, stream
+from webapp.transfer.writers import Format, sent, stream
 
 router = Router(tags=["results"], auth=Token())
 
@@ -111,7 +146,7 @@ def table(
     options = replace(included.options(), search=table_line(study, table, searched.q))
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]
     if options.without:
-        flags_now(study, exact=True)
+        refresh_flags(study, exact=True)
     whole = table_of(study, table, options)
     pieces = stream(format, whole.columns, whole.rows)
     return sent(pieces, study.key, table, format, is_private=options.include_private)
@@ -133,7 +168,7 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
     if options.include_private:
         demand(request.auth, *package_rights(options))  # type: ignore[attr-defined]
     if options.without:
-        flags_now(study, exact=True)
+        refresh_flags(study, exact=True)
     pieces = package_pieces(study, options, rights=rights)
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
 
@@ -163,9 +198,9 @@ def result(
     study = study_by_key(key)
     flagged = without_read(without)
     if flagged:
-        flags_now(study)
-    question = Question(study, part, include_synthetic, include_failed, flagged)
-    answer = answer_for(question, created_by=request.user)  # type: ignore[arg-type]
+        refresh_flags(study)
+    question = AnalysisKey(study, part, include_synthetic, include_failed, flagged)
+    answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     made = answer.made
     return ResultOut(
         part=part,
@@ -173,4 +208,183 @@ def result(
         n_ratings=None if made is None else made.facts.n_ratings,
         document=None if made is None else made.result.to_json(),
         job=None if answer.job is None else job_out(answer.job),
+    )
+
+
+reports_router = Router(tags=["reports"], auth=Token())
+Like = Literal["", "ghandeharioun2019"]
+
+
+@reports_router.get(
+    "/studies/{key}/report", response={200: ReportOut, **FAILURES}, operation_id="report"
+)
+def report(
+    request: HttpRequest,
+    key: str,
+    counted: Query[Counted],
+    like: Like = "",
+    sections: str = "",
+) -> Any:
+    """Return the newest report that was made of a study: its words, headline numbers and tables.
+
+    `sections` chooses some by their ids, with commas. A POST makes a report of the data as they are now.
+    """
+    study = study_by_key(key)
+    job, document = _newest(study, counted, like, sections)
+    state = report_state(
+        study,
+        include_synthetic=counted.include_synthetic,
+        without=without_read(counted.without),
+    )
+    return ReportOut(
+        study=document.study,
+        name=document.name,
+        like=document.like,
+        made=document.made,
+        is_current=job.key.endswith(f":{state.digest}"),
+        n_ratings=document.n_ratings,
+        n_conversations=document.n_conversations,
+        summary=list(document.summary),
+        headlines=[HeadlineOut.model_validate(one) for one in document.numbers],
+        chapters=[
+            ChapterOut(
+                id=one.id,
+                title=one.title,
+                lead=list(one.lead),
+                points=list(one.points),
+                missing=list(one.missing),
+                caution=one.caution,
+                parts=[_part(part) for part in one.parts],
+            )
+            for one in document.chapters
+        ],
+    )
+
+
+@reports_router.get(
+    "/studies/{key}/report.html",
+    response=FAILURES,
+    operation_id="report_html",
+    openapi_extra=file_described("The report as one page", "text/html"),
+)
+def report_page(
+    request: HttpRequest,
+    key: str,
+    counted: Query[Counted],
+    like: Like = "",
+    sections: str = "",
+) -> HttpResponse:
+    """Send the newest report as one self-contained page, as `report --output` writes it."""
+    study = study_by_key(key)
+    _job, document = _newest(study, counted, like, sections)
+    return HttpResponse(
+        report_html(document),
+        content_type="text/html; charset=utf-8",
+        headers={
+            "Content-Disposition": f'attachment; filename="{study.key}-{like or "report"}.html"',
+            "X-Content-Type-Options": "nosniff",
+        },
+    )
+
+
+@reports_router.post(
+    "/studies/{key}/report",
+    response={202: JobOut, **BODY_FAILURES},
+    operation_id="report_make",
+)
+def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: AskReport) -> Any:
+    """Let a worker make the report of the present data; the right to read suffices, as on its page.
+
+    `Location` is the address at which a GET finds this report once it is made.
+    """
+    study = study_by_key(key)
+    without = without_read(",".join(asked.without))
+    if without:
+        refresh_flags(study)
+    job = report_ask(
+        study=study,
+        include_synthetic=asked.include_synthetic,
+        without=without,
+        like=asked.like,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    response["Location"] = _address(study, job)
+    return Status(202, job_out(job))
+
+
+@reports_router.get(
+    "/studies/{key}/datasheet", response={200: DatasheetOut, **FAILURES}, operation_id="datasheet"
+)
+def datasheet(request: HttpRequest, key: str) -> Any:
+    """Return a study's human evaluation datasheet, with what the study answers and what its researchers wrote."""
+    study = study_by_key(key)
+    return json.loads(datasheet_json(study, datasheet_of(study)))
+
+
+@reports_router.get(
+    "/studies/{key}/datasheet.md",
+    response=FAILURES,
+    operation_id="datasheet_md",
+    openapi_extra=file_described("The datasheet", "text/markdown"),
+)
+def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
+    """Send the datasheet as Markdown."""
+    study = study_by_key(key)
+    text = datasheet_md(study, datasheet_of(study))
+    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
+
+
+def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[Job, Document]:
+    """Return the newest report of these participants, with the requested sections.
+
+    Raises:
+        Http404: none was made yet, or it has no such section.
+    """
+    made = report_newest(
+        study,
+        include_synthetic=counted.include_synthetic,
+        without=counted.flags(study),
+        like=like,
+    )
+    document = report_read(made) if made is not None else None
+    if made is None or document is None:
+        others = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")
+        other = next((job for job in others if report_read(job) is not None), None)
+        elsewhere = f" (another one is at {_address(study, other)})" if other else ""
+        raise Http404(
+            f"there is no report of {study.key} with these parameters yet{elsewhere}; a POST to this address makes one"
+        )
+    asked = [name for name in sections.split(",") if name]
+    if unknown := document.unknown(asked):
+        there = ", ".join(one.id for one in document.chapters)
+        raise Http404(f"the report has no section {quote(unknown[0])}; it has {there}")
+    return made, document.chosen(asked)
+
+
+def _address(study: Study, job: Job) -> str:
+    """Build the address at which a GET finds the report of a job."""
+    asked = ReportAsked.model_validate(job.payload)
+    parameters = {
+        "include_synthetic": "true" if asked.include_synthetic else "",
+        "without": ",".join(asked.without),
+        "like": asked.like,
+    }
+    query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
+    path = reverse("api:report", args=[study.key])
+    return f"{path}?{query}" if query else path
+
+
+def _part(part: ReportPart) -> ReportPartOut:
+    return ReportPartOut(
+        id=part.id,
+        label=part.label,
+        title=part.title,
+        method=part.method,
+        note_lead=part.note_lead,
+        note=part.note,
+        headers=[one.text for one in part.table.headers],
+        rows=[
+            [ReportCellOut(text=cell.text, raw=list(cell.raw), why=cell.why) for cell in row]
+            for row in part.table.rows
+        ],
     )

@@ -10,19 +10,25 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
-from chatbots.outside import ValuesError
 from chatbots.registry import UnknownName
+from chatbots.validation import ValuesError
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.files import file_described
-from webapp.api.paging import Part
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, job_out, run_found
-from webapp.api.schemas import AskRun, JobOut, TableOut
-from webapp.api.schemas_reading import ConversationPage, Searched
-from webapp.api.schemas_runs import (
+from webapp.api.schemas import (
+    AskRun,
+    JobOut,
+    Part,
+    SearchedTable,
+    TableOut,
+    file_described,
+    table_line,
+)
+from webapp.api.schemas_conversations import (
     ComparedRunOut,
     ComparedRuns,
+    ConversationPage,
     FailuresOut,
     MeasureOut,
     PairOut,
@@ -32,34 +38,33 @@ from webapp.api.schemas_runs import (
     RunPage,
     RunsComparedOut,
     RunSettings,
+    Searched,
     SideOut,
 )
-from webapp.api.searching import SearchedTable, table_line
-from webapp.dashboard.wording.reasons import said
-from webapp.reading.fields import Numbers
-from webapp.reading.listing import of_run
-from webapp.reading.run_means import (
-    LEVEL,
-    AskedRuns,
-    Measure,
-    Side,
-    runs_compared,
-    settings_of,
-)
-from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.metrics import metric_run_of
-from webapp.runs.selectors.selfplay import (
+from webapp.dashboard.narrative.phrases import reason_text
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.metrics import metric_run_of
+from webapp.jobs.selectors.selfplay import (
     plan_pairs,
     selfplay_counts,
     selfplay_failed_counts,
     selfplay_failures,
 )
-from webapp.runs.services.jobs import job_settle, jobs_settle
-from webapp.runs.services.selfplay import run_create
+from webapp.jobs.services.jobs import job_settle, jobs_settle
+from webapp.jobs.services.selfplay import run_create
+from webapp.search.fields import Numbers
+from webapp.search.pagination import conversations_of_run
+from webapp.search.run_comparison import (
+    LEVEL,
+    RunComparisonParams,
+    RunMeasure,
+    Side,
+    runs_compared,
+    settings_of,
+)
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
-from webapp.transfer.sending import sent
-from webapp.transfer.writers import Format, stream
+from webapp.transfer.writers import Format, sent, stream
 
 router = Router(tags=["runs"], auth=Token())
 
@@ -103,7 +108,9 @@ def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
     """Compare runs: the means of metrics over each bot's conversations with itself, with intervals."""
     jobs_settle()
     found = runs_compared(
-        AskedRuns(*(_listed(part) for part in (compared.runs, compared.bots, compared.columns)))
+        RunComparisonParams(
+            *(_listed(part) for part in (compared.runs, compared.bots, compared.columns))
+        )
     )
     if found.wrong:
         raise ValuesError(found.wrong)
@@ -159,7 +166,7 @@ def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) 
     """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
     found = run_found(id)
     return conversation_page(
-        of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", []))
+        conversations_of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", []))
     )
 
 
@@ -221,7 +228,7 @@ def _listed(text: str) -> list[str]:
     return [name for one in text.split(",") if (name := one.strip())]
 
 
-def _side(side: Side, measures: Sequence[Measure]) -> SideOut:
+def _side(side: Side, measures: Sequence[RunMeasure]) -> SideOut:
     return SideOut(
         run=side.run.pk,
         bot=side.bot_id,
@@ -236,7 +243,7 @@ def _side(side: Side, measures: Sequence[Measure]) -> SideOut:
                 high=mean.found.high,
                 n=mean.found.n,
                 n_measured=mean.n_measured,
-                reason=said(mean.found.reason),
+                reason=reason_text(mean.found.reason),
             )
             for one, mean in zip(measures, side.means, strict=True)
         ],

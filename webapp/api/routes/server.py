@@ -11,7 +11,7 @@ from ninja import File, Form, Router, Status
 from ninja.files import UploadedFile
 
 from chatbots.registry import UnknownName
-from chatbots.storable import quote
+from chatbots.text import quote
 from evaluation.stats.correlation import Method
 from webapp.api.auth import Token
 from webapp.api.errors import BODY_FAILURES, FAILURES
@@ -39,9 +39,10 @@ from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
-from webapp.dashboard.bot_states import bot_state
-from webapp.dashboard.spending import Spent, bots_spent
-from webapp.dashboard.system import Room, system_now
+from webapp.dashboard.bots import Spent, bot_state, bots_spent
+from webapp.dashboard.system import DiskUsage, system_now
+from webapp.jobs.models import State
+from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.benchmark import (
     benchmark_again,
     benchmark_ask,
@@ -50,9 +51,7 @@ from webapp.results.benchmark import (
     benchmark_stale,
     benchmarks_newest,
 )
-from webapp.results.benchmark_files import benchmark_file_keep
-from webapp.runs.models import State
-from webapp.runs.services.jobs import jobs_settle
+from webapp.results.benchmark_data import benchmark_file_keep
 from webapp.studies.selectors import study_by_key
 
 router = Router(tags=["server"], auth=Token())
@@ -241,7 +240,7 @@ def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
     }
 
 
-def _room(room: Room) -> RoomOut:
+def _room(room: DiskUsage) -> RoomOut:
     return RoomOut(
         free=room.free,
         total=room.total,

@@ -1,23 +1,70 @@
-"""Routes of studies: read, created from a file, and their conversations imported."""
+"""Routes of studies, and of a study's pages.
+
+A study is read, or created from a file. Pages are overview, live page, leaderboard, votes, flags and paired
+comparisons.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
-from ninja import Router
+from django.http import Http404, HttpRequest
+from ninja import Query, Router, Schema
 from ninja.pagination import paginate
+from pydantic import Field
 
+from chatbots.text import quote
+from chatbots.validation import Mistake, ValuesError
+from evaluation.analysis.leaderboard import leaderboard
 from webapp.api.auth import Token, rights_of
 from webapp.api.errors import BODY_FAILURES, FAILURES
-from webapp.api.paging import Pages
-from webapp.api.schemas import StudyDetail, StudyMade, StudyOut
+from webapp.api.routes.jobs import job_out
+from webapp.api.schemas import Pages, StudyDetail, StudyMade, StudyOut
+from webapp.api.schemas_study import (
+    BotProgressOut,
+    BotVotesOut,
+    CardsOut,
+    FailedOut,
+    FlagKindOut,
+    FlagsOut,
+    HourOut,
+    LeaderboardOut,
+    LiveBotOut,
+    LiveOut,
+    LiveStageOut,
+    MoneyOut,
+    NeedOut,
+    NextOut,
+    OrderOut,
+    OverviewOut,
+    PairsOut,
+    PipelineOut,
+    StageOut,
+    StudyLeaderboard,
+    ThingOut,
+    VotesOut,
+    WaitingOut,
+)
+from webapp.conversations.selectors import synthetic_count
 from webapp.core.rights import Right
-from webapp.results.state import analysed_counts
-from webapp.studies.importing import study_import
+from webapp.dashboard.data_quality import flags_counted
+from webapp.dashboard.live_page import live_room
+from webapp.dashboard.live_progress import now_rounded
+from webapp.dashboard.overview import study_action_items
+from webapp.dashboard.pipeline import Pipeline, pipeline_of
+from webapp.dashboard.selectors import bot_progress, study_cards
+from webapp.ratings.flag_selectors import without_read
+from webapp.ratings.paired_comparisons import rates_conversations
+from webapp.ratings.selectors import study_bots, study_conversations
+from webapp.results.cache import AnalysisKey, get_result
+from webapp.results.fingerprint import analysed_counts
+from webapp.results.item_results import study_pairs
+from webapp.results.refresh import refresh_flags
+from webapp.search.index_statistics import VOTES_LEVEL, votes_of_bots, votes_ranked
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import StudyFile, study_file_of, without_codes
+from webapp.studies.study_import import study_import
 
 router = Router(tags=["studies"], auth=Token())
 
@@ -66,4 +113,280 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
     made = study_import(file=file, opens=opens, author=request.user.get_username())
     return StudyMade(
         key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items
+    )
+
+
+pages_router = Router(tags=["pages"], auth=Token())
+
+
+class Counted(Schema):
+    """Whose conversations are counted."""
+
+    include_synthetic: bool = False
+    without: str = Field("", max_length=500, description="Flags by commas.")
+
+    def flags(self, study: Study) -> tuple[str, ...]:
+        """Return the flags whose participants are left out, once the study's flags are made."""
+        found = without_read(self.without)
+        if found:
+            refresh_flags(study)
+        return found
+
+
+@pages_router.get(
+    "/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview"
+)
+def overview(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
+    """Return a study's progress: its stages with the next step, its bots, and what needs a researcher."""
+    study = study_by_key(key)
+    progress = bot_progress(study, include_synthetic=include_synthetic)
+    cards = study_cards(study, include_synthetic=include_synthetic)
+    is_rated_whole = rates_conversations(study)
+    needs = study_action_items(study, cards, progress, may_pay=Right.PAY in rights_of(request))
+    return OverviewOut(
+        key=study.key,
+        state=study.state,
+        n_synthetic=synthetic_count(study),
+        cards=CardsOut.model_validate(cards),
+        bots=[BotProgressOut.model_validate(one) for one in progress],
+        pipeline=_pipeline(pipeline_of(study, cards, progress)) if is_rated_whole else None,
+        needs=[
+            NeedOut(
+                tone=one.tone, lead=one.lead, rest=one.rest, action=one.action, href=one.address
+            )
+            for one in needs
+        ],
+    )
+
+
+@pages_router.get("/studies/{key}/live", response={200: LiveOut, **FAILURES}, operation_id="live")
+def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
+    """Return the live room of a study that collects: who is where, how its bots reply, pace, cost and order."""
+    study = study_by_key(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported, so nobody is in it")
+    room = live_room(
+        study,
+        include_synthetic=include_synthetic,
+        now=now_rounded(),
+        may_pay=Right.PAY in rights_of(request),
+    )
+    people, totals = room.people, room.people.totals
+    return LiveOut(
+        state=room.state,
+        n_opened=totals.n_opened,
+        n_agreed=people.n_agreed,
+        n_inside=people.n_inside,
+        n_done=room.pace.n_done,
+        n_wanted=room.pace.n_wanted,
+        hours_left=room.pace.hours_left,
+        refused=dict(totals.refused),
+        stages=[
+            LiveStageOut(
+                name=one.name,
+                title=str(one.title),
+                n=one.n,
+                now=one.now,
+                on_way=one.on_way,
+                ended=one.ended,
+                left=one.left,
+                share=one.share,
+                low=one.low,
+                high=one.high,
+            )
+            for one in people.stages
+        ],
+        bots=[
+            LiveBotOut(
+                id=one.info.bot_id,
+                title=one.info.title,
+                state=str(one.words),
+                reason=str(one.reason),
+                is_set_aside=one.aside is not None,
+                n_done=one.n_done,
+                wanted=one.wanted,
+                median_s=one.median_s,
+                most_s=one.most_s,
+                n_replies=one.n_replies,
+                n_failed=one.n_failed,
+                n_paced=one.n_paced,
+                n_late=one.n_late,
+                n_naming=one.n_naming,
+            )
+            for one in room.bots
+        ],
+        waiting=[WaitingOut.model_validate(one) for one in room.waiting],
+        n_waiting=room.n_waiting,
+        failed=[FailedOut.model_validate(one) for one in room.failed],
+        hours=[HourOut.model_validate(one) for one in room.pace.hours],
+        money=MoneyOut(
+            currency=room.money.planned.currency,
+            people=room.money.people,
+            bots=room.money.bots,
+            planned=room.money.planned.in_all,
+        ),
+        orders=[
+            OrderOut(
+                key=one.key,
+                title=str(one.title),
+                level=one.level,
+                n_told_apart=one.n_told_apart,
+                n_pairs=one.n_pairs,
+                n_ratings=one.n_ratings,
+                made_at=one.made_at,
+                sentences=[f"{said.lead} {said.rest}".strip() for said in one.sentences],
+            )
+            for one in room.orders
+        ],
+        things=[ThingOut.model_validate(one) for one in room.things],
+    )
+
+
+@pages_router.get(
+    "/studies/{key}/leaderboard",
+    response={200: StudyLeaderboard, **FAILURES},
+    operation_id="leaderboard",
+)
+def study_leaderboard(
+    request: HttpRequest,
+    key: str,
+    counted: Query[Counted],
+    by: str = "",
+    include_failed: bool = False,
+) -> Any:
+    """Return the leaderboard by a question, with ranks as ranges.
+
+    Without `by` it is the leaderboard by the measure that bots are ranked by.
+    """
+    study = study_by_key(key)
+    who = (counted.include_synthetic, include_failed, counted.flags(study))
+    answer = get_result(AnalysisKey(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
+    if answer.made is None:
+        job = None if answer.job is None else job_out(answer.job)
+        return StudyLeaderboard(questions=[], made_at=None, n_ratings=None, document=None, job=job)
+    result, facts = answer.made.result, answer.made.facts
+    questions = [one.key for one in facts.all_dimensions]
+    if by and by not in questions:
+        told = f"by is {quote(by)}; it must be one of {', '.join(questions)}"
+        raise ValuesError([Mistake("by", told)])
+    compared = result.compared
+    if by and by != questions[0]:
+        # What bots are ranked by is read from one result alone, so that its count is the pages'.
+        answer = get_result(AnalysisKey(study, "dimensions", *who), created_by=request.user)  # type: ignore[arg-type]
+        compared = None if answer.made is None else answer.made.result.compared.get(by)
+    found = None if compared is None else leaderboard(result.means, compared)
+    return StudyLeaderboard(
+        questions=questions,
+        made_at=answer.made_at,
+        n_ratings=facts.n_ratings if answer.made is None else answer.made.facts.n_ratings,
+        document=None if found is None else LeaderboardOut(**found.to_json()),
+        job=None if answer.job is None else job_out(answer.job),
+    )
+
+
+@pages_router.get(
+    "/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes"
+)
+def votes(
+    request: HttpRequest, key: str, counted: Query[Counted], include_failed: bool = False
+) -> Any:
+    """Return the votes on single replies bot by bot, the highest share of votes up first."""
+    study = study_by_key(key)
+    chats = study_conversations(
+        study,
+        include_synthetic=counted.include_synthetic,
+        include_failed=include_failed,
+        without=counted.flags(study),
+    )
+    bots = study_bots(study)
+    found = votes_ranked(bots, votes_of_bots(study, chats))
+    return VotesOut(
+        level=VOTES_LEVEL,
+        n=sum(one.n for one in found),
+        bots=[
+            BotVotesOut(
+                bot=one.bot_id,
+                title=bots[one.bot_id].title,
+                is_control=bots[one.bot_id].is_control,
+                up=one.up,
+                down=one.down,
+                n_chats=one.n_chats,
+                share=one.share,
+                low=one.low,
+                high=one.high,
+            )
+            for one in found
+        ],
+    )
+
+
+@pages_router.get(
+    "/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags"
+)
+def flags(request: HttpRequest, key: str) -> Any:
+    """Count the participants whose work has flags, kind by kind, as the page Quality does; no names."""
+    study = study_by_key(key)
+    now = refresh_flags(study)
+    state = now.state
+    counts = None if state is None else flags_counted(study, state)
+    return FlagsOut(
+        made_at=None if state is None else state.made_at,
+        is_current=now.is_current,
+        n_people=None if state is None else state.n_people,
+        n_tasks=None if state is None else state.n_tasks,
+        n_flagged=None if counts is None else counts.n_flagged,
+        kinds=[
+            FlagKindOut(
+                name=one.name,
+                title=str(one.title),
+                rule=str(one.rule),
+                n_people=one.n_people,
+                n_tasks=one.n_tasks,
+                of=one.of,
+                why_none=str(one.why_none),
+            )
+            for one in ([] if counts is None else counts.kinds)
+        ],
+        job=None if now.job is None else job_out(now.job),
+    )
+
+
+@pages_router.get(
+    "/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs"
+)
+def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str = "") -> Any:
+    """Return the results of paired comparisons.
+
+    `beside` is the key of a study of the other protocol, for comparison.
+    """
+    study = study_by_key(key)
+    found = study_pairs(
+        study,
+        beside=beside,
+        include_synthetic=counted.include_synthetic,
+        without=counted.flags(study),
+    )
+    return PairsOut(
+        questions=found.titles,
+        document=found.results.to_json() if found.results is not None else None,
+        beside=found.other.key if found.other is not None else None,
+        others=[one.key for one in found.beside],
+        one_turn=found.compared.to_json() if found.compared is not None else None,
+    )
+
+
+def _pipeline(found: Pipeline) -> PipelineOut:
+    coming = found.next
+    return PipelineOut(
+        stages=[
+            StageOut(title=one.title, tone=one.tone, words=one.words, href=one.href)
+            for one in found.stages
+        ],
+        next=NextOut(
+            title=coming.title,
+            words=coming.words,
+            action=coming.action,
+            href=coming.href,
+            job=None if coming.job is None else job_out(coming.job),
+        ),
     )

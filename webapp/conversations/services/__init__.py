@@ -1,28 +1,40 @@
-"""Writes of conversations: `messages` (and votes), `replies` (and the lease on them), `endings`.
+"""Writes of conversations: messages, votes and reports here, replies, and endings.
 
-Every write is one short transaction and safe to repeat.
+`replies` holds the lease on due replies, `endings` every way out of a chat. Every write is one short transaction and
+safe to repeat.
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from chatbots.text import sanitise_input
+from webapp.conversations.frames import KeystrokeCounts
+from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
+from webapp.conversations.selectors import failure_of
 from webapp.conversations.services.endings import (
     conversation_complete,
     conversation_finish_failed,
     conversation_swap,
     conversation_withdraw,
-    task_end_with_chats,
-)
-from webapp.conversations.services.messages import (
-    HumanTurn,
-    turn_add_human,
-    vote_set,
-)
-from webapp.conversations.services.pairs import (
     pair_chats,
     pair_close,
     pair_finish_failed,
     pair_swap,
+    task_end_with_chats,
 )
 from webapp.conversations.services.replies import (
     BotTurn,
+    due_set,
     reply_claim,
     reply_fail,
     reply_give_up,
@@ -32,7 +44,171 @@ from webapp.conversations.services.replies import (
     reply_retry,
     turn_add_bot,
 )
-from webapp.conversations.services.reports import reply_report, reports_see
+from webapp.core.errors import Refused
+from webapp.studies.models import Item, Participant, Study
+
+
+@dataclass(frozen=True, slots=True)
+class HumanTurn:
+    """A stored message; `created` False when it was stored before."""
+
+    turn: Turn
+    bot_id: str
+    created: bool
+
+
+def turn_add_human(
+    *, conversation_id: UUID, client_id: UUID, text: str, typed: KeystrokeCounts | None = None
+) -> HumanTurn:
+    """Store a participant's message and mark the reply to it as due.
+
+    The same `client_id` again gives the turn already stored.
+
+    Args:
+        typed: how it was typed; stored only where the study counts it and people agreed to that.
+
+    Raises:
+        Refused: `not_found`, `empty`, `too_long`, `waiting_for_reply` or `closed`.
+    """
+    with transaction.atomic():
+        conversation = (
+            Conversation.objects.select_for_update(of=("self",))
+            .select_related("bot", "slot__task__version")
+            .filter(pk=conversation_id)
+            .first()
+        )
+        if conversation is None:  # its participant was erased
+            raise Refused(
+                "not_found", _("We cannot open this chat here."), client_id=str(client_id)
+            )
+        turns = Turn.objects.filter(conversation=conversation)
+        client_ids = list(turns.values_list("client_id", flat=True))
+        if client_id in client_ids:
+            return HumanTurn(turns.get(client_id=client_id), conversation.bot.bot_id, created=False)
+        version = conversation.version
+        details: dict[str, Any] = {"client_id": str(client_id)}
+        if (
+            version is None
+            or conversation.source != Conversation.Source.CHAT
+            or conversation.state != Conversation.State.OPEN
+            or conversation.n_exchanges >= version.values.chat.max_exchanges
+        ):
+            raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
+        failure = failure_of(conversation)
+        if failure is not None:
+            raise Refused(
+                "bot_failed",
+                _("The chatbot did not answer. Choose how to go on first."),
+                turn=failure.turn,
+                can=failure.can,
+                **details,
+            )
+        if conversation.due_turn is not None:
+            raise Refused(
+                "waiting_for_reply",
+                _("The chatbot is still answering. Your text stays in the box."),
+                **details,
+            )
+        text = sanitise_input(text)
+        if not text:
+            raise Refused("empty", _("Write something first."), **details)
+        n_over = len(text) - version.values.chat.max_message_chars
+        if n_over > 0:
+            raise Refused(
+                "too_long",
+                ngettext(
+                    "That is %(n)d character too long. Your text is still in the box.",
+                    "That is %(n)d characters too long. Your text is still in the box.",
+                    n_over,
+                )
+                % {"n": n_over},
+                limit=version.values.chat.max_message_chars,
+                **details,
+            )
+        index = len(client_ids)
+        turn = Turn.objects.create(
+            conversation=conversation,
+            index=index,
+            speaker=Turn.Speaker.HUMAN,
+            text=text,
+            client_id=client_id,
+        )
+        if typed is not None and version.values.typing.is_agreed_to:
+            Typing.objects.create(turn=turn, **typed.model_dump())
+        due_set(conversation, turn=index + 1, since=turn.created_at)
+        conversation.save()
+    return HumanTurn(turn, conversation.bot.bot_id, created=True)
+
+
+def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
+    """Store a vote on a bot turn, in one conditional UPDATE; allowed until the rating is in.
+
+    Raises:
+        Refused: `closed`, or `bad_frame` for a turn that is not the bot's.
+    """
+    n_changed = Turn.objects.filter(
+        conversation_id=conversation_id,
+        index=turn_index,
+        speaker=Turn.Speaker.BOT,
+        conversation__state=Conversation.State.OPEN,
+    ).update(vote=value)
+    if n_changed:
+        return
+    state = Conversation.objects.filter(pk=conversation_id).values_list("state", flat=True).first()
+    if state != Conversation.State.OPEN:
+        raise Refused("closed", _("This chat is finished. You can rate it now."), turn=turn_index)
+    raise Refused(
+        "bad_frame", _("There is no reply of the chatbot with this number."), turn=turn_index
+    )
+
+
+def reply_report(
+    *,
+    participant: Participant,
+    reason: str,
+    words: str = "",
+    turn: Turn | None = None,
+    item: Item | None = None,
+    response: int | None = None,
+) -> ReplyReport:
+    """Store that somebody reports a reply: of a conversation (`turn`), or the one numbered `response` of an item.
+
+    The same report again changes nothing; another reason or other words take the place of the earlier ones, and staff
+    are shown it anew.
+
+    Raises:
+        Refused: `bad_report`, with what is missing; nothing is stored.
+    """
+    if reason not in ReplyReport.Reason.values:
+        raise Refused("bad_report", _("Choose what is wrong with the reply."))
+    words = sanitise_input(words)[: ReplyReport.MOST_CHARS]
+    if reason == ReplyReport.Reason.OTHER and not words:
+        raise Refused("bad_report", _("Say in a few words what is wrong."))
+    which = {"participant": participant, "turn": turn, "item": item, "response": response}
+    with transaction.atomic():
+        report, is_new = ReplyReport.objects.select_for_update(of=("self",)).get_or_create(
+            **which, defaults={"reason": reason, "words": words}
+        )
+        if not is_new and (report.reason, report.words) != (reason, words):
+            report.reason, report.words = reason, words
+            report.seen_at, report.seen_by = None, ""
+            report.save()
+    return report
+
+
+def reports_see(*, study: Study, reports: Collection[int] | None, by: str) -> int:
+    """Store that staff have seen reports of a study; return the number of those not seen before.
+
+    Args:
+        reports: which; None for all of them.
+        by: the name of the user who saw them.
+    """
+    wanted = Q(participant__study=study, seen_at=None)
+    if reports is not None:
+        wanted &= Q(pk__in=list(reports))
+    found = ReplyReport.objects.filter(wanted)
+    return found.update(seen_at=timezone.now(), seen_by=by[:150])
+
 
 __all__ = [
     "BotTurn",

@@ -1,27 +1,61 @@
-"""Writes of replies: the lease on the one that is due, its text, its failure, another try."""
+"""Writes of bot hosts: heartbeats, and the lease, text and failure of replies."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from chatbots.base import REPLY_MAX_CHARS, StandIn
+from chatbots.bots.base import REPLY_MAX_CHARS, FallbackBot
 from chatbots.endpoints.metering import ReplyCost
-from chatbots.storable import storable
-from webapp.bots.health import bot_answered, bot_failed
-from webapp.conversations.filtering import Mark, marks_store
+from chatbots.text import sanitise
+from webapp.bots.services import bot_answered, bot_failed
+from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.frames import BUSY
-from webapp.conversations.models import Conversation, ReplyFailure, Turn
+from webapp.conversations.models import BotHostHeartbeat, Conversation, ReplyFailure, Turn
+from webapp.conversations.pacing import ReplyTimes
 from webapp.conversations.selectors import Failure, can_rate, failure_of
-from webapp.conversations.services.due import due_set
-from webapp.conversations.showing import Times
-from webapp.core.instruments import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
+from webapp.core.prometheus import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
+
+
+def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:
+    """Note that a bot host lives and what it has loaded; forget hosts silent for a day."""
+    now = timezone.now()
+    BotHostHeartbeat.objects.update_or_create(
+        host_id=host_id, defaults={"pool": pool, "beat_at": now, "bots": bots}
+    )
+    BotHostHeartbeat.objects.filter(beat_at__lt=now - timedelta(days=1)).delete()
+
+
+def heartbeat_end(*, host_id: UUID) -> None:
+    """Remove the heartbeat of a bot host that stopped in order."""
+    BotHostHeartbeat.objects.filter(host_id=host_id).delete()
+
+
+NOTHING_DUE: dict[str, Any] = {
+    "due_turn": None,
+    "due_since": None,
+    "due_lease": None,
+    "due_lease_until": None,
+    "due_error": "",
+    "due_attempts": 0,
+    "due_retries": 0,
+    "due_ready_at": None,
+}
+
+
+def due_set(
+    conversation: Conversation, *, turn: int | None = None, since: datetime | None = None
+) -> None:
+    """Put on the unsaved row which reply is due; without a turn: none."""
+    for name, value in {**NOTHING_DUE, "due_turn": turn, "due_since": since}.items():
+        setattr(conversation, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +112,9 @@ def turn_add_bot(
     lease: UUID,
     text: str,
     cost: ReplyCost | None = None,
-    stand_in: StandIn | None = None,
-    times: Times | None = None,
-    marks: Sequence[Mark] = (),
+    stand_in: FallbackBot | None = None,
+    times: ReplyTimes | None = None,
+    marks: Sequence[FilterLabel] = (),
     withheld_text: str = "",
 ) -> BotTurn | None:
     """Store the whole reply, if the chat is open and the lease still holds; else None.
@@ -101,13 +135,13 @@ def turn_add_bot(
         ):
             return None
         latency = timezone.now() - (conversation.due_since or timezone.now())
-        times = times or Times(whole_s=latency.total_seconds())
+        times = times or ReplyTimes(whole_s=latency.total_seconds())
         turn = Turn(
             conversation=conversation,
             index=conversation.due_turn,
             speaker=Turn.Speaker.BOT,
-            text=storable(text, REPLY_MAX_CHARS),
-            withheld_text=storable(withheld_text, REPLY_MAX_CHARS),
+            text=sanitise(text, REPLY_MAX_CHARS),
+            withheld_text=sanitise(withheld_text, REPLY_MAX_CHARS),
             **times.in_ms(),
         )
         turn.cost_set(cost)
@@ -132,7 +166,7 @@ def turn_add_bot(
     return BotTurn(turn, can_rate=can_rate(conversation))
 
 
-def _count(bot_id: str, times: Times) -> None:
+def _count(bot_id: str, times: ReplyTimes) -> None:
     REPLIES.labels(bot_id).inc()
     if times.whole_s is not None:
         REPLY_WHOLE.labels(bot_id).observe(times.whole_s)
@@ -178,7 +212,7 @@ def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) ->
         bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
     _failure_keep(conversation, error)
     limit = Conversation._meta.get_field("due_error").max_length
-    conversation.due_error = storable(error, limit) or "unknown error"
+    conversation.due_error = sanitise(error, limit) or "unknown error"
     conversation.due_lease = None
     conversation.due_lease_until = None
     conversation.save()
@@ -192,7 +226,7 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
     ReplyFailure.objects.create(
         conversation=conversation,
         bot_id=bot_id,
-        reason=storable(reason, limit) or "unknown error",
+        reason=sanitise(reason, limit) or "unknown error",
     )
 
 

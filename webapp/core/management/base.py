@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InternalError, OperationalError, ProgrammingError
 
-from chatbots.release import release
-from chatbots.storable import quote
+from chatbots.installation import release
+from chatbots.text import quote
 from webapp.core.database import database_complaint
 from webapp.core.errors import Refused
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evaluation.storing import result_dump
+from evaluation.result_json import result_dump
 from webapp.core.errors import Refused
-from webapp.dashboard.report import pair_report, report_of, report_steps
+from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
 from webapp.dashboard.report_files import (
     KIND,
     ReportAsked,
@@ -15,22 +15,20 @@ from webapp.dashboard.report_files import (
     report_path,
     reports_of,
 )
-from webapp.dashboard.reporting.changes import Past, past_of, with_changes
-from webapp.dashboard.reporting.document import Document, document_dump
-from webapp.dashboard.reporting.paper import paper_report
-from webapp.ratings.pairs import compares_pairs
-from webapp.results.flags import flags_now
-from webapp.results.making import PARTS
-from webapp.results.read_once import read_once
-from webapp.results.stored import Made, Question, made_now
-from webapp.results.study_data import study_frame
-from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
-from webapp.runs.models import Job, State
+from webapp.dashboard.report_paper import paper_report
+from webapp.dashboard.report_sections import pair_report, report_of, report_steps
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job, State
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.results.cache import AnalysisKey, ComputedResult, compute_now
+from webapp.results.compute import PARTS
+from webapp.results.refresh import refresh_flags
+from webapp.results.study_data import read_once, study_frame
 from webapp.studies.models import Study
 
 
 @register_kind
-class ReportFile(Kind[Job, ReportAsked]):
+class ReportFile(JobKind[Job, ReportAsked]):
     """Every part of the analysis, then the document; the result has how much it is of and what a later one is
     compared by.
     """
@@ -42,12 +40,12 @@ class ReportFile(Kind[Job, ReportAsked]):
     def plan(self, job: Job, asked: ReportAsked) -> list[ShardPlan]:
         return [ShardPlan(n_total=len(PARTS) + 1)]
 
-    def slice(self, work: Work[Job, ReportAsked]) -> dict[str, int]:
+    def slice(self, work: ShardWork[Job, ReportAsked]) -> dict[str, int]:
         study = work.job.study
         if study is None or study.pk != work.asked.study:
             raise Refused("no_study", f"there is no study {work.asked.study}")
         if work.asked.without:
-            flags_now(study, exact=True)
+            refresh_flags(study, exact=True)
         counted = {
             "include_synthetic": work.asked.include_synthetic,
             "without": work.asked.without,
@@ -56,17 +54,17 @@ class ReportFile(Kind[Job, ReportAsked]):
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
             return self._kept(work, study, of_pairs)
-        made: dict[str, Made] = {}
+        made: dict[str, ComputedResult] = {}
         with read_once():
             for n, part in enumerate(PARTS):
                 work.beat(n, note=part)
-                question = Question(
+                question = AnalysisKey(
                     study,
                     part,
                     include_synthetic=work.asked.include_synthetic,
                     without=work.asked.without,
                 )
-                found = made_now(question, wait=work.beat)
+                found = compute_now(question, wait=work.beat)
                 if found is None:
                     raise Refused("no_ratings", f"study {study.key} has no ratings any more")
                 made[part] = found
@@ -74,7 +72,7 @@ class ReportFile(Kind[Job, ReportAsked]):
         return self._kept(work, study, _document(study, made, work.asked))
 
     def _kept(
-        self, work: Work[Job, ReportAsked], study: Study, document: Document
+        self, work: ShardWork[Job, ReportAsked], study: Study, document: Document
     ) -> dict[str, Any]:
         """Write the document with what has changed since the previous one."""
         before = report_before(
@@ -114,7 +112,7 @@ class ReportFile(Kind[Job, ReportAsked]):
                 older.delete()
 
 
-def _document(study: Study, made: dict[str, Made], asked: ReportAsked) -> Document:
+def _document(study: Study, made: dict[str, ComputedResult], asked: ReportAsked) -> Document:
     facts = made["comparisons"].facts
     frame = study_frame(
         study, facts, include_synthetic=asked.include_synthetic, without=asked.without

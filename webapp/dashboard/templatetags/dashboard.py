@@ -10,12 +10,12 @@ from typing import Any
 from django import template
 from markupsafe import Markup, escape
 
+from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.svg import el
-from evaluation.printing import figure, probability, share, span
-from webapp.core.speaking import plural
-from webapp.dashboard.plots.figure import Cell, Table, bot_icon
-from webapp.dashboard.wording.terms import terms as shared_terms
-from webapp.runs.models import Job, JobBase, State
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell, PageTable, bot_icon
+from webapp.dashboard.narrative.phrases import glossary_terms as shared_terms
+from webapp.jobs.models import Job, JobBase, State
 
 register = template.Library()
 
@@ -27,7 +27,7 @@ def bot_mark(slot: int, hollow: bool = False) -> Markup:
 
 
 @register.simple_tag
-def table_rows(table: Table) -> Markup:
+def table_rows(table: PageTable) -> Markup:
     """Write the body of a table: thousands of cells, which a template would take ten times as long for."""
     rows = []
     for first, *others in table.lined:

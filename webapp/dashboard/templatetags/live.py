@@ -8,7 +8,7 @@ from django import template
 from markupsafe import Markup
 
 from evaluation.plots.svg import el, rect
-from webapp.core.speaking import plural
+from webapp.core.language import plural
 
 register = template.Library()
 

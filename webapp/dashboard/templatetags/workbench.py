@@ -10,16 +10,16 @@ from django import template
 from django.utils.formats import date_format
 from markupsafe import Markup
 
-from evaluation.plots.lettering import plain
+from evaluation.number_format import figure
 from evaluation.plots.svg import el
-from evaluation.printing import figure
-from webapp.dashboard.board import Choice
-from webapp.dashboard.narrowing import Range
-from webapp.dashboard.plots.tracks import printed
-from webapp.dashboard.workbench import Workbench
-from webapp.reading.fields import Number
-from webapp.reading.models import SavedSearch
-from webapp.reading.spread import Spread
+from evaluation.plots.text_layout import tick_label
+from webapp.dashboard.charts.lines import printed
+from webapp.dashboard.conversation_list import Workbench
+from webapp.dashboard.filters import Range
+from webapp.dashboard.leaderboard import BoardParams
+from webapp.search.fields import Number
+from webapp.search.index_statistics import Histogram
+from webapp.search.models import SavedSearch
 
 register = template.Library()
 
@@ -48,13 +48,13 @@ def number_of(one: tuple[Number, float | datetime | None]) -> str:
         return date_format(value, "j M Y")
     if number.kind == "metric":
         return printed(value, number.unit)
-    return plain(value) if float(value).is_integer() else figure(value)
+    return tick_label(value) if float(value).is_integer() else figure(value)
 
 
 @register.filter
 def number_plain(value: float) -> str:
     """Write a number with as few decimals as it takes."""
-    return plain(value)
+    return tick_label(value)
 
 
 @register.filter
@@ -64,7 +64,7 @@ def unlocalised(value: float) -> str:
 
 
 @register.simple_tag
-def spread_bars(spread: Spread) -> Markup:
+def spread_bars(spread: Histogram) -> Markup:
     """Draw the bars of a spread on a ground of 200 by 40, each with the range that it stands for."""
     highest = max(bar.n for bar in spread.bars)
     width = 200 / len(spread.bars)
@@ -127,6 +127,6 @@ def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
 
 
 @register.simple_tag
-def board_address(choice: Choice, **other: str) -> str:
+def board_address(choice: BoardParams, **other: str) -> str:
     """Return the address of the comparison of bots with another choice."""
     return choice.address(**other)

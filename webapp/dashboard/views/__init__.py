@@ -1,1 +1,1 @@
-"""Pages of the dashboard, by subject. All for staff only."""
+"""Pages of the dashboard, by subject; staff only."""

@@ -1,4 +1,4 @@
-"""A study's bots, agreement and statistics, a page for each part of the analysis."""
+"""Analysis of a study: pages of bots, agreement, statistics, and pairs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from evaluation.analysis.planning import RaterPlan
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.charts.bots import bots_figure
+from webapp.dashboard.charts.distributions import answers_figure
+from webapp.dashboard.filters import apply_flag_filter, requested_flags
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.leaving_out import without_asked
-from webapp.dashboard.parts import SECTIONS, point_part, prediction_of
-from webapp.dashboard.plots.bots import bots_figure
+from webapp.dashboard.narrative.comparisons import planning_table, powered_section, predictor_title
+from webapp.dashboard.narrative.correlations import dimensions_figure
+from webapp.dashboard.narrative.pairs import pairs_section
+from webapp.dashboard.narrative.phrases import NamedTable
+from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.report_sections import SECTIONS, point_part, prediction_of, protocols_part
 from webapp.dashboard.selectors import study_cards
-from webapp.dashboard.views.answers import shown
-from webapp.dashboard.views.study import (
+from webapp.dashboard.views.studies import (
     conversations_link,
     kept_in_address,
+    stored_result,
     study_of,
     study_page,
     synthetic_asked,
 )
-from webapp.dashboard.wording.answers import answers_figure
-from webapp.dashboard.wording.comparisons import planning_table
-from webapp.dashboard.wording.correlations import dimensions_figure
-from webapp.dashboard.wording.powered import powered_section, predictor_title
-from webapp.dashboard.wording.sections import NamedTable
-from webapp.ratings.bots import study_bots
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.selectors import study_bots
+from webapp.results.bot_means import bot_summary
+from webapp.results.item_results import study_pairs
 from webapp.results.study_data import StudyFrame
-from webapp.results.summary import bot_summary
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import chooses_things, judges_items
@@ -59,9 +61,9 @@ _TITLES: dict[str, Any] = {
 def bots(request: HttpRequest, key: str) -> HttpResponse:
     """Show the comparison of the study's bots."""
     study = study_of(key)
-    synthetic, without = synthetic_asked(request), without_asked(request)
+    synthetic, without = synthetic_asked(request), requested_flags(request)
     failed = request.GET.get("failed") == "1"
-    found = shown(request, study, "comparisons", failed=failed)
+    found = stored_result(request, study, "comparisons", failed=failed)
     drawn = None
     # The same number as the cards would count, where it is known.
     n_raters = None
@@ -100,7 +102,7 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
 def agreement(request: HttpRequest, key: str) -> HttpResponse:
     """Show how answers spread, which dimensions move together, and whether raters agree."""
     study = study_of(key)
-    found = shown(request, study, "answers")
+    found = stored_result(request, study, "answers")
     context: dict[str, Any] = {"waiting": found.waiting}
     if found.frame is not None:
         frame, result = found.frame, found.result
@@ -141,7 +143,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def statistics(request: HttpRequest, key: str, part: str = "") -> HttpResponse:
     """Show one part of the analysis; POST on "correlations" takes a table of bots."""
     study = study_of(key)
@@ -154,7 +156,7 @@ def statistics(request: HttpRequest, key: str, part: str = "") -> HttpResponse:
         problem = _store(request, study)
         if not problem:
             return redirect("dashboard:study_statistics_part", key, part)
-    found = shown(request, study, part)
+    found = stored_result(request, study, part)
     section, predictors = None, []
     if found.frame is not None and part == "powered":
         by = request.GET.get("by", "")
@@ -206,7 +208,7 @@ def point(
 ) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
     study = study_of(key)
-    found = shown(request, study, "trajectories")
+    found = stored_result(request, study, "trajectories")
     if found.frame is None and found.waiting is None:
         raise Http404
     table = None
@@ -265,3 +267,35 @@ def _store(request: HttpRequest, study: Study) -> str:
         f"{len(columns.control)} controls.",
     )
     return ""
+
+
+@require_safe
+@staff_only
+def pairs(request: HttpRequest, key: str) -> HttpResponse:
+    """Show what judgements of pairs say."""
+    study = study_of(key)
+    compares = compares_pairs(study)
+    found = study_pairs(
+        study,
+        beside=request.GET.get("with", ""),
+        include_synthetic=synthetic_asked(request),
+        without=apply_flag_filter(request, study),
+    )
+    sections = []
+    if compares and found.results is not None:
+        sections.append(pairs_section(found.results, found.titles, study_bots(study)))
+    told = protocols_part(study, found)
+    if told is not None:
+        sections.append(told)
+    return study_page(
+        request,
+        "pairs.html",
+        study,
+        "pairs",
+        leaves_out=True,
+        sections=sections,
+        n_synthetic=synthetic_count(study),
+        beside=found.beside,
+        other=found.other,
+        compares=compares,
+    )

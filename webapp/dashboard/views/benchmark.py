@@ -13,23 +13,30 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from evaluation.printing import p_value, share, span
-from evaluation.published.rows import caveats_of
+from evaluation.number_format import p_value, share, span
+from evaluation.published.correlations import caveats_of
 from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.benchmark_choices import ChoiceSet, choice_sets
 from webapp.dashboard.benchmark_grid import MEAN, METHODS, NAME, RANK, Grid, grid_of
-from webapp.dashboard.context import page
-from webapp.dashboard.csvs import table_csv
+from webapp.dashboard.benchmark_tables import (
+    ChoiceSet,
+    beside_ours,
+    choice_sets,
+    published_table,
+    sets_published,
+)
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.scatter import items_figure
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.items import items_figure
-from webapp.dashboard.published_tables import beside_ours, published_table, sets_published
+from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
+from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.metrics import language_name
+from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.benchmark import (
-    KIND,
+    BENCHMARK_KIND,
     benchmark_again,
     benchmark_ask,
     benchmark_done,
@@ -39,15 +46,12 @@ from webapp.results.benchmark import (
     benchmark_uploads,
     benchmarks_newest,
 )
-from webapp.results.benchmark_files import benchmark_file_keep, judged_file_keep
-from webapp.runs.models import Job, State
-from webapp.runs.selectors.languages import language_name
-from webapp.runs.services.jobs import jobs_settle
+from webapp.results.benchmark_data import benchmark_file_keep, judged_file_keep
 from webapp.studies.selectors import study_found
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def benchmark(request: HttpRequest) -> HttpResponse:
     """Show the table and what is being computed; POST asks for a data set."""
     metrics = benchmark_metrics()
@@ -84,7 +88,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         beside=beside_ours(grid, method),
         stale=benchmark_stale(jobs, metrics),
         uploads=benchmark_uploads(),
-        running=[job_context(job, KIND) for job in jobs if not job.is_over],
+        running=[job_context(job, BENCHMARK_KIND) for job in jobs if not job.is_over],
         broken=[job for job in jobs if job.state in (State.FAILED, State.CANCELLED)],
         form=form,
         form_open=bool(form.errors) or not jobs,
@@ -96,7 +100,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
     """Compute a comparison again, of the data and by the metrics as they are now."""
     job = benchmark_done(pk)
@@ -110,7 +114,7 @@ def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def benchmark_remove(request: HttpRequest) -> HttpResponse:
     """Remove an uploaded file, with what was computed of it."""
     try:
@@ -194,7 +198,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     )
 
 
-def _coefficients(part: Any) -> Table:
+def _coefficients(part: Any) -> PageTable:
     headers = [Header("Coefficient"), Header("r", numeric=True), Header("95 %", numeric=True)]
     rows = []
     for name, title in METHODS.items():
@@ -203,10 +207,10 @@ def _coefficients(part: Any) -> Table:
             Cell(title), Cell(share(part[name]["r"], 3), raw=(part[name]["r"],)),
             Cell(span(low, high, shares=True), raw=(low, high)),
         ])  # fmt: skip
-    return Table(headers, rows)
+    return PageTable(headers, rows)
 
 
-def _models(part: Any) -> Table | None:
+def _models(part: Any) -> PageTable | None:
     found = part.get("models") or {}
     if not found:
         return None
@@ -225,7 +229,7 @@ def _models(part: Any) -> Table | None:
         ]
         for model, one in found.items()
     ]
-    return Table(headers, rows)
+    return PageTable(headers, rows)
 
 
 def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str, str]]:

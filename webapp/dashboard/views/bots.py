@@ -14,23 +14,21 @@ from django.http.request import RawPostDataException
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from chatbots.base import BotError
-from chatbots.entries import EntriesError
+from chatbots.bots.base import BotError
 from chatbots.registry import UnknownName
-from chatbots.remote import remote_add, remote_get, remote_list
-from chatbots.storable import is_blank
-from webapp.bots.health import SET_ASIDE_CHATS, bot_put_back
+from chatbots.remote_models import remote_add, remote_get, remote_list
+from chatbots.text import is_blank
+from chatbots.yaml_registry import EntriesError
 from webapp.bots.selectors import bot_entry_list, bot_name, bot_tries_itself, bots_aside
+from webapp.bots.services import SET_ASIDE_CHATS, bot_put_back
 from webapp.conversations import events
+from webapp.conversations.reply_pipeline import TEST_MESSAGE
 from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
-from webapp.conversations.trials import GREETING
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.bot_states import bot_state, roles_of_bot
-from webapp.dashboard.context import page
-from webapp.dashboard.reports import marks_of_bots
-from webapp.dashboard.spending import bots_spent
-from webapp.ratings.bots import study_bots
+from webapp.dashboard.bots import bot_state, bots_spent, roles_of_bot
+from webapp.dashboard.data_quality import marks_of_bots
+from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.ratings.selectors import study_bots
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.selectors import study_found
 
@@ -105,7 +103,7 @@ def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def bot_control(request: HttpRequest) -> HttpResponse:
     """Mark a bot as a control of a study, or remove the mark."""
     bot_id, study = request.POST.get("bot", ""), study_found(request.POST.get("study", ""))
@@ -123,7 +121,7 @@ def bot_control(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.ADMINISTER])
+@requires(to_post=[Right.ADMINISTER])
 def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
     try:
@@ -146,10 +144,10 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Ask the bot for one reply; where it gives one it is offered again."""
-    turns = [{"speaker": "human", "text": GREETING}]
+    turns = [{"speaker": "human", "text": TEST_MESSAGE}]
     try:
         text = await _ask(bot_id, turns)
     except BotError as error:
@@ -163,7 +161,7 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Put a bot back that was set aside: people are given it again."""
     if bot_put_back(bot_id=bot_id, by=request.user):  # type: ignore[arg-type]
@@ -196,7 +194,7 @@ def _shortened(text: str) -> str:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     """Answer `{"turns": [{"speaker", "text"}], "seed"}` with a reply of the bot host. Nothing is stored."""
     problem, turns, seed = _read(request)

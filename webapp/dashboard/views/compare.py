@@ -12,21 +12,36 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.selectors import synthetic_count
-from webapp.dashboard.access import staff_only
-from webapp.dashboard.board import Board, Choice, against_of, board_of, choice_of
-from webapp.dashboard.board_picture import against_picture, board_picture, votes_picture
-from webapp.dashboard.samples import samples_of
+from webapp.dashboard.bots import samples_of
+from webapp.dashboard.leaderboard import Board, BoardParams, board_of, board_params, head_to_head
+from webapp.dashboard.leaderboard_picture import (
+    VOTES,
+    VotesBoard,
+    board_picture,
+    head_to_head_picture,
+    votes_board,
+    votes_picture,
+)
+from webapp.dashboard.narrative.hybrid_fits import (
+    ComparedStudy,
+    fits_table,
+    runs_table,
+    studies_table,
+)
+from webapp.dashboard.navigation import staff_only
 from webapp.dashboard.selectors import studies_to_compare
-from webapp.dashboard.views.answers import Shown, shown, shown_beside
-from webapp.dashboard.views.study import study_of, study_page
-from webapp.dashboard.votes_board import NAME, VotesBoard, votes_board
-from webapp.dashboard.wording.fits import Beside, fits_table, runs_table, studies_table
-from webapp.ratings.bots import BotInfo, study_bots
-from webapp.ratings.selectors import study_conversations
-from webapp.reading.votes import has_votes, votes_of_bots
+from webapp.dashboard.views.studies import (
+    ShownResult,
+    additional_result,
+    stored_result,
+    study_of,
+    study_page,
+)
+from webapp.jobs.models import HybridFit
+from webapp.jobs.selectors.fits import fits_beside
+from webapp.ratings.selectors import BotInfo, study_bots, study_conversations
 from webapp.results.study_data import StudyFrame
-from webapp.runs.models import HybridFit
-from webapp.runs.selectors.fits import fits_beside
+from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
 
 MOST_FITS = 40
@@ -64,9 +79,9 @@ def picture(request: HttpRequest, key: str, what: str) -> HttpResponse:
     if isinstance(shows, Board):
         drawn, name = board_picture(shows, study.name), shows.dimension.key
     elif isinstance(shows, VotesBoard):
-        drawn, name = votes_picture(shows, study.name), NAME
+        drawn, name = votes_picture(shows, study.name), VOTES
     else:
-        drawn = against_picture(shows, study.name)
+        drawn = head_to_head_picture(shows, study.name)
         name = f"{shows.first.bot_id}-{shows.second.bot_id}"
     response = HttpResponse(drawn.svg, content_type="image/svg+xml; charset=utf-8")
     response["Content-Disposition"] = content_disposition_header(True, f"{key}-{name}.svg") or ""
@@ -77,7 +92,7 @@ def picture(request: HttpRequest, key: str, what: str) -> HttpResponse:
 def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the page's context: the state of the results' jobs, and results if stored."""
     failed = request.GET.get("failed") == "1"
-    found = shown(request, study, "comparisons", failed=failed)
+    found = stored_result(request, study, "comparisons", failed=failed)
     context: dict[str, Any] = {"waiting": found.waiting}
     if found.frame is not None:
         chats = study_conversations(
@@ -87,23 +102,27 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
             without=found.frame.without,
         )
         is_voted = has_votes(study, chats)
-        choice = choice_of(request, found.frame, more=[NAME] if is_voted else [])
+        choice = board_params(request, found.frame, more=[VOTES] if is_voted else [])
         by_question = None
-        if choice.by not in ("", NAME) or len(choice.against) == 2:
-            by_question = shown_beside(request, found, "dimensions")
+        if choice.by not in ("", VOTES) or len(choice.against) == 2:
+            by_question = additional_result(request, found, "dimensions")
             context["waiting"] = found.waiting or by_question.waiting
         context |= _compared(study, choice, found, found.frame, by_question)
         if is_voted:
             context["questions"].append(
-                ("Votes", choice.address(by=NAME, against=""), choice.by == NAME)
+                ("Votes", choice.address(by=VOTES, against=""), choice.by == VOTES)
             )
-        if choice.by == NAME:
+        if choice.by == VOTES:
             context["votes"] = votes_board(found.frame, votes_of_bots(study, chats), choice)
     return context
 
 
 def _compared(
-    study: Study, choice: Choice, found: Shown, frame: StudyFrame, by_question: Shown | None
+    study: Study,
+    choice: BoardParams,
+    found: ShownResult,
+    frame: StudyFrame,
+    by_question: ShownResult | None,
 ) -> dict[str, Any]:
     """Return the page's context on stored results.
 
@@ -130,7 +149,7 @@ def _compared(
     if by in compared:
         context["board"] = board_of(frame, result.means, compared[by], choice, dimension)
     if every:
-        against = against_of(frame, result.compared, compared, choice)
+        against = head_to_head(frame, result.compared, compared, choice)
         context["against"] = against
         if against is not None:
             two: list[BotInfo] = [against.first, against.second]
@@ -161,9 +180,9 @@ def fits(request: HttpRequest, key: str) -> HttpResponse:
     runs = runs_table(found, study_bots(study), lambda run: reverse("dashboard:run", args=[run.pk]))
     beside, waiting = [], []
     for one in studies if others else []:
-        result = shown(request, one, "comparisons")
+        result = stored_result(request, one, "comparisons")
         if result.frame is not None:
-            beside.append(Beside(result.frame, result.result))
+            beside.append(ComparedStudy(result.frame, result.result))
         elif result.waiting is None:
             wrong.append(f"“{one.key}” has no ratings yet.")
         if result.waiting is not None:

@@ -1,4 +1,4 @@
-"""The workbench of a study's or run's conversations, and the reader."""
+"""Conversation browser, the live parts of its search form, and the reader."""
 
 from __future__ import annotations
 
@@ -8,32 +8,41 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
-from webapp.dashboard import narrowing, reader, workbench
-from webapp.dashboard.access import staff_only
-from webapp.dashboard.context import page
-from webapp.dashboard.leaving_out import without_now
-from webapp.dashboard.read_source import Gathered, dimensions_of, gathered
-from webapp.dashboard.views.study import study_of, study_page
-from webapp.dashboard.workbench import Workbench, export_query, workbench_of
-from webapp.reading.fields import Numbers
-from webapp.reading.listing import (
-    Listing,
-    Page,
-    Place,
-    all_and_scripted,
-    beside,
-    page_of,
-    place_of,
+from webapp.core.language import plural
+from webapp.dashboard import conversation_list, conversation_reader, filters
+from webapp.dashboard.conversation_list import (
+    Gathered,
+    Workbench,
+    dimensions_of,
+    export_query,
+    gathered,
+    workbench_of,
 )
-from webapp.reading.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
-from webapp.results.flags import flags_now, flags_there
-from webapp.runs.models import SelfPlayRun
+from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
+from webapp.dashboard.navigation import page, staff_only
+from webapp.dashboard.views.studies import study_of, study_page
+from webapp.jobs.models import SelfPlayRun
+from webapp.results.refresh import flags_there, refresh_flags
+from webapp.search.fields import Numbers
+from webapp.search.index_statistics import histogram_of
+from webapp.search.pagination import (
+    Listing,
+    ListPosition,
+    Page,
+    all_and_scripted,
+    conversations_alongside,
+    page_of,
+    position_of,
+)
+from webapp.search.query import parse_query
+from webapp.search.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +58,8 @@ class Pane:
     """
 
     conversation: Conversation
-    read: reader.Reading
-    place: Place | None
+    read: conversation_reader.ConversationReading
+    place: ListPosition | None
     before: str
     following: str
     kept: list[tuple[str, str]]
@@ -79,8 +88,8 @@ def pane_of(
     Raises:
         Http404: there is none.
     """
-    row = get_object_or_404(reader.conversations_to_read(), pk=pk)
-    place = place_of(listing, row, shown)
+    row = get_object_or_404(conversation_reader.conversations_to_read(), pk=pk)
+    place = position_of(listing, row, shown)
     after = request.GET.get("after", "")
     kept = [*_kept(bench), ("columns", bench.chosen), ("after", after), ("chat", str(pk))]
     before, following = (
@@ -90,7 +99,7 @@ def pane_of(
     columns = [one.name for one in bench.columns]
     return Pane(
         row,
-        reader.read_conversation(
+        conversation_reader.read_conversation(
             row,
             request.GET.getlist("track"),
             request.GET.get("turn", ""),
@@ -124,8 +133,8 @@ def bench_context(
     if found.rows or chat:
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
-    order, tags = workbench.order_now(bench.asked), tags_of(gathered.rows)
-    example, examples = workbench.examples(numbers, gathered.dimensions, list(bots))
+    order, tags = conversation_list.order_now(bench.asked), tags_of(gathered.rows)
+    example, examples = conversation_list.examples(numbers, gathered.dimensions, list(bots))
     return {
         "bench": bench,
         "page": found,
@@ -144,13 +153,13 @@ def bench_context(
         "to_list": bench.address(after=after),
         "next_page": bench.address(after=found.after) if found.after else "",
         "first_page": bench.address() if after else "",
-        "orders": workbench.orders(numbers),
+        "orders": conversation_list.orders(numbers),
         "example": example,
         "examples": examples,
         "order": order,
         "held": held,
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
-        "wider": None if found.total else workbench.wider(bench, gathered.rows, numbers),
+        "wider": None if found.total else conversation_list.wider(bench, gathered.rows, numbers),
         "n_all": n_all,
         "saved": saved_searches(gathered.source, request.user, numbers, tuple(bots)),
         "tags": tags,
@@ -162,7 +171,7 @@ def bench_context(
     }
 
 
-def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> narrowing.Form:
+def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> filters.SearchForm:
     """Return the form that narrows the list, with what there is to choose from."""
     study, source = gathered.study, gathered.source
     bots = [(one.bot_id, one.title) for one in gathered.bots.values()]
@@ -174,14 +183,16 @@ def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> narrowin
         "flag": flags_there(study) if study is not None else [],
         "tag": [(tag.text, f"{tag.text} ({tag.n})") for tag in tags],
     }
-    return narrowing.form_of(bench.line, gathered.numbers, options, has_raters=study is not None)
+    return filters.search_form_of(
+        bench.line, gathered.numbers, options, has_raters=study is not None
+    )
 
 
 def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
     """Return a redirect to the address with the form's choices as a query; None if the form was not submitted."""
-    if narrowing.MARK not in request.GET:
+    if filters.MARK not in request.GET:
         return None
-    asked = narrowing.address_asked(request.GET, gathered.numbers)
+    asked = filters.address_asked(request.GET, gathered.numbers)
     address = gathered.bench(asked).address(hold=asked.get("hold", ""))
     return redirect(f"{request.path}{address}")
 
@@ -205,13 +216,13 @@ def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
 def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     """Show a study's conversations, asked for by a line, with one of them beside the list."""
     study = study_of(key)
-    without_now(request, study)
+    apply_flag_filter(request, study)
     found = gathered(study)
     if (narrowed := _narrowed(request, found)) is not None:
         return narrowed
     bench = found.bench(request.GET)
     if bench.asks_flags:
-        flags_now(study)
+        refresh_flags(study)
     n_all, n_synthetic = all_and_scripted(found.rows)
     n_all -= 0 if bench.synthetic else n_synthetic
     return study_page(
@@ -249,14 +260,16 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 @staff_only
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Show the reader: turns beside their metrics."""
-    row = get_object_or_404(reader.conversations_to_read(), pk=conversation_id)
+    row = get_object_or_404(conversation_reader.conversations_to_read(), pk=conversation_id)
     run = row.selfplay.run if hasattr(row, "selfplay") else None
     dimensions = dimensions_of(row.study)
     bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=row.study)
-    listing = bench.listing(beside(row))
-    place = place_of(listing, row)
+    listing = bench.listing(conversations_alongside(row))
+    place = position_of(listing, row)
     tracks = request.GET.getlist("track")
-    read = reader.read_conversation(row, tracks, request.GET.get("turn", ""), listing.words)
+    read = conversation_reader.read_conversation(
+        row, tracks, request.GET.get("turn", ""), listing.words
+    )
     return page(
         request,
         "conversation.html",
@@ -276,14 +289,16 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
     """Show two conversations beside one another, with their ratings and the same numbers of both."""
     both = [
-        get_object_or_404(reader.conversations_to_read(), pk=pk)
+        get_object_or_404(conversation_reader.conversations_to_read(), pk=pk)
         for pk in (conversation_id, other_id)
     ]
     dimensions = dimensions_of(both[0].study)
     bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=both[0].study)
     words = bench.asked.words if bench.asked is not None else ()
     names = [one.name for one in bench.columns]
-    sides = [(row, reader.read_conversation(row, words=words, first=names)) for row in both]
+    sides = [
+        (row, conversation_reader.read_conversation(row, words=words, first=names)) for row in both
+    ]
     study = both[0].study
     back = reverse("dashboard:study_conversations", args=[study.key]) if study else ""
     return page(
@@ -292,7 +307,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
         "studies" if study is not None else "runs",
         study=study,
         sides=sides,
-        numbers=reader.numbers_beside([read for _row, read in sides]),
+        numbers=conversation_reader.numbers_beside([read for _row, read in sides]),
         back=f"{back}{bench.address()}" if back else "",
         query=bench.query,
     )
@@ -309,3 +324,57 @@ def _address(pk: UUID | None, bench: Workbench, tracks: Sequence[str]) -> str:
     query = urlencode([*_kept(bench), *(("track", name) for name in tracks)], safe=",:")
     url = reverse("dashboard:conversation", args=[pk])
     return f"{url}?{query}" if query else url
+
+
+@require_safe
+@staff_only
+def study_spread(request: HttpRequest, key: str) -> HttpResponse:
+    """Draw how a number spreads over a study's conversations, as a part of the page."""
+    return _spread(request, gathered(study_of(key)))
+
+
+@require_safe
+@staff_only
+def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Draw how a number spreads over a run's conversations, as a part of the page."""
+    return _spread(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+
+
+def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
+    """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
+    number = found.numbers.get(request.GET.get("of", ""))
+    if number is None or number.is_time:
+        raise Http404(f"no number {request.GET.get('of', '')}")
+    bench = found.bench(request.GET)
+    rows = found.counted(bench)
+    if bench.wrong is None:
+        rest = without_range(bench.line, number, found.numbers)
+        rows = parse_query(rest, found.numbers, study=found.study).matching(rows)
+    context = {"number": number, "spread": histogram_of(rows, number, found.study)}
+    return render(request, "dashboard/_spread.html", context)
+
+
+@require_safe
+@staff_only
+def study_total(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the number of a study's conversations that the form would find."""
+    study = study_of(key)
+    apply_flag_filter(request, study)
+    return _total(request, gathered(study))
+
+
+@require_safe
+@staff_only
+def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Return the number of a run's conversations that the form would find."""
+    return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+
+
+def _total(request: HttpRequest, found: Gathered) -> HttpResponse:
+    bench = found.bench(address_asked(request.GET, found.numbers))
+    if bench.wrong is not None:
+        words = bench.wrong.why
+    else:
+        n = bench.listing(found.rows).count()
+        words = plural(n, "{n} conversation fits.", "{n} conversations fit.").format(n=intcomma(n))
+    return HttpResponse(words, content_type="text/plain; charset=utf-8")

@@ -1,9 +1,11 @@
-"""Self-play runs and the state of every job: start, follow, stop, go on."""
+"""Self-play runs, imports, and every job: start, follow, stop, resume."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,38 +18,104 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName
+from evaluation.formats.base import formats
 from evaluation.metrics.registry import metric_defaults
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.context import page
-from webapp.dashboard.forms import SelfPlayForm
-from webapp.dashboard.selectors import studies_talking
-from webapp.dashboard.views.imports import imported_context
-from webapp.results import stored as results
-from webapp.runs.kinds.base import kinds
-from webapp.runs.models import (
-    Job,
-    JobBase,
-    SelfPlayRun,
-    State,
-)
-from webapp.runs.selectors.jobs import job_progress, job_title, jobs_broken_off, worker_lives
-from webapp.runs.selectors.metrics import conversations_unmeasured, metric_run_of
-from webapp.runs.selectors.selfplay import (
-    Pair,
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm, SelfPlayForm
+from webapp.dashboard.narrative.run_means import means_table, run_title, settings_table
+from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.selectors import imported_studies, studies_talking
+from webapp.jobs.kinds.base import kinds
+from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
+from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, worker_lives
+from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
+from webapp.jobs.selectors.selfplay import (
+    BotPair,
     runs_newest,
     selfplay_counts,
     selfplay_failed_counts,
     selfplay_failures,
 )
-from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
-from webapp.runs.services.metrics import metric_run_create
-from webapp.runs.services.selfplay import run_create
+from webapp.jobs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
+from webapp.jobs.services.metrics import metric_run_create
+from webapp.jobs.services.selfplay import run_create
+from webapp.results import cache as results
+from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, RunComparisonParams, runs_compared
 from webapp.studies.selectors import study_found
 from webapp.transfer.exporters.base import run_exporters
-from webapp.transfer.report import ImportReport
+from webapp.transfer.import_file import import_conversations
+from webapp.transfer.job_files import upload_errors, upload_import, upload_write
+from webapp.transfer.package.import_package import ImportReport
+
+_SHOWN = 200
+WAITED_FOR_BYTES = 500_000
+"""Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.RUN)
+def imports(request: HttpRequest) -> HttpResponse:
+    """Show the form, and after a POST what was stored and what was left out, line by line."""
+    form = ImportForm(request.POST or None, request.FILES or None)
+    context: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        if form.cleaned_data["file"].size > WAITED_FOR_BYTES:
+            job = upload_import(
+                upload=form.cleaned_data["file"],
+                study=form.cleaned_data["study"],
+                scale=form.cleaned_data["scale"],
+                language=form.cleaned_data["language"],
+                created_by=request.user,  # type: ignore[arg-type]
+            )
+            return redirect("dashboard:job", job.kind, job.pk)
+        try:
+            report = _load(form)
+        except Refused as error:
+            form.add_error("file", f"It could not be imported: {error}")
+        else:
+            context = imported_context(report, form.cleaned_data["study"])
+    return page(
+        request,
+        "imports.html",
+        "imports",
+        form=form,
+        limit_mb=UPLOAD_LIMIT_MB,
+        formats=list(formats),
+        studies=imported_studies(),
+        status=400 if form.errors else 200,
+        **context,
+    )
+
+
+def imported_context(report: ImportReport, study_key: str) -> dict[str, Any]:
+    """Return the context of `_imported.html`: records stored and records skipped.
+
+    Args:
+        study_key: key of the study that holds the import; empty, and then not linked, if it no longer exists.
+    """
+    return {
+        "report": report,
+        "study_key": study_key,
+        "shown": report.skipped[:_SHOWN],
+        "n_more": max(report.n_skipped - _SHOWN, 0),
+    }
+
+
+def _load(form: ImportForm) -> ImportReport:
+    """Write the upload where the import can read it twice, and import it."""
+    with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
+        upload = form.cleaned_data["file"]
+        path = upload_write(upload, Path(folder), "upload")
+        with upload_errors(path, upload.name):
+            return import_conversations(
+                path,
+                study_key=form.cleaned_data["study"],
+                scale=form.cleaned_data["scale"],
+                language=form.cleaned_data["language"],
+            )
+
 
 _LISTED = 100
 _FAILED_LISTED = 5
@@ -77,7 +145,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def runs(request: HttpRequest) -> HttpResponse:
     """Show the list of self-play runs and the form for a new one."""
     jobs_settle()
@@ -157,14 +225,14 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
     under_way = run.state == State.RUNNING
     bots = []
     for slot, bot_id in enumerate(names, start=1):
-        n, n_failed = counts.get(Pair(bot_id), (0, 0))
+        n, n_failed = counts.get(BotPair(bot_id), (0, 0))
         bots.append((slot, bot_id, *_part_state(n, n_failed, wanted, under_way), n, n_failed))
     matrix = []
     if run.plan.get("pairs") == "all":
         for slot, first in enumerate(names, start=1):
             cells = []
             for bot_id in names:
-                n, n_failed = counts.get(Pair(bot_id, "" if first == bot_id else first), (0, 0))
+                n, n_failed = counts.get(BotPair(bot_id, "" if first == bot_id else first), (0, 0))
                 pill = _part_state(n, n_failed, wanted, under_way)[1]
                 cells.append(
                     PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first}))
@@ -216,7 +284,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     """Have a worker compute the metrics that a run's conversations lack."""
     found = get_object_or_404(SelfPlayRun, pk=run_id)
@@ -286,7 +354,7 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         response = render(request, "dashboard/_run_live.html", run_context(job))
     else:
         # A page that shows an older result does not change under its reader's eyes.
-        show = kind == results.KIND and job.state == State.DONE
+        show = kind == results.RESULTS_KIND and job.state == State.DONE
         context = {**job_context(job, kind), "over": job.is_over, "show": show}
         response = render(request, "dashboard/_job_live.html", context)
     response["Cache-Control"] = "no-store"
@@ -294,7 +362,7 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Ask for a job to stop, or leave one alone that failed or was interrupted. What it made stays."""
     job = _job(kind, pk)
@@ -308,7 +376,7 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.RUN])
+@requires(to_post=[Right.RUN])
 def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Go on with a job that failed, was stopped or lost its process."""
     job = _job(kind, pk)
@@ -324,3 +392,34 @@ def _back(request: HttpRequest) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
         back = reverse("dashboard:runs")
     return redirect(back)
+
+
+@require_safe
+@staff_only
+def runs_compare(request: HttpRequest) -> HttpResponse:
+    """Show the means of chosen metrics bot by bot and run by run; without a choice of the newest runs."""
+    jobs_settle()
+    asked = RunComparisonParams(
+        runs=list(filter(None, request.GET.getlist("run"))),
+        bots=list(filter(None, request.GET.getlist("bot"))),
+        columns=list(filter(None, request.GET.getlist("column"))),
+    )
+    found = runs_compared(asked)
+    chosen = {one.name for one in found.measures}
+    there = [*found.every_measure, *(m for m in found.measures if m not in found.every_measure)]
+    measures = [(one, one.name in chosen) for one in there]
+    return page(
+        request,
+        "runs_compared.html",
+        "runs",
+        found=found,
+        table=means_table(found) if found.sides else None,
+        settings_table=settings_table(found) if found.runs else None,
+        chosen=[(run, run_title(run)) for run in found.runs],
+        runs=[(run, run_title(run), run in found.runs) for run in found.every_run],
+        bots=[(slot, bot, bot in asked.bots) for slot, bot in enumerate(found.every_bot, start=1)],
+        measures=[one for one in measures if one[0].is_first or one[1]],
+        more=[one for one in measures if not (one[0].is_first or one[1])],
+        most_runs=MOST_RUNS,
+        most_columns=MOST_COLUMNS,
+    )

@@ -24,22 +24,22 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.core.rights import Right, may
-from webapp.core.speaking import plural
 from webapp.dashboard import pay_list
-from webapp.dashboard.access import needs
+from webapp.dashboard.navigation import requires
 from webapp.dashboard.pay_forms import BonusForm, RejectForm, ResultsFileForm
-from webapp.dashboard.pay_person import pay_person
-from webapp.dashboard.recruiting import participant_link, webhook_link
+from webapp.dashboard.pay_list import pay_details
+from webapp.dashboard.recruitment import participant_link, webhook_link
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.study import study_of, study_page
+from webapp.dashboard.views.studies import study_of, study_page
+from webapp.jobs.services.jobs import jobs_settle
 from webapp.pay import sending, services
 from webapp.pay.flags.base import flags_of
 from webapp.pay.mturk import mturk_file, results_filled
+from webapp.pay.platform_status import comparison_newest, hook_newest, platform_job
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
-from webapp.pay.selectors import comparison_newest, hook_newest, platform_job
-from webapp.pay.visits import Visit, codes_shown, visits_of
-from webapp.runs.services.jobs import jobs_settle
+from webapp.pay.submissions import Submission, codes_shown, submissions_of
 from webapp.studies.models import Study
 
 _IN_MEMORY_BYTES = 2_500_000
@@ -48,17 +48,17 @@ _PIECE_BYTES = 65_536
 
 
 @require_safe
-@needs(Right.PAY)
+@requires(Right.PAY)
 def pay(request: HttpRequest, key: str) -> HttpResponse:
     """Show everybody who began."""
-    return _page(request, study_of(key), pay_list.Filters.of(request.GET))
+    return _page(request, study_of(key), pay_list.PayFilters.of(request.GET))
 
 
 @require_safe
-@needs(Right.PAY)
+@requires(Right.PAY)
 def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
     """Show one person's visit, beside the list where there is room."""
-    filters = pay_list.Filters.of(request.GET)
+    filters = pay_list.PayFilters.of(request.GET)
     name = f"{participant_id.hex}~{request.GET.get('visit', '')}"
     return _page(request, study_of(key), filters, name)
 
@@ -66,14 +66,14 @@ def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse
 def _page(
     request: HttpRequest,
     study: Study,
-    filters: pay_list.Filters,
+    filters: pay_list.PayFilters,
     chosen: str | None = None,
     *,
     forms: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
     with_ids = may(request.user, Right.PRIVATE)
-    visits = visits_of(study)
+    visits = submissions_of(study)
     flags = flags_of(visits)
     found = pay_list.pay_list(visits, flags, filters, codes_shown, with_ids=with_ids)
     shown = None
@@ -81,7 +81,7 @@ def _page(
         visit = visits.by_name.get(chosen)
         if visit is None:
             raise Http404("no such visit")
-        shown = pay_person(study, visit, flags.get(visit.key, []), with_ids=with_ids)
+        shown = pay_details(study, visit, flags.get(visit.key, []), with_ids=with_ids)
     return study_page(
         request,
         "pay.html",
@@ -128,7 +128,7 @@ def _running(study: Study) -> dict[str, Any] | None:
 
 
 @require_POST
-@needs(Right.PAY)
+@requires(Right.PAY)
 def decide(request: HttpRequest, key: str) -> HttpResponse:
     """Do what the form's button says: decide, take back, send, mark as sent, or compare with the platform."""
     study = study_of(key)
@@ -155,7 +155,7 @@ def decide(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _approve(request: HttpRequest, study: Study) -> HttpResponse:
-    by_name = visits_of(study).by_name
+    by_name = submissions_of(study).by_name
     keys = [by_name[name].key for name in request.POST.getlist("visit") if name in by_name]
     if not keys:
         messages.error(request, "Tick whom to approve first.")
@@ -167,7 +167,7 @@ def _approve(request: HttpRequest, study: Study) -> HttpResponse:
 def _approve_all(request: HttpRequest, study: Study) -> HttpResponse:
     """Approve all visits that wait for it and have no flags, or all that broke through our fault."""
     wanted = pay_list.OURS if request.POST.get("of") == pay_list.OURS else pay_list.APPROVE
-    visits = visits_of(study)
+    visits = submissions_of(study)
     flags = flags_of(visits, exact=True)
     keys = [
         visit.key
@@ -275,14 +275,16 @@ def _number(request: HttpRequest) -> int:
     return int(number)
 
 
-def _visit(request: HttpRequest, study: Study) -> Visit:
-    found = visits_of(study).by_name.get(request.POST.get("visit", ""))
+def _visit(request: HttpRequest, study: Study) -> Submission:
+    found = submissions_of(study).by_name.get(request.POST.get("visit", ""))
     if found is None:
         raise Http404("no such visit")
     return found
 
 
-def _sure(request: HttpRequest, study: Study, visit: Visit, action: str, form: Any) -> HttpResponse:
+def _sure(
+    request: HttpRequest, study: Study, visit: Submission, action: str, form: Any
+) -> HttpResponse:
     """Ask once more, naming the person and what will happen."""
     with_ids = may(request.user, Right.PRIVATE)
     settings = study.values.recruitment
@@ -292,7 +294,7 @@ def _sure(request: HttpRequest, study: Study, visit: Visit, action: str, form: A
         "pay_sure.html",
         study,
         "pay",
-        person=pay_person(study, visit, [], with_ids=with_ids),
+        person=pay_details(study, visit, [], with_ids=with_ids),
         action=action,
         fields=[(name, request.POST.get(name, "")) for name in form.fields],
         reason=form.cleaned_data.get("reason") or form.cleaned_data.get("note"),
@@ -301,7 +303,7 @@ def _sure(request: HttpRequest, study: Study, visit: Visit, action: str, form: A
     )
 
 
-def _again(request: HttpRequest, study: Study, visit: Visit, **forms: Any) -> HttpResponse:
+def _again(request: HttpRequest, study: Study, visit: Submission, **forms: Any) -> HttpResponse:
     """Show the person with the form that was not taken, and why."""
     return _page(
         request,
@@ -313,8 +315,8 @@ def _again(request: HttpRequest, study: Study, visit: Visit, **forms: Any) -> Ht
     )
 
 
-def _filters(request: HttpRequest) -> pay_list.Filters:
-    return pay_list.Filters.of(QueryDict(request.POST.get("query", "")))
+def _filters(request: HttpRequest) -> pay_list.PayFilters:
+    return pay_list.PayFilters.of(QueryDict(request.POST.get("query", "")))
 
 
 def _back(request: HttpRequest, study: Study) -> HttpResponse:
@@ -334,7 +336,7 @@ def _back(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 @require_POST
-@needs(Right.ADMINISTER)
+@requires(Right.ADMINISTER)
 def codes(request: HttpRequest, key: str) -> JsonResponse:
     """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
     study_of(key)
@@ -352,7 +354,7 @@ def codes(request: HttpRequest, key: str) -> JsonResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@needs(Right.PAY, Right.PRIVATE)
+@requires(Right.PAY, Right.PRIVATE)
 def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the decisions as the file that Mechanical Turk's requester page takes, or fill in the one that it gave."""
     study = study_of(key)

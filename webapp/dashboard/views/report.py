@@ -1,15 +1,19 @@
-"""The page of a study's report: what it says, which sections of it are taken, its file and its links."""
+"""Report of a study: page, sections, file, links, and the shared report.
+
+A report that was shared by a link is open to readers without an account.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -17,9 +21,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.filters import apply_flag_filter, requested_flags
 from webapp.dashboard.forms import ShareForm
-from webapp.dashboard.leaving_out import without_asked, without_now
+from webapp.dashboard.navigation import requires, staff_only
+from webapp.dashboard.render import body_html, report_html
+from webapp.dashboard.report_document import Document, document_dump, document_load
 from webapp.dashboard.report_files import (
     KIND,
     report_ask,
@@ -28,24 +34,29 @@ from webapp.dashboard.report_files import (
     report_state,
     reports_of,
 )
-from webapp.dashboard.reporting.document import Document, document_dump
-from webapp.dashboard.reporting.pages import body_html, report_html
-from webapp.dashboard.reporting.paper import LIKE
+from webapp.dashboard.report_paper import LIKE
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.study import kept_in_address, study_of, study_page, synthetic_asked
-from webapp.ratings.pairs import compares_pairs
-from webapp.results.state import analysed_counts
-from webapp.runs.models import State
-from webapp.runs.services.jobs import jobs_settle
+from webapp.dashboard.views.studies import kept_in_address, study_of, study_page, synthetic_asked
+from webapp.jobs.models import State
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.results.fingerprint import analysed_counts
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
-from webapp.transfer.sharing import share_make, share_withdraw, shares_of
+from webapp.transfer.report_links import (
+    share_document,
+    share_find,
+    share_is_over,
+    share_make,
+    share_withdraw,
+    shares_of,
+)
 
 MOST_NAMES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SectionChoice:
     """A section of the report that can be ticked."""
 
     id: str
@@ -101,7 +112,7 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@needs(to_post=[Right.ADMINISTER])
+@requires(to_post=[Right.ADMINISTER])
 def share(request: HttpRequest, key: str) -> HttpResponse:
     """Make a link to the newest report as it is, with the sections of the address, and show it once."""
     study = study_of(key)
@@ -128,7 +139,7 @@ def share(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.ADMINISTER])
+@requires(to_post=[Right.ADMINISTER])
 def share_end(request: HttpRequest, key: str, pk: int) -> HttpResponse:
     """Withdraw a link to a report of the study."""
     study = study_of(key)
@@ -151,7 +162,7 @@ def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return whom the report counts."""
     return {
         "include_synthetic": synthetic_asked(request),
-        "without": without_now(request, study),
+        "without": apply_flag_filter(request, study),
     }
 
 
@@ -160,7 +171,7 @@ def _newest(request: HttpRequest, study: Study) -> Document | None:
     job = report_newest(
         study,
         include_synthetic=synthetic_asked(request),
-        without=without_asked(request),
+        without=requested_flags(request),
         like=like_asked(request),
     )
     return report_read(job) if job is not None else None
@@ -223,10 +234,10 @@ def _known(document: Document, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in asked if name not in unknown)
 
 
-def _choices(document: Document | None, asked: Sequence[str]) -> list[Choice]:
+def _choices(document: Document | None, asked: Sequence[str]) -> list[SectionChoice]:
     """Return the sections of the report, all ticked where none is chosen."""
     chapters = document.chapters if document else ()
-    return [Choice(one.id, one.title, not asked or one.id in asked) for one in chapters]
+    return [SectionChoice(one.id, one.title, not asked or one.id in asked) for one in chapters]
 
 
 @require_safe
@@ -251,3 +262,50 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
             "Content-Disposition": f'attachment; filename="{key}-{like_asked(request) or "report"}.html"'
         },
     )
+
+
+_PRIVATE = {
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+    # The address is the key, so it goes to no other site and stays in no cache.
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "private, no-store",
+}
+
+
+@require_safe
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the report as it was when it was shared; 404 for no such link, 410 for one that has ended."""
+    share = share_find(token)
+    if share is None:
+        return _closed(request, "Check the link you were given: perhaps a part of it is missing.")
+    if why := share_is_over(share):
+        return _closed(request, why, status=410)
+    document = _document(share.digest)
+    if document is None:
+        return _closed(
+            request, "It was made by an earlier Confab, which this one cannot read.", status=410
+        )
+    context = {"name": document.name, "body": body_html(document, (), 1), "share": share}
+    return _answer(request, "shared_report.html", context, 200)
+
+
+@lru_cache(maxsize=4)
+def _document(digest: str) -> Document | None:
+    """Return the document of a link, which never changes; None if it cannot be read."""
+    try:
+        return document_load(share_document(digest))
+    except ValueError:
+        return None
+
+
+def _closed(request: HttpRequest, why: str, status: int = 404) -> HttpResponse:
+    return _answer(request, "shared_closed.html", {"why": why}, status)
+
+
+def _answer(
+    request: HttpRequest, template: str, context: dict[str, Any], status: int
+) -> HttpResponse:
+    answer = render(request, f"dashboard/{template}", context, status=status)
+    for name, value in _PRIVATE.items():
+        answer[name] = value
+    return answer

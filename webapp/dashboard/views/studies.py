@@ -1,24 +1,270 @@
-"""The list of studies, with what needs a person and what runs; and the theme."""
+"""Studies: list, frame of a study's pages, overview, and tour.
+
+A page of results shows the stored result, the job that computes it, or both if the data have changed. The tour of
+the overview is offered at the first visit, and can be left and found again at any time.
+"""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from chatbots.registry import UnknownName, title_of
+from evaluation.hybrid.baselines import MIN_BOTS
+from webapp.conversations.selectors import synthetic_count
+from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard import selectors
-from webapp.dashboard.access import staff_only
-from webapp.dashboard.context import page
-from webapp.dashboard.needs import needs
-from webapp.dashboard.unfinished import jobs_running
-from webapp.dashboard.views.tour import tour_offered
-from webapp.runs.services.jobs import jobs_settle
+from webapp.dashboard.action_items import action_items
+from webapp.dashboard.bots import study_spent
+from webapp.dashboard.builder.forms import title_of_value
+from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
+from webapp.dashboard.navigation import page, page_title, requires, staff_only, tab_links
+from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
+from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
+from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
+from webapp.dashboard.selectors import tour_study
+from webapp.dashboard.system import jobs_running
+from webapp.dashboard.views.jobs import job_context
+from webapp.jobs.models import State
+from webapp.jobs.services.fits import analysis_start
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, rates_conversations
+from webapp.results.cache import AnalysisKey, CurrentResult, get_result
+from webapp.results.study_data import StudyFrame, study_frame
+from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import Study
+from webapp.studies.privacy.retention import clock_of
+from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import pay_text
+from webapp.studies.selectors import judges_items, study_by_key, talks_to_bots
 
+
+def study_of(key: str) -> Study:
+    """Return the study.
+
+    Raises:
+        Http404: if there is none with this key.
+    """
+    try:
+        return study_by_key(key)
+    except Study.DoesNotExist:
+        raise Http404(f"no study {key}") from None
+
+
+def synthetic_asked(request: HttpRequest) -> bool:
+    """Return True if the request includes scripted participants."""
+    return request.GET.get("synthetic") == "1"
+
+
+def kept_in_address(request: HttpRequest, *, synthetic: bool | None = None) -> str:
+    """Return the end of an address that says whom all pages of a study count: `?synthetic=1&without=fast`, or nothing.
+
+    Args:
+        synthetic: whether scripted participants are counted; None: as on this page.
+    """
+    scripts = synthetic_asked(request) if synthetic is None else synthetic
+    return counting(synthetic=scripts, without=requested_flags(request))
+
+
+def counting(*, synthetic: bool, without: Sequence[str]) -> str:
+    """Return the end of an address that counts these people."""
+    kept = {"synthetic": "1" if synthetic else "", "without": ",".join(without)}
+    query = urlencode({name: value for name, value in kept.items() if value}, safe=",")
+    return f"?{query}" if query else ""
+
+
+def study_page(
+    request: HttpRequest,
+    template: str,
+    study: Study,
+    name: str,
+    *,
+    leaves_out: bool = False,
+    **context: Any,
+) -> HttpResponse:
+    """Show a page within a study's frame: its name and state, the tabs, the participants' link.
+
+    Args:
+        name: of the page, as in `webapp.dashboard.navigation`.
+        leaves_out: whether people can be left out of what the page shows by their flags.
+    """
+    state, pill = selectors.study_state(study)
+    suffix = kept_in_address(request)
+    tabs, below = tab_links(request.user, study, name, suffix)
+    context = {
+        "study": study,
+        "page_title": page_title(name),
+        "tabs": tabs,
+        "below": below,
+        "state_title": state,
+        "state_pill": pill,
+        "participant_link": link_to_send(request, study),
+        "synthetic": synthetic_asked(request),
+        "without": ",".join(requested_flags(request)),
+        "suffix": suffix,
+        "with_scripts": kept_in_address(request, synthetic=True),
+        "without_scripts": kept_in_address(request, synthetic=False) or "?",
+        "people": exclusion_notice(request, study) if leaves_out else None,
+        "judges_items": judges_items(study),
+        "has_chats": talks_to_bots(study),
+        # Counted by the page that has no other result to show.
+        "n_compared": lambda: _n_compared(request, study),
+        **context,
+    }
+    return page(request, template, "studies", **context)
+
+
+def _n_compared(request: HttpRequest, study: Study) -> int:
+    """Return the number of paired comparisons; 0 if the study collects other ratings."""
+    if not compares_pairs(study):
+        return 0
+    return answers_counted(
+        study, include_synthetic=synthetic_asked(request), without=apply_flag_filter(request, study)
+    ).count()
+
+
+def conversations_link(
+    study: Study,
+    *,
+    bot: str,
+    synthetic: bool,
+    without: Sequence[str] = (),
+    question: str = "",
+    answer: str = "",
+) -> str:
+    """Return the address of the conversations behind a bot's mark."""
+    query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
+    if without:
+        query["without"] = ",".join(without)
+    if answer:
+        query |= {"question": question, "answer": answer}
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    return f"{address}?{urlencode(query, safe=',')}"
+
+
+@require_safe
+@staff_only
+def selfplay(request: HttpRequest, key: str) -> HttpResponse:
+    """Show self-play runs with bots of the study."""
+    study = study_of(key)
+    return study_page(
+        request,
+        "study_selfplay.html",
+        study,
+        "selfplay",
+        rows=selectors.study_runs(study),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownResult:
+    """A result as a page shows it.
+
+    Attributes:
+        result: None while there is none.
+        frame: what stands around it in words; None without a result.
+        waiting: what `_waiting.html` says of the job that makes a new one; None where there is none to make.
+        question: that it answers.
+    """
+
+    result: Any
+    frame: StudyFrame | None
+    waiting: dict[str, Any] | None
+    question: AnalysisKey
+
+
+def stored_result(
+    request: HttpRequest, study: Study, part: str, *, failed: bool = False
+) -> ShownResult:
+    """Return the stored result of a part of the analysis, or request it if there is none.
+
+    Args:
+        failed: whether to include chats whose bot failed.
+    """
+    question = AnalysisKey(
+        study,
+        part,
+        include_synthetic=synthetic_asked(request),
+        include_failed=failed,
+        without=apply_flag_filter(request, study),
+    )
+    return _shown(request, question)
+
+
+def additional_result(request: HttpRequest, found: ShownResult, part: str) -> ShownResult:
+    """Return the stored result of an additional part for the same data and page."""
+    return _shown(request, found.question.beside(part))
+
+
+def _shown(request: HttpRequest, question: AnalysisKey) -> ShownResult:
+    study, synthetic, without = question.study, question.include_synthetic, question.without
+    answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
+    waiting = _waiting(request, question, answer)
+    if answer.made is None:
+        return ShownResult(None, None, waiting, question)
+    suffix = kept_in_address(request)
+    frame = study_frame(
+        study,
+        answer.made.facts,
+        include_synthetic=synthetic,
+        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
+        point_link=lambda *point: (
+            reverse("dashboard:study_point", args=[study.key, *point]) + suffix
+        ),
+        without=without,
+    )
+    return ShownResult(answer.made.result, frame, waiting, question)
+
+
+def _waiting(
+    request: HttpRequest, question: AnalysisKey, answer: CurrentResult
+) -> dict[str, Any] | None:
+    if answer.job is None:
+        return None
+    return {
+        **job_context(answer.job, answer.job.kind),
+        "over": answer.job.is_over,
+        "failed": answer.job.state == State.FAILED,
+        "made_at": answer.made_at,
+        "n_since": max(answer.n_since, 0),
+        "n_ratings": question.state.n_ratings,
+        "n_bots": question.state.n_bots,
+        "back": request.get_full_path(),
+    }
+
+
+_COOKIE = "tour"
 _YEAR_S = 365 * 24 * 3600
+
+
+def tour_offered(request: HttpRequest) -> bool:
+    """Return True if this browser has neither begun nor declined the tour."""
+    return _COOKIE not in request.COOKIES
+
+
+@require_http_methods(["GET", "POST"])
+@staff_only
+def tour(request: HttpRequest) -> HttpResponse:
+    """Begin the tour or go on with it; a POST ends it."""
+    study = None if request.method == "POST" else tour_study()
+    if study is not None:
+        answer = redirect(reverse("dashboard:study", args=[study.key]) + "?tour=1")
+    else:
+        if request.method == "GET":
+            messages.info(request, "The tour needs a study that is collecting; there is none.")
+        answer = redirect("dashboard:studies")
+    answer.set_cookie(_COOKIE, "1", max_age=_YEAR_S, samesite="Lax", httponly=True)
+    return answer
 
 
 @require_safe
@@ -37,7 +283,7 @@ def studies(request: HttpRequest) -> HttpResponse:
         is_archive=is_archive,
         n_archived=selectors.archived_count(),
         n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),
-        needs=needs(may_pay=may(request.user, Right.PAY)),
+        needs=action_items(may_pay=may(request.user, Right.PAY)),
         running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
     )
 
@@ -56,3 +302,99 @@ def theme(request: HttpRequest) -> HttpResponse:
     else:
         response.delete_cookie("theme", samesite="Lax")
     return response
+
+
+_AMOUNTS = {
+    "judging": "n_items",
+    "choosing": "n_choose",
+    "marking": "n_conversations",
+    "dialogues": "n_dialogues",
+    "arena": "n_comparisons",
+}
+"""Of the sections that say how much each person does, the value that says it."""
+
+
+def amounts_of(study: Study) -> list[tuple[str, str]]:
+    """Return the amount of work per participant in the study: titles with values."""
+    used = protocols.get(study.protocol).settings if study.protocol in protocols else ("chat",)
+    found = []
+    if "chat" in used:
+        chat = study.values.chat
+        words = {"low": chat.min_exchanges, "high": chat.max_exchanges}
+        found.append(("Exchanges", "{low} to {high}".format(**words)))
+    for section in used:
+        if name := _AMOUNTS.get(section):
+            found.append((title_of_value(name), str(getattr(getattr(study.values, section), name))))
+    return found
+
+
+@require_safe
+@staff_only
+def overview(request: HttpRequest, key: str) -> HttpResponse:
+    """Show how far the study is, bot by bot, and its settings in words."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    progress = selectors.bot_progress(study, include_synthetic=synthetic)
+    judges = judges_items(study)
+    serves = study.state == Study.State.COLLECTING and talks_to_bots(study)
+    mine = [bot for bot in progress if bot.bot_id in study.bots] if serves else []
+    cards = selectors.study_cards(study, include_synthetic=synthetic)
+    is_rated_whole = rates_conversations(study)
+    pipeline = pipeline_of(study, cards, progress) if is_rated_whole else None
+    running = pipeline.next.job if pipeline else None
+    n_synthetic = synthetic_count(study)
+    known, known_waits = None, False
+    if is_rated_whole and sum(1 for bot in progress if bot.n_completed) > 1:
+        found = stored_result(request, study, "comparisons")
+        known_waits = found.waiting is not None
+        if found.frame is not None:
+            known = headline_findings(found.frame, found.result)
+    things = study_action_items(study, cards, progress, may_pay=may(request.user, Right.PAY))
+    return study_page(
+        request,
+        "overview.html",
+        study,
+        "overview",
+        touring="tour" in request.GET and not study.is_imported,
+        cards=cards,
+        pipeline=pipeline,
+        known=known,
+        known_waits=known_waits,
+        running=job_context(running, running.kind) if running is not None else None,
+        progress=progress,
+        judges_items=judges,
+        models=selectors.models_progress(study, include_synthetic=synthetic) if judges else [],
+        nobody_served=serves and not any(bot.is_offered for bot in mine),
+        spent=study_spent(study),
+        clock=clock_of(study),
+        most=max((bot.n_completed for bot in progress), default=0),
+        protocol=title_of(protocols, study.protocol),
+        amounts=amounts_of(study),
+        pay_said=pay_text(study.values),
+        rule=title_of(rules, study.rule),
+        n_synthetic=n_synthetic,
+        needs=things if things or not study.is_imported else None,
+        may_rehearse=not (study.is_imported or n_synthetic) and may(request.user, Right.RUN),
+        dimensions=list(study.rubric.dimensions.all()),
+        links=recruiting_links(study, participant_link(request, study)),
+    )
+
+
+@require_POST
+@requires(to_post=[Right.RUN])
+def analyse(request: HttpRequest, key: str) -> HttpResponse:
+    """Start what the overview's line says is next: metrics and fit, after self-play where that is asked for."""
+    study = study_of(key)
+    bots = selfplay_bots(study) if request.POST.get("with") == "selfplay" else []
+    n_rated = sum(1 for bot in selectors.bot_progress(study) if bot.n_completed)
+    try:
+        analysis_start(
+            study=study,
+            bots=bots,
+            n_conversations=SELFPLAY_EACH,
+            fits=n_rated >= MIN_BOTS,
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except (Refused, UnknownName) as error:
+        messages.error(request, str(error))
+    return redirect("dashboard:study", study.key)

@@ -1,4 +1,4 @@
-"""The state of the installation: what is wrong, processes, queues, room, and alerts."""
+"""State of the installation, and the user's API tokens."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from django.conf import settings
 from django.contrib import messages
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from webapp.core.authentication import token_make, token_revoke, tokens_of
+from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
-from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.context import page
+from webapp.dashboard.forms import TokenForm
+from webapp.dashboard.navigation import page, requires, staff_only
 from webapp.dashboard.system import system_now
-from webapp.operating.watching import alert_try
+from webapp.operating.alerting import alert_try
 
 
 @require_safe
@@ -36,7 +39,7 @@ def system_live(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@needs(to_post=[Right.ADMINISTER])
+@requires(to_post=[Right.ADMINISTER])
 def system_test_alert(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():
@@ -60,3 +63,43 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         return {**common, "state": system_now()}
     except (DatabaseError, OSError) as error:
         return {**common, "state": None, "error": type(error).__name__}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@staff_only
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Show the form and one's tokens; after a POST the new one, whose text is not shown again."""
+    user: Any = request.user
+    rights = [(right.value, right.label) for right in Right if may(user, right)]
+    form = TokenForm(request.POST if request.method == "POST" else None, rights=rights)
+    text = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            _row, text = token_make(user=user, **form.cleaned_data)
+        except Refused as error:
+            form.add_error(None, error.message)
+        else:
+            form = TokenForm(None, rights=rights)
+    return page(
+        request,
+        "tokens.html",
+        "tokens",
+        form=form,
+        text=text,
+        tokens=tokens_of(user),
+        now=timezone.now(),
+        labels=dict(rights),
+        status=400 if form.errors else 200,
+    )
+
+
+@require_POST
+@staff_only
+def token_end(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take one of one's tokens back."""
+    user: Any = request.user
+    token = get_object_or_404(tokens_of(user), pk=pk)
+    token_revoke(token=token)
+    messages.success(request, f"“{token.name}” opens nothing any more.")
+    return redirect("dashboard:tokens")

@@ -12,20 +12,20 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from chatbots.outside import Values
+from chatbots.validation import InputModel
 from webapp.core.errors import Refused
-from webapp.participant.rehearsal import Played, rehearse
-from webapp.participant.rehearsal.scripts import script_in
-from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
-from webapp.runs.models import Job
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job
+from webapp.participant.simulated import ScriptedVisit, rehearse
+from webapp.participant.simulated.answers import script_in
 from webapp.studies.selectors import rehearsal_token
 
 _FAILURES_KEPT = 20
 _LOOKED_AT_S = 1.0
-Outcome = Played | Exception
+Outcome = ScriptedVisit | Exception
 
 
-class RehearsalAsked(Values):
+class RehearsalParams(InputModel):
     """Parameters of a rehearsal: number of participants, and the server's address in the researcher's browser."""
 
     people: int = Field(default=12, ge=1, le=200)
@@ -34,17 +34,17 @@ class RehearsalAsked(Values):
 
 
 @register_kind
-class Rehearsal(Kind[Job, RehearsalAsked]):
+class Rehearsal(JobKind[Job, RehearsalParams]):
     """Job in which scripted participants complete a study's pages; the result lists who completed them."""
 
     name = "rehearsal"
     title = _("Rehearsal")
-    Payload = RehearsalAsked
+    Payload = RehearsalParams
 
-    def plan(self, job: Job, asked: RehearsalAsked) -> list[ShardPlan]:
+    def plan(self, job: Job, asked: RehearsalParams) -> list[ShardPlan]:
         return [ShardPlan(n_total=asked.people)]
 
-    def slice(self, work: Work[Job, RehearsalAsked]) -> dict[str, Any]:
+    def slice(self, work: ShardWork[Job, RehearsalParams]) -> dict[str, Any]:
         study = work.job.study
         if study is None:
             raise Refused("no_study", "a rehearsal is of a study, and this job names none")
@@ -66,7 +66,7 @@ class Rehearsal(Kind[Job, RehearsalAsked]):
             seed=work.asked.seed or work.job.pk,
         )
         played = crowd.play(work)
-        failed = [str(one) for one in played if not isinstance(one, Played)]
+        failed = [str(one) for one in played if not isinstance(one, ScriptedVisit)]
         return {
             "people": len(played),
             "done": len(played) - len(failed),
@@ -84,7 +84,7 @@ class _Crowd:
         self.loop = asyncio.new_event_loop()
         self.task: asyncio.Task[list[Outcome]] | None = None
 
-    def play(self, work: Work[Job, RehearsalAsked]) -> list[Outcome]:
+    def play(self, work: ShardWork[Job, RehearsalParams]) -> list[Outcome]:
         """Return the outcome of every scripted participant; cancel them when the job is stopped."""
         thread = threading.Thread(target=self._run, name="rehearsal")
         thread.start()

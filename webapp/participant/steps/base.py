@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
-from webapp.participant.access import Visit
+from webapp.participant.access import ParticipantRequest
 from webapp.participant.selectors import conversation_open, task_chat_now, task_under_way
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
@@ -49,7 +49,7 @@ class StepView(Protocol):
         """Return True if the participant has gone through the step."""
         ...
 
-    def address(self, standing: Standing, visit: Visit) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest) -> str:
         """Return the address of the step's page."""
         ...
 
@@ -117,7 +117,7 @@ def standing_open(participant: Participant) -> Standing | None:
     return standing_of(task) if task is not None else None
 
 
-def to_next_step(standing: Standing, visit: Visit) -> HttpResponse:
+def to_next_step(standing: Standing, visit: ParticipantRequest) -> HttpResponse:
     """Redirect from a page that this task no longer has, or does not have yet, to the current step.
 
     A chat that is over leads to the next one of its task. A task that ended without an outcome leads to the

@@ -13,16 +13,22 @@ from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn, task_chat
-from webapp.participant.access import Visit, conversation_page, form_action, task_page, with_policy
-from webapp.participant.presentation import own_thanks, study_texts, way_at
-from webapp.participant.recruitment import (
+from webapp.participant.access import (
+    ParticipantRequest,
+    conversation_page,
+    form_action,
+    task_page,
+    with_policy,
+)
+from webapp.participant.page_texts import header_progress, own_thanks, study_texts
+from webapp.participant.recruitment_links import (
     PLATFORM_NAMES,
     Recruitment,
     mturk_submit_url,
     platform_name,
     recruitment_sign,
 )
-from webapp.participant.revealing import bots_revealed
+from webapp.participant.selectors import bots_revealed
 from webapp.participant.steps.base import (
     Standing,
     register_step,
@@ -31,13 +37,13 @@ from webapp.participant.steps.base import (
     to_next_step,
 )
 from webapp.studies.models import Outcome, Study, Task
-from webapp.studies.outcomes import Ending, ending_of, has_earned
+from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
+from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
 from webapp.studies.selectors import study_refusal
-from webapp.studies.withdrawing import may_withdraw, withdrawal_token, withdrawal_until
 
 
 @register_step
-class Done:
+class DoneStep:
     """Read the thanks and the code; it can be opened again and again."""
 
     name = "done"
@@ -48,7 +54,7 @@ class Done:
     def is_completed(self, standing: Standing) -> bool:
         return False
 
-    def address(self, standing: Standing, visit: Visit) -> str:
+    def address(self, standing: Standing, visit: ParticipantRequest) -> str:
         if standing.conversation is not None:
             return visit.link("done", standing.conversation.pk)
         assert standing.task is not None
@@ -57,7 +63,9 @@ class Done:
 
 @require_safe
 @conversation_page
-def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+def done(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
     """Show the task's outcome. Opened again it shows the same."""
     ending = ending_of(conversation.task) if conversation.task else None
     if ending is None:
@@ -67,7 +75,7 @@ def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 
 @require_safe
 @task_page
-def task_done(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+def task_done(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
     """Show how a task without a chat ended."""
     ending = ending_of(task)
     return done_page(request, visit, ending) if ending else to_next_step(standing_of(task), visit)
@@ -75,11 +83,11 @@ def task_done(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 
 def done_page(
     request: HttpRequest,
-    visit: Visit,
-    ending: Ending,
+    visit: ParticipantRequest,
+    ending: TaskEnding,
     *,
     recruitment: Recruitment | None = None,
-    shown: Sequence[Ending] = (),
+    shown: Sequence[TaskEnding] = (),
 ) -> HttpResponse:
     """Return the same page for every outcome, after the chat and whenever the link is opened again.
 
@@ -126,7 +134,9 @@ def done_page(
         and study_refusal(study, participant) is None,
         # Who has read other texts than the study has now is shown those first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
-        "way": way_at(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
+        "way": header_progress(
+            study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"
+        ),
     }
     response = render(request, "participant/done.html", context)
     if not submit_url:
@@ -134,7 +144,9 @@ def done_page(
     return with_policy(request, response, form_action(submit_url))
 
 
-def _withdrawal(request: HttpRequest, visit: Visit, ending: Ending) -> dict[str, Any]:
+def _withdrawal(
+    request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding
+) -> dict[str, Any]:
     """Return the participant's link to withdraw and its time limit; empty if it cannot be used.
 
     The button's address carries the visit's token, so that a frame without cookies leads back to the submission.
@@ -154,7 +166,7 @@ def _withdrawal(request: HttpRequest, visit: Visit, ending: Ending) -> dict[str,
     }
 
 
-def _consent_link(visit: Visit, study: Study, recruitment: Recruitment | None) -> str:
+def _consent_link(visit: ParticipantRequest, study: Study, recruitment: Recruitment | None) -> str:
     """Return the link by which a visitor who did not agree reads the consent again, with the same identity."""
     query = {**(recruitment.fields if recruitment else {}), "again": "1"}
     address = visit.link("entry", study.key)

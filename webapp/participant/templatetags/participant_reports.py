@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from webapp.participant.reporting import report_address
+from webapp.participant.reply_reports import report_address
 
 register = template.Library()
 

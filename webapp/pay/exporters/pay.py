@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from webapp.core.rights import Right
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision
-from webapp.pay.visits import codes_shown, visits_of
+from webapp.pay.submissions import codes_shown, submissions_of
 from webapp.studies.models import Participant, Study
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
@@ -68,7 +68,7 @@ _PRIVATE = (
 
 
 @register_exporter
-class Pay:
+class PayTable:
     name = "pay"
     title = "Pay"
     description = (
@@ -83,7 +83,7 @@ class Pay:
         return Participant.objects.filter(study=study, is_synthetic=False).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        visits = visits_of(study)
+        visits = submissions_of(study)
         flags = flags_of(visits, exact=True)
         oldest_first = visits.all[::-1]
         pay_each = study.values.recruitment.pay_each

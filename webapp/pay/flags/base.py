@@ -1,6 +1,6 @@
 """Flags about pay itself: their contract, their registry, and all flags of a visit.
 
-What is wrong with somebody's work is found by `webapp.quality`; here is what only matters before it is paid. A flag
+What is wrong with somebody's work is found by `webapp.ratings.flag_store`; here is what only matters before it is paid. A flag
 says why somebody should look at a visit: a number, how many others have it too, and what it means, in words. It decides
 nothing. A later app adds kinds by `flag_kinds.look_into(…)`.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from chatbots.registry import C, Registry
-from webapp.pay.visits import VisitKey, Visits
-from webapp.quality.selectors import Flag, flags_of_visits
-from webapp.results.flags import flags_now
+from webapp.pay.submissions import SubmissionKey, Submissions
+from webapp.ratings.flag_selectors import Flag, flags_of_visits
+from webapp.results.refresh import refresh_flags
 
 
-class FlagKind(Protocol):
+class PayFlagKind(Protocol):
     """One kind of flag.
 
     Attributes:
@@ -25,7 +25,7 @@ class FlagKind(Protocol):
     name: str
     title: Any
 
-    def find(self, visits: Visits) -> dict[VisitKey, Any]:
+    def find(self, visits: Submissions) -> dict[SubmissionKey, Any]:
         """Return the explanation for every visit that has this flag, in a constant number of queries.
 
         Lists of thousands show a few of them: `lazy_words` puts off making the others.
@@ -33,7 +33,7 @@ class FlagKind(Protocol):
         ...
 
 
-flag_kinds: Registry[FlagKind] = Registry("flag", "webapp.pay.flags")
+flag_kinds: Registry[PayFlagKind] = Registry("flag", "webapp.pay.flags")
 
 
 def register_flag(cls: C) -> C:
@@ -42,16 +42,16 @@ def register_flag(cls: C) -> C:
     return cls
 
 
-def flags_of(visits: Visits, *, exact: bool = False) -> dict[VisitKey, list[Flag]]:
+def flags_of(visits: Submissions, *, exact: bool = False) -> dict[SubmissionKey, list[Flag]]:
     """Return the flags of every visit that has any: those of its tasks first.
 
     Args:
         exact: look at all work now, however much there is, for somebody decides by it.
     """
-    state = flags_now(visits.study, exact=exact).state
-    found: dict[VisitKey, list[Flag]] = {}
+    state = refresh_flags(visits.study, exact=exact).state
+    found: dict[SubmissionKey, list[Flag]] = {}
     for visit, flags in flags_of_visits(visits.study, state).items():
-        found[VisitKey(*visit)] = flags
+        found[SubmissionKey(*visit)] = flags
     for kind in flag_kinds:
         for key, words in kind.find(visits).items():
             found.setdefault(key, []).append(Flag(kind.name, kind.title, words))

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name='OrderState',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('found', models.JSONField(help_text='As `evaluation.analysis.settling` has it.')),
+                ('found', models.JSONField(help_text='As `evaluation.analysis.leaderboard` has it.')),
                 ('n_ratings', models.PositiveIntegerField()),
                 ('made_at', models.DateTimeField()),
                 (

@@ -1,7 +1,8 @@
-"""One file per study protocol: the steps of a participant, and the content of their tasks.
+"""Study protocols: the steps of a participant, and their tasks.
 
-To add a protocol, add a file here with one `@register_protocol` class; the admin's choice, the participant pages
-and the contract tests find it by its name. An assignment rule, in `rules/`, chooses the participant's bot or item.
+To add a protocol, add a file here with one `@register_protocol` class; the admin's choice, the participant pages and
+the contract tests find it by its name. Those of one kind share a file: chats, single items, comparisons, labels. An
+assignment rule, in `assignment/rules/`, chooses the participant's bots or items.
 """
 
 from __future__ import annotations

@@ -1,13 +1,29 @@
-"""Annotate: judge a number of stored replies on the rubric, one after another.
+"""Protocols of single items: annotate, aspects, majority, survey, choose, reference.
 
-The plain form of the protocols that give items one by one; those of the papers are made from it.
+Annotate: a number of stored replies are judged on the rubric, one after another. The forms of the papers are made
+from it.
+
+Aspects: several qualities of a reply, each on its own scale (Lan et al. 2020).
+
+Majority: one of four ordered grades a reply, and the one that most raters give counts (Dziri et al. 2019).
+
+Survey: how well does a reply fit, asked of a few items and one attention check a task (Huang et al. 2020).
+
+Choose: participants choose a fixed number of several things; their shares give weights (Shi et al. 2023).
+
+Reference: replies rated next to a known one that has a score (Shi et al. 2023).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
+from webapp.studies.models import Item, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Gives,
@@ -22,7 +38,7 @@ from webapp.studies.questions import Question, scale
 
 
 @register_protocol
-class Annotate(StudyProtocol):
+class AnnotateProtocol(StudyProtocol):
     """As many items a task as the study sets; a returning participant gets others, maybe fewer in the last task."""
 
     name = "annotate"
@@ -53,3 +69,225 @@ class Annotate(StudyProtocol):
     def next_task(self, draw: Draw) -> TaskPlan:
         items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
         return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+
+@register_protocol
+class AspectsProtocol(AnnotateProtocol):
+    """Fluency, coherence, engagement and the reply as a whole, all of every item."""
+
+    name = "aspects"
+    title = "Several aspects"
+    description = (
+        "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
+    )
+    headline = "Rate a chatbot’s replies"
+    identity = Identity("aspects", "1")
+    page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
+    asks = tuple(
+        scale(key, title, {1: "very bad", 6: "very good"})
+        for key, title in (
+            ("fluency", "How fluent is the reply?"),
+            ("coherence", "How well does it fit what was said?"),
+            ("engagement", "How much would you like to go on talking?"),
+            ("overall", "How good is it, all in all?"),
+        )
+    )
+
+    def example(self) -> dict[str, Any]:
+        # A panel of three, as Lan et al. (2020) had.
+        return {"judging": {"raters_least": 3, "raters_wanted": 3, "raters_most": 3}}
+
+
+@register_protocol
+class MajorityProtocol(AnnotateProtocol):
+    """Bad, poor, good or excellent, stored as 0 to 3."""
+
+    name = "majority"
+    title = "Four grades, majority"
+    description = "Each person grades replies from bad to excellent; what most say counts."
+    headline = "Grade a chatbot’s replies"
+    identity = Identity("majority", "1")
+    page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
+    results = ("grades",)
+    asks = (
+        scale(
+            "overall",
+            "How good is the reply, all in all?",
+            {0: "bad", 1: "poor", 2: "good", 3: "excellent"},
+        ),
+    )
+
+    def example(self) -> dict[str, Any]:
+        # Five people for each reply, as Dziri et al. (2019) had.
+        return {"judging": {"raters_least": 5, "raters_wanted": 5, "raters_most": 5}}
+
+
+@register_protocol
+class SurveyProtocol(AnnotateProtocol):
+    """Five items and a check among them; the work of a participant who misses it is excluded."""
+
+    name = "survey"
+    title = "Coherence survey"
+    description = (
+        "Each person says of a few replies how well they fit, with an attention check among them."
+    )
+    headline = "Say how well replies fit"
+    identity = Identity("survey", "1")
+    page = JudgePage(
+        _("How well does the reply fit?"),
+        _("Reply %(n)s of %(of)s"),
+        hint=_("Judge the fit, not whether you agree."),
+    )
+    asks = (
+        scale(
+            "coherence",
+            "How well does the reply fit what was said?",
+            {1: "not coherent at all", 5: "very coherent"},
+        ),
+    )
+    needs_checks = True
+
+    def example(self) -> dict[str, Any]:
+        check = {
+            "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
+            "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
+            "expected": {"coherence": [2]},
+        }
+        # Eight to ten people for each reply, as Huang et al. (2020) had.
+        raters = {"raters_least": 8, "raters_wanted": 8, "raters_most": 10}
+        return {"attention": {"attention_checks": [check], "n_checks": 1}, "judging": raters}
+
+
+@register_protocol
+class ChooseProtocol(AnnotateProtocol):
+    """One page, once for each participant; every thing is stored as chosen (1) or not (0)."""
+
+    name = "choose"
+    title = "Choose what matters"
+    description = "Each person chooses a given number of things that matter most, such as the weights of a rating."
+    identity = Identity("choose", "1")
+    settings = ("choosing",)
+    asks = tuple(
+        Question(key=key, name=name, title=title, kind="scale", low=0, high=1)
+        for key, name, title in (
+            ("relevance", "Relevance", "It fits what was said."),
+            ("engagingness", "Engagingness", "It makes one want to answer."),
+            ("fluency", "Fluency", "Its language is good."),
+            (
+                "understandability",
+                "Understandability",
+                "It brings in knowledge from outside the conversation.",
+            ),
+            ("emotional_awareness", "Emotional awareness", "It minds how the other person feels."),
+            ("personality_awareness", "Personality awareness", "It fits who is speaking."),
+        )
+    )
+    instructions = (
+        "Read all of the things first.\n"
+        "Choose those that matter most to you; there are no right answers."
+    )
+    scale = (0, 1)
+    page = JudgePage(
+        _("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose"
+    )
+    has_one_item = True
+    results = ("approval",)
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        [item] = draw.items(1)
+        return TaskPlan("judge", (SlotPlan(item=item),))
+
+    def answers_wrong(
+        self, version: StudyVersion, answers: Mapping[str, float], comment: str
+    ) -> dict[str, str]:
+        wanted, chosen = version.values.choosing.n_choose, sum(answers.values())
+        if chosen == wanted:
+            return {}
+        words = ngettext(
+            "Please choose exactly %(wanted)d; you chose %(chosen)d.",
+            "Please choose exactly %(wanted)d; you chose %(chosen)d.",
+            wanted,
+        )
+        return {"chosen": words % {"wanted": wanted, "chosen": chosen}}
+
+
+@register_protocol
+class ReferenceProtocol(AnnotateProtocol):
+    """Better, the same or worse than the known reply first, then each question; its score may be revised."""
+
+    name = "reference"
+    title = "Rating beside a reference"
+    description = (
+        "Each person says whether a reply is better than one with a known score, then rates it; the known score "
+        "may be revised."
+    )
+    headline = "Rate replies beside a known one"
+    identity = Identity("reference", "1")
+    settings = ("judging", "attention", "referencing")
+    page = JudgePage(
+        gettext_lazy("Rate the reply beside a known one"),
+        gettext_lazy("Reply %(n)s of %(of)s"),
+        sheet="reference",
+        template="reference",
+        hint=gettext_lazy("The known reply was rated earlier. Use it as your measure."),
+        is_wide=True,
+    )
+    asks = tuple(
+        Question(
+            key=key,
+            name=name,
+            title=title,
+            kind="scale",
+            low=1,
+            high=5,
+            labels={1: "very bad", 5: "very good"},
+        )
+        for key, name, title in (
+            ("relevance", "Relevance", "Fits what was said"),
+            ("engagingness", "Engagingness", "Makes you want to answer"),
+            ("fluency", "Fluency", "Good English"),
+            ("understandability", "Understandability", "Brings in knowledge from outside"),
+            ("emotional_awareness", "Emotional awareness", "Minds how the other person feels"),
+            ("personality_awareness", "Personality awareness", "Fits who is speaking"),
+        )
+    )
+    instructions = (
+        "Read what was said, then the known reply and its score.\n"
+        "Say whether the other reply is better, the same or worse, and rate it.\n"
+        "Change the known reply’s score where you see it otherwise.\n"
+        "Your answers are saved page by page, so you can stop and come back."
+    )
+    needs_reference = True
+    n_more_asked = 1
+    results = ("reference",)
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
+        return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+    def example(self) -> dict[str, Any]:
+        only_of = {
+            "understandability": ["chitchat"],
+            "emotional_awareness": ["empathetic"],
+            "personality_awareness": ["persona"],
+        }
+        # Three people at least for each reply, as Shi et al. (2023) had.
+        raters = {"raters_least": 3, "raters_wanted": 3}
+        return {"referencing": {"asked_only_of": only_of}, "judging": raters}
+
+    def leaves_out(self, version: StudyVersion) -> bool:
+        return bool(version.values.referencing.asked_only_of)
+
+    def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
+        return version.values.referencing.not_asked(item.task)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        scale = (version.rubric.low, version.rubric.high)
+        return {"direction": (-1, 1), "reference_score": scale, "kept_both": (0, 1)}
+
+    def answers_wrong(
+        self, version: StudyVersion, answers: Mapping[str, float], comment: str
+    ) -> dict[str, str]:
+        if "direction" in answers:
+            return {}
+        return {"direction": gettext("Please say whether it is better, the same or worse.")}

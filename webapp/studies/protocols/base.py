@@ -18,9 +18,9 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 - `form`: the rubric whose rows are the scales that `form` and `judge` ask.
 - `page`: how the step `judge` looks, for protocols that have it: words, the partial template that shows what is
   judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions and
-  reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and
+  reads the answers (`webapp/participant/question_forms/<name>.py`). Progress, missing answers, Back and Next, storing and
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
-  buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
+  buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/simulated/`.
 - `needs_reference`: whether only items with a scored reference are given.
 - `has_one_item`: whether its studies have one item that stands for the question itself, and need no others.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
@@ -52,7 +52,7 @@ from chatbots import Identity
 from chatbots.registry import C, Registry
 from webapp.studies.models import Item, Rubric, StudyVersion
 from webapp.studies.questions import Question
-from webapp.studies.values import StudyValues
+from webapp.studies.settings import StudyValues
 
 Gives = Literal["bots", "conversations", "items"]
 
@@ -71,7 +71,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HeaderStep:
     """One place in the header: its number from 1, its heading and its steps."""
 
     number: int
@@ -135,7 +135,7 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TaskProgress:
     """Progress of a task: its slots, and those that have been rated."""
 
     n_slots: int
@@ -298,16 +298,16 @@ class StudyProtocol(Protocol):
         """Return the values that a study of this protocol needs besides `asks`, as in a study's file."""
         return {}
 
-    def is_complete(self, progress: Progress) -> bool:
+    def is_complete(self, progress: TaskProgress) -> bool:
         """Return True if the task is done."""
         return progress.n_rated >= progress.n_slots
 
 
-def places(steps: Sequence[Step]) -> list[Place]:
+def header_steps(steps: Sequence[Step]) -> list[HeaderStep]:
     """Return the places of the header: steps in a row with the same heading share one."""
     grouped = [(heading, list(group)) for heading, group in groupby(steps, lambda s: s.heading)]
     return [
-        Place(number, heading, tuple(step.name for step in group))
+        HeaderStep(number, heading, tuple(step.name for step in group))
         for number, (heading, group) in enumerate(grouped, start=1)
     ]
 

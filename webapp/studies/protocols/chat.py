@@ -1,10 +1,18 @@
-"""Chat, then rate: one conversation with one bot and the rubric's questions about it."""
+"""Protocols of live chats: chat, and arena.
+
+Chat: one conversation with one bot and the rubric's questions about it.
+
+Arena: two anonymous chatbots answer the same messages side by side, and the participant names the better one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
+from webapp.studies.models import StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Gives,
@@ -14,10 +22,11 @@ from webapp.studies.protocols.base import (
     TaskPlan,
     register_protocol,
 )
+from webapp.studies.questions import Question
 
 
 @register_protocol
-class Chat(StudyProtocol):
+class ChatProtocol(StudyProtocol):
     """One conversation a task, or several in turn; a returning participant gets bots that they have not met."""
 
     name = "chat"
@@ -43,3 +52,54 @@ class Chat(StudyProtocol):
         bots, order = draw.in_turn()
         payload = {"sequence": order} if order else {}
         return TaskPlan("chat", tuple(SlotPlan(bot=bot) for bot in bots), payload)
+
+
+BOTH_BAD = "both_bad"
+"""Name of an additional answer: 1 if neither chatbot is better because both are bad."""
+
+
+@register_protocol
+class ArenaProtocol(StudyProtocol):
+    """Some pairs of bots a task, one after another; of each pair one bot is A and one is B."""
+
+    name = "arena"
+    title = "Arena: two chatbots at once"
+    description = "Each person talks to two chatbots side by side and says which one is better."
+    headline = "Talk to two chatbots at once"
+    gives: Gives = "bots"
+    settings = ("chat", "arena", "pacing", "filtering", "typing")
+    instructions = (
+        "You write to two chatbots at once, and both answer.\n"
+        "Talk about anything you like.\n"
+        "When you know which one is better, choose it and save."
+    )
+    scale = (-1, 1)
+    n_asked = 1
+    asks = (
+        Question(
+            key="better",
+            name="Better",
+            title="Which chatbot is better?",
+            kind="scale",
+            low=-1,
+            high=1,
+            labels={-1: "chatbot B", 0: "they are equal, or both are bad", 1: "chatbot A"},
+        ),
+    )
+    identity = Identity("arena", "1")
+    steps = (
+        Step("consent", _("About")),
+        Step("instructions", _("About")),
+        Step("quiz", _("About")),
+        Step("questions", _("About")),
+        Step("arena", _("Compare")),
+        Step("done", _("Done")),
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        pairs = draw.pairs(draw.values.arena.n_comparisons)
+        sides = ((bot, side) for pair in pairs for bot, side in zip(pair, "AB", strict=True))
+        return TaskPlan("arena", tuple(SlotPlan(bot=bot, side=side) for bot, side in sides))
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        return {BOTH_BAD: (0, 1)}

@@ -1,4 +1,9 @@
-"""Turns: single replies of stored conversations are marked with the study's labels, one after another."""
+"""Protocols of labelled replies: turns, and marked chat.
+
+Turns: single replies of stored conversations are marked with the study's labels, one after another.
+
+Marked chat: participants chat with a bot and give its replies the study's labels, during or after the chat.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from webapp.studies.protocols.base import (
 )
 from webapp.studies.questions import Question
 
-LABELS = tuple(
+DEFAULT_LABELS = tuple(
     Question(
         key=key, name=name, title=name, help=meaning, kind="scale", low=0, high=1, reversed=is_bad
     )
@@ -62,7 +67,7 @@ LABELS = tuple(
     )
 )
 """Default labels of a reply, for studies without their own."""
-PAGE = JudgePage(
+LABEL_PAGE = JudgePage(
     _("Mark the chatbot’s replies"),
     _("Reply %(n)s of %(of)s"),
     sheet="marks",
@@ -73,7 +78,7 @@ PAGE = JudgePage(
 
 
 @register_protocol
-class Turns(StudyProtocol):
+class TurnsProtocol(StudyProtocol):
     """A label is stored for every marked reply: 1 where it is true of it, else 0."""
 
     name = "turns"
@@ -93,16 +98,53 @@ class Turns(StudyProtocol):
         Step("judge", _("Mark")),
         Step("done", _("Done")),
     )
-    asks = LABELS
+    asks = DEFAULT_LABELS
     instructions = (
         "Read the conversation from its beginning.\n"
         "Tick for each marked reply everything that is true of it, or “None of these”.\n"
         "Your answers are saved reply by reply, so you can stop and come back."
     )
     scale = (0, 1)
-    page = PAGE
+    page = LABEL_PAGE
 
     def next_task(self, draw: Draw) -> TaskPlan:
         chats = draw.conversations(draw.values.marking.n_conversations)
         slots = tuple(SlotPlan(conversation=chat) for chat in chats)
         return TaskPlan("judge", slots, {"turns": dict(draw.replies(chats))})
+
+
+@register_protocol
+class MarkedChatProtocol(StudyProtocol):
+    """One conversation a task; which of its replies are marked is drawn when it ends and stored in the task."""
+
+    name = "marked_chat"
+    title = "Chat, and mark the replies"
+    description = (
+        "Each person chats with a bot and ticks for its replies what is true of them, "
+        "while they chat or afterwards."
+    )
+    headline = "Chat with a chatbot, then mark its replies"
+    gives: Gives = "bots"
+    settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
+    identity = Identity("marked_chat", "1")
+    steps = (
+        Step("consent", _("About")),
+        Step("instructions", _("About")),
+        Step("quiz", _("About")),
+        Step("questions", _("About")),
+        Step("chat", _("Chat")),
+        Step("judge", _("Mark")),
+        Step("done", _("Done")),
+    )
+    asks = DEFAULT_LABELS
+    instructions = (
+        "Write as you would to a person you have just met.\n"
+        "Talk about anything you like.\n"
+        "Then you read the chat once more and say what is true of each reply."
+    )
+    scale = (0, 1)
+    page = LABEL_PAGE
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        [bot] = draw.bots()
+        return TaskPlan("chat", (SlotPlan(bot=bot),))

@@ -1,18 +1,23 @@
-"""The contract of a filter of replies, and its registry."""
+"""Interface of reply filters, their registry, and literal search for phrases.
+
+The search ignores case and spacing, and matches whole words if words have blanks.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
-from webapp.studies.values import StudyValues
+from webapp.studies.settings import StudyValues
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FilterInput:
     """Context of a reply that a filter checks.
 
     Attributes:
@@ -25,7 +30,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FilterMatch:
     """Match that a filter found in a reply.
 
     Attributes:
@@ -52,7 +57,7 @@ class ReplyFilter(Protocol):
         """Return the reason why these settings make it unusable, or None. Must be fast: load nothing."""
         ...
 
-    def find(self, text: str, asked: Asked) -> Found | None:
+    def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the match in a reply, or None."""
         ...
 
@@ -84,3 +89,33 @@ def register_filter(cls: C) -> C:
 def distinct(words: Iterable[str]) -> tuple[str, ...]:
     """Return the words once each, in their order, whatever their capitals."""
     return tuple({word.casefold(): word for word in reversed(list(words))}.values())[::-1]
+
+
+# Thai to Myanmar, Khmer, and from the CJK radicals on: written without blanks between words.
+_WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff]")
+
+
+def phrase_pattern(phrase: str) -> str:
+    """Return a pattern that finds the phrase as whole words."""
+    inner = r"\s+".join(re.escape(word) for word in phrase.split())
+    return f"{_edge(phrase[0], '(?<![^', ')')}{inner}{_edge(phrase[-1], '(?![^', ')')}"
+
+
+def _edge(letter: str, before: str, after: str) -> str:
+    r"""Return the pattern next to the phrase's first or last letter: no letter, where words have blanks."""
+    if not letter.isalnum() or _WITHOUT_BLANKS.match(letter):
+        return ""
+    return rf"{before}\W_]{after}"
+
+
+@lru_cache(maxsize=64)
+def any_of(phrases: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return a pattern that finds any of the phrases, the longest first; None without one."""
+    patterns = alternatives(phrases)
+    return re.compile(patterns, re.IGNORECASE) if patterns else None
+
+
+def alternatives(phrases: Iterable[str]) -> str:
+    """Return the phrases' patterns as alternatives, the longest first."""
+    told = sorted({one.strip() for one in phrases if one.strip()}, key=lambda one: (-len(one), one))
+    return "|".join(map(phrase_pattern, told))

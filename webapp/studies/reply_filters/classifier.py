@@ -13,15 +13,15 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from chatbots import Identity
-from webapp.studies.reply_filters.base import Asked, Found, register_filter
-from webapp.studies.values import StudyValues
+from webapp.studies.reply_filters.base import FilterInput, FilterMatch, register_filter
+from webapp.studies.settings import StudyValues
 
 if TYPE_CHECKING:
     from evaluation.metrics.local_models import LocalClassifier
 
 
 @register_filter
-class ByClassifier:
+class ClassifierFilter:
     """Finds replies to which a classifier gives a label with enough probability."""
 
     name = "classifier"
@@ -39,14 +39,14 @@ class ByClassifier:
             return _("no classifier is named; name one, or switch the filter off")
         return _classifier_of(values).unavailable_reason()
 
-    def find(self, text: str, asked: Asked) -> Found | None:
+    def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the label with its probability, where that is enough."""
         wanted = asked.values.filtering
         probability = float(_classifier_of(asked.values).probabilities([text])[0])
         if not probability >= wanted.filter_from:
             return None
         said = _("The classifier gives “%(label)s” a probability of %(share)s.")
-        return Found(said % {"label": wanted.filter_label, "share": f"{probability:.2f}"})
+        return FilterMatch(said % {"label": wanted.filter_label, "share": f"{probability:.2f}"})
 
 
 def _classifier_of(values: StudyValues) -> LocalClassifier:

@@ -1,7 +1,8 @@
-"""The contract of an exported table, and its registry.
+"""Contract of an exported table, its registry, and the data dictionary.
 
-An exporter names its columns, with what each means, and yields rows in the columns' order while it reads
-the database in chunks: memory does not grow with the table. `writers.py` makes files of them.
+An exporter declares its columns, with the meaning of each, and yields rows in the columns' order while it reads the
+database in chunks: memory does not grow with the table. `writers.py` makes files of them. Answers to a study's
+questions have columns of their own (`answer_column`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from chatbots.registry import C, Registry, UnknownName
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.conversations.models import Conversation
-from webapp.quality.selectors import left_out
-from webapp.reading.finding import conversations_found
-from webapp.runs.models import SelfPlayRun
+from webapp.jobs.models import SelfPlayRun
+from webapp.ratings.flag_selectors import left_out
+from webapp.search.pagination import conversations_found
 from webapp.studies.models import Slot, Study
+from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.selectors import judges_conversations
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
@@ -29,7 +31,7 @@ Source = Study | SelfPlayRun
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ColumnQuestion:
     """The question whose answers a column holds.
 
     Attributes:
@@ -69,7 +71,7 @@ class ExportColumn:
     labels: tuple[tuple[Any, str], ...] = ()
     unit: str = ""
     missing: str = ""
-    asked: Asked | None = None
+    asked: ColumnQuestion | None = None
     is_person: bool = False
     is_private: bool = False
 
@@ -142,7 +144,7 @@ def exporter_get(name: str) -> Exporter:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExportTable:
     """A table of one study or run: its columns, and its rows as they are read."""
 
     exporter: Exporter
@@ -150,14 +152,14 @@ class Table:
     rows: Iterator[Sequence[Any]]
 
 
-def table_of(study: Study, name: str, options: ExportOptions) -> Table:
+def table_of(study: Study, name: str, options: ExportOptions) -> ExportTable:
     """Return a table of a study.
 
     Raises:
         UnknownName: there is no table of this name; the message names the nearest ones.
     """
     found = exporters.get(name)
-    return Table(found, found.columns(study, options), found.rows(study, options))
+    return ExportTable(found, found.columns(study, options), found.rows(study, options))
 
 
 def run_exporters() -> list[Exporter]:
@@ -165,7 +167,7 @@ def run_exporters() -> list[Exporter]:
     return [exporter for exporter in exporters if hasattr(exporter, "of_runs")]
 
 
-def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
+def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> ExportTable:
     """Return a table of a self-play run.
 
     Raises:
@@ -175,7 +177,7 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> Table:
     if found is None:
         there = ", ".join(one.name for one in run_exporters())
         raise UnknownName(f"a self-play run has no table {quote(name)}; it has {there}")
-    return Table(found, found.columns(run, options), found.rows(run, options))
+    return ExportTable(found, found.columns(run, options), found.rows(run, options))
 
 
 def search_check(source: Source, name: str, options: ExportOptions) -> None:
@@ -299,3 +301,76 @@ CONVERSATION_COLUMNS = (
     ExportColumn("bot", "text", "Id of the bot."),
     *STUDY_COLUMNS,
 )
+
+
+NOT_ANSWERED = "Not answered, or not asked by the version of the study that the person saw."
+
+
+def answer_column(question: Question, name: str, when: Literal["before", "after"]) -> ExportColumn:
+    """Return the column of a question.
+
+    Args:
+        when: it is asked: before the task or after it.
+    """
+    words = f"Answer {when} the task to “{question.title}”"
+    if question.kind == "scale":
+        words += f", {question.low} to {question.high}"
+        if question.labels:
+            labels = (f"{point} {words}" for point, words in sorted(question.labels.items()))
+            words += f" ({', '.join(labels)})"
+    elif question.options:
+        words += (
+            f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
+        )
+    if question.kind == "choices":
+        words += ". Several are joined by “; ”"
+    is_scale = question.kind == "scale"
+    pairs: tuple[tuple[Any, str], ...] = tuple(sorted(question.labels.items()))
+    if question.kind == "choice":
+        pairs = tuple((option, option) for option in question.options)
+    return ExportColumn(
+        name,
+        "number" if is_scale else "text",
+        f"{words}. Empty if not answered.",
+        pairs,
+        missing=NOT_ANSWERED,
+        asked=ColumnQuestion(
+            question.key,
+            question.title,
+            when,
+            question.low if is_scale else None,
+            question.high if is_scale else None,
+            question.reversed,
+        ),
+    )
+
+
+def answer_cell(question: Question, given: Any) -> Any:
+    """Return an answer as its cell has it."""
+    if question.kind == "scale":
+        return given
+    return BETWEEN_CHOICES.join(given) if isinstance(given, list) else given or ""
+
+
+_COLUMNS = (
+    ExportColumn("table", "text", "The exported table."),
+    ExportColumn("column", "text", "Its column."),
+    ExportColumn("type", "text", "text, integer, number, boolean, time (UTC) or json."),
+    ExportColumn("description", "text", "What the column means."),
+)
+
+
+@register_exporter
+class DictionaryTable:
+    name = "dictionary"
+    title = "Data dictionary"
+    description = "One row per column of all tables, with its meaning."
+    is_small = True
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        for exporter in exporter_list():
+            for column in exporter.columns(study, options):
+                yield [exporter.name, column.name, column.type, column.description]

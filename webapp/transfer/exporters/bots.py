@@ -11,7 +11,7 @@ from chatbots.registry import bots as registry
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_card, bots_discover
 from webapp.conversations.models import Conversation
-from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import study_bots
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     ExportColumn,
@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 @register_exporter
-class Bots:
+class BotsTable:
     name = packaged = "bots"
     title = "Bots"
     description = "One row per bot as it was when people met it: version, settings, digests, card."

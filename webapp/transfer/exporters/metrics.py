@@ -1,17 +1,21 @@
-"""One row per conversation with what the metrics found in it."""
+"""Tables of metrics: by conversation, by utterance, and undefined values with reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from webapp.reading.totals import totals
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.runs.selectors.metrics import metrics_all
+from evaluation.languages import other_language
+from webapp.conversations.models import Turn
+from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.jobs.selectors.metrics import metrics_all
+from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
+    CHUNK,
     CONVERSATION_COLUMNS,
+    SPEAKERS,
     STATES,
     ExportColumn,
     ExportOptions,
@@ -23,7 +27,7 @@ from webapp.transfer.exporters.base import (
     study_key,
 )
 
-CHUNK = 500
+METRICS_CHUNK = 500
 UNDEFINED = "Undefined here; of a whole conversation the table undefined says why."
 _BEFORE = (
     *CONVERSATION_COLUMNS,
@@ -33,7 +37,7 @@ _BEFORE = (
 
 
 @register_exporter
-class Metrics:
+class MetricsTable:
     name = packaged = "metrics"
     title = "Metrics"
     description = (
@@ -47,7 +51,7 @@ class Metrics:
         return [*_BEFORE, *found]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return totals(study, included(study, options), "results").n_results
+        return conversation_totals(study, included(study, options), "results").n_results
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "conversation")
@@ -56,9 +60,9 @@ class Metrics:
         conversations = (
             conversations_included(study, options)
             .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges")
-            .iterator(chunk_size=CHUNK)
+            .iterator(chunk_size=METRICS_CHUNK)
         )
-        while chunk := list(islice(conversations, CHUNK)):
+        while chunk := list(islice(conversations, METRICS_CHUNK)):
             results = MetricResult.objects.filter(
                 conversation__in=[row[0] for row in chunk], metric__in=versions
             )
@@ -116,3 +120,117 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
             columns = [ExportColumn(name, "number", told, missing=UNDEFINED) for name in stored]
         found[version.name] = (version, columns)
     return [found[name] for name in sorted(found)]
+
+
+TURN_CHUNK = 200
+_TURN_METRICS_BEFORE = (
+    *CONVERSATION_COLUMNS,
+    ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
+    ExportColumn("speaker", "text", "human or bot.", SPEAKERS),
+)
+
+
+@register_exporter
+class TurnMetricsTable:
+    name = packaged = "turn_metrics"
+    title = "Metrics per message"
+    description = (
+        "One row per utterance of measured conversations, with a column per metric column."
+    )
+    of_runs = True
+    is_searched = True
+
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
+        return [
+            *_TURN_METRICS_BEFORE,
+            *(column for _, columns in measured(study, "turn") for column in columns),
+        ]
+
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        chosen = measured(study, "turn")
+        names = [column.name for _, columns in chosen for column in columns]
+        versions = [version.pk for version, _ in chosen]
+        conversations = (
+            conversations_included(study, options)
+            .values_list("pk", "bot__bot_id", "is_synthetic")
+            .iterator(chunk_size=TURN_CHUNK)
+        )
+        while chunk := {pk: rest for pk, *rest in islice(conversations, TURN_CHUNK)}:
+            results = MetricResult.objects.filter(conversation__in=list(chunk), metric__in=versions)
+            values: dict[Any, dict[str, list[Any]]] = {}
+            for pk, found in results.values_list("conversation_id", "turns"):
+                values.setdefault(pk, {}).update(found)
+            turns = Turn.objects.filter(conversation__in=list(values))
+            for pk, index, speaker in turns.order_by("conversation_id", "index").values_list(
+                "conversation_id", "index", "speaker"
+            ):
+                of = values[pk]
+                bot, is_synthetic = chunk[pk]
+                yield [
+                    str(pk),
+                    bot,
+                    study_key(study),
+                    is_synthetic,
+                    index,
+                    speaker,
+                    *(
+                        of[name][index] if name in of and index < len(of[name]) else None
+                        for name in names
+                    ),
+                ]
+
+
+_COLUMNS = (
+    *CONVERSATION_COLUMNS,
+    ExportColumn("metric", "text", "The empty column of the table metrics."),
+    ExportColumn("reason", "text", "Why it has no value there."),
+    ExportColumn(
+        "code",
+        "text",
+        "The same for programs, where the reason has a code: other_language for a metric that does not hold for the "
+        "language of the conversation.",
+    ),
+    ExportColumn(
+        "details",
+        "json",
+        "The code with what belongs to it: the conversation's language, and those that the metric holds for.",
+    ),
+)
+
+
+def _told(found: str | Mapping[str, Any]) -> tuple[str, str]:
+    """Return a reason in words, and its code where it has one: as yet a metric is left out for its languages alone."""
+    if isinstance(found, str):
+        return found, ""
+    return str(other_language(found["language"], found["holds"])), found["code"]
+
+
+@register_exporter
+class UndefinedTable:
+    name = packaged = "undefined"
+    title = "Undefined metrics"
+    description = "One row per metric value that is undefined, with the reason."
+    of_runs = True
+    is_searched = True
+
+    def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS
+
+    def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        found = MetricResult.objects.filter(
+            included(study, options, prefix="conversation__"),
+            metric__in=[version.pk for version, _ in measured(study, "conversation")],
+        ).exclude(reasons={})
+        rows = found.order_by("conversation__created_at", "conversation_id", "metric__name")
+        for chat, bot, is_synthetic, values, reasons in rows.values_list(
+            "conversation_id",
+            "conversation__bot__bot_id",
+            "conversation__is_synthetic",
+            "values",
+            "reasons",
+        ).iterator(chunk_size=CHUNK):
+            for name in sorted(reasons):
+                if values.get(name) is None:
+                    told = _told(reasons[name])
+                    details = None if isinstance(reasons[name], str) else reasons[name]
+                    yield [str(chat), bot, study_key(study), is_synthetic, name, *told, details]

@@ -1,20 +1,29 @@
-"""One row per person who agreed, however their visit ended: whom to pay, by which code, what they were asked first."""
+"""Tables of participants, and of the consent texts they agreed to.
+
+A participant has a row once they agreed, however their submission ended, with the code by which to pay them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import Prefetch
+from django.db.models import Count, Min, Prefetch
 
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
-from webapp.quality.selectors import left_out
-from webapp.studies.models import Participant, QuestionAnswers, Study, Task
-from webapp.studies.outcomes import ending_of
+from webapp.ratings.flag_selectors import left_out
+from webapp.studies.models import ConsentText, Participant, QuestionAnswers, Study, Task
+from webapp.studies.privacy import AGREED_KEYS
+from webapp.studies.recruitment.completion import ending_of
 from webapp.studies.selectors import questions_of_study
-from webapp.transfer.exporters.answers import answer_cell, answer_column
-from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
+from webapp.transfer.exporters.base import (
+    ExportColumn,
+    ExportOptions,
+    answer_cell,
+    answer_column,
+    register_exporter,
+)
 
 _CHUNK = 500
 _COLUMNS = (
@@ -66,7 +75,7 @@ _PRIVATE = (
 
 
 @register_exporter
-class Participants:
+class ParticipantsTable:
     name = packaged = "participants"
     title = "Participants"
     description = "One row per person who agreed, with outcome, code, times and bots."
@@ -140,3 +149,48 @@ def participants_included(study: Study, options: ExportOptions) -> Any:
         withdrawn_at__isnull=True,
     )
     return people if options.include_synthetic else people.filter(is_synthetic=False)
+
+
+_CONSENT_TEXTS_COLUMNS = (
+    ExportColumn("consent_version", "text", "Version, as in the table participants."),
+    ExportColumn("n_participants", "integer", "Participants of the study who agreed to it."),
+    ExportColumn("first_at", "time", "When the first of them did."),
+    *(
+        ExportColumn(name, "text", f"The study's {name.replace('_', ' ')}, as it was.")
+        for name in AGREED_KEYS
+    ),
+)
+
+
+@register_exporter
+class ConsentTextsTable:
+    name = packaged = "consent_texts"
+    title = "Texts agreed to"
+    description = "One row per version of what people agreed to, with the exact texts."
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _CONSENT_TEXTS_COLUMNS
+
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return (
+            ConsentText.objects.filter(participants__in=participants_included(study, options))
+            .distinct()
+            .count()
+        )
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        people = participants_included(study, options)
+        versions = (
+            people.exclude(consent=None)
+            .order_by()
+            .values_list("consent")
+            .annotate(n=Count("pk"), first=Min("consented_at"))
+        )
+        counted = {pk: (n, first) for pk, n, first in versions}
+        for consent in ConsentText.objects.filter(pk__in=counted).order_by("pk"):
+            n, first = counted[consent.pk]
+            texts = (
+                "" if (text := consent.texts.get(name)) is None else str(text)
+                for name in AGREED_KEYS
+            )
+            yield [consent.digest, n, first, *texts]

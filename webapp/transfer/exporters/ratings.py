@@ -8,21 +8,23 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from webapp.conversations.models import Conversation
-from webapp.quality.selectors import left_out
+from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
-from webapp.reading.totals import totals
-from webapp.studies.completion import completion_now
+from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
+from webapp.studies.recruitment.completion import completion_now
 from webapp.studies.selectors import other_questions_of_study
-from webapp.transfer.exporters.answers import NOT_ANSWERED, answer_cell, answer_column
 from webapp.transfer.exporters.base import (
     CHUNK,
+    NOT_ANSWERED,
     STUDY_COLUMNS,
-    Asked,
+    ColumnQuestion,
     ExportColumn,
     ExportOptions,
+    answer_cell,
+    answer_column,
     included,
     rater_of,
     register_exporter,
@@ -121,7 +123,7 @@ _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_B
 
 
 @register_exporter
-class Ratings:
+class RatingsTable:
     name = packaged = "ratings"
     is_searched = has_codes = True
     title = "Ratings"
@@ -140,7 +142,7 @@ class Ratings:
         n = sum(kept.filter(way).count() for way in others)
         if options.without:  # raters may be others than those who chatted
             return n + kept.filter(of_chats).count()
-        return n + totals(study, included(study, options), "ratings").n_ratings
+        return n + conversation_totals(study, included(study, options), "ratings").n_ratings
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
@@ -190,7 +192,7 @@ class Ratings:
             text = (
                 f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             )
-            asked = Asked(
+            asked = ColumnQuestion(
                 dimension.key,
                 dimension.question,
                 "after",

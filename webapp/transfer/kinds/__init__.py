@@ -1,1 +1,1 @@
-"""Kinds of job of this app, one file each (runs/README.md)."""
+"""Kinds of job of this app; see jobs/README.md."""

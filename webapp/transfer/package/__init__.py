@@ -1,5 +1,6 @@
-"""Data packages: all that a study holds in one zip, written and read back.
+"""Data packages: everything a study holds in one zip, exported and imported.
 
-The zip follows Data Package, version 2 (https://datapackage.org): CSV files with a `datapackage.json` that says what
-every column is. `contents` names its files in their order, `archive` packs them, `reading` takes them in again.
+The zip follows Data Package, version 2 (https://datapackage.org): CSV files with a `datapackage.json` that
+describes every column. `contents` lists its files in their order, `archive` packs them, `import_package` imports
+them.
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from webapp.transfer.exporters.base import ExportColumn
-from webapp.transfer.package.codebook import plain
+from webapp.transfer.package.metadata import plain
 from webapp.transfer.package.tables import WrittenTable
 
 _RESERVED = {"ALL", "AND", "BY", "EQ", "GE", "GT", "LE", "LT", "NE", "NOT", "OR", "TO", "WITH"}
@@ -155,7 +155,7 @@ SET DECIMAL=DOT.
 """
 _NO_YES = ((0, "No"), (1, "Yes"))
 _RUN = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters that a spreadsheet would run, as in `evaluation.formats.spreadsheet`; SPSS reads no tab."""
+"""First characters that a spreadsheet would run, as in `evaluation.formats.tables`; SPSS reads no tab."""
 
 
 def _sps_table(written: WrittenTable) -> str:

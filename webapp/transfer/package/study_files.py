@@ -1,27 +1,48 @@
-"""Files of a study in its data package: every version that was run, its items, and the consent texts."""
+"""Files of the study itself in its data package, written and imported.
+
+Every version that was run, its items, its bots, and the consent texts.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from webapp.studies.models import ConsentText, Study, StudyVersion, Task
+from chatbots import Identity
+from chatbots.text import quote
+from chatbots.validation import ValuesError
+from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.lifecycle import datasheet_store
+from webapp.studies.models import ConsentText, Dimension, Rubric, Study, StudyVersion, Task
+from webapp.studies.privacy import AGREED_KEYS, terms_digest
 from webapp.studies.study_file import (
     StudyFile,
     items_lines,
     items_name,
     study_file_of,
+    study_file_read,
     study_file_text,
     without_codes,
 )
-from webapp.studies.terms import AGREED
+from webapp.studies.study_import import study_import
+from webapp.studies.versions import version_freeze
+from webapp.transfer.datasheet_questions import key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.package.archive import File
+from webapp.transfer.package.metadata import PACKAGE_FORMAT
 
 NEWEST = "study/study.yaml"
 BOT_COLUMNS = "study/bot_columns.json"
@@ -78,9 +99,229 @@ def _closing(file: IO[bytes]) -> Iterator[bytes]:
 
 def _consent(consent: ConsentText) -> str:
     parts = [f"# What people agreed to (version {consent.digest})\n"]
-    for name in AGREED:
+    for name in AGREED_KEYS:
         value = consent.texts.get(name)
         parts.append(
             f"\n## {name.replace('_', ' ').capitalize()}\n\n{'' if value is None else value}\n"
         )
     return "".join(parts)
+
+
+_TEXTS = re.compile(r"texts/([0-9a-f]{1,32})\.json")
+_VERSION = re.compile(r"study/version-(\d{1,9})\.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Codebook:
+    """Parts of a package's codebook that reading it back needs.
+
+    Attributes:
+        before, after: by the name of a column the key of the question asked before or after the task.
+        scales: ends of the scale by the name of a column of ratings.
+        inferred: columns of ratings whose scale was read off the data.
+    """
+
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    scales: Mapping[str, tuple[float, float]]
+    inferred: frozenset[str] = frozenset()
+
+
+def codebook_read(package: Package) -> Codebook:
+    """Return the package's codebook.
+
+    Raises:
+        PackageError: it has none, or one that cannot be read.
+    """
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    scales: dict[str, tuple[float, float]] = {}
+    inferred: set[str] = set()
+    try:
+        for entry in package.json("codebook.json")["columns"]:
+            if entry["table"] == "participants" and entry["asked"] == "before":
+                before[entry["column"]] = str(entry["question_key"])
+            elif entry["table"] == "ratings" and entry["asked"] == "after":
+                after[entry["column"]] = str(entry["question_key"])
+                if entry.get("scale_inferred"):
+                    inferred.add(entry["column"])
+                if entry["low"] is not None:
+                    scales[entry["column"]] = (float(entry["low"]), float(entry["high"]))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, PackageError):
+            raise
+        raise PackageError(f"codebook.json lacks what it must say: {error}") from None
+    return Codebook(before, after, scales, frozenset(inferred))
+
+
+def package_check(package: Package) -> None:
+    """Refuse a package that is damaged, or that a later Confab made in another way.
+
+    Raises:
+        PackageError: with the first files that are not as they were, or the tables that were left out.
+    """
+    made_as = package.json("versions.json")
+    number = made_as.get("package") if isinstance(made_as, dict) else None
+    if number != PACKAGE_FORMAT:
+        raise PackageError(
+            f"versions.json names package format {quote(number)}; this Confab reads {PACKAGE_FORMAT}"
+        )
+    if missing := left_out_of(package.json(DESCRIPTOR)):
+        raise PackageError(
+            f"the package lacks {', '.join(missing)}, for whoever made it has not the right to see them; a study can "
+            "be made again of a whole package alone"
+        )
+    checked = package.check()
+    if not checked.is_whole:
+        wrong = [
+            *(f"{name} has changed" for name in checked.changed),
+            *(f"{name} is missing" for name in checked.missing),
+            *(f"{name} does not belong to it" for name in checked.extra),
+        ]
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise PackageError(f"the package is not as it was made: {', '.join(wrong[:5])}{more}")
+
+
+def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, StudyVersion]:
+    """Make the package's study, or find the one that was made of it before. Returns its versions by their old numbers.
+
+    Raises:
+        Refused: `not_from_package`, the key is that of another study.
+        ValuesError: with all that is wrong in a file of the study.
+    """
+    numbers = sorted(int(m[1]) for path in package.paths if (m := _VERSION.fullmatch(path)))
+    if not numbers:
+        raise PackageError(f"{package.name} holds no version of its study")
+    with transaction.atomic(), tempfile.TemporaryDirectory(prefix="confab-") as folder:
+        _items_beside(package, Path(folder))
+        files = [_file(package, f"study/version-{number}.yaml", key) for number in numbers]
+        known = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
+        if known is not None:
+            _check_own(known, _file(package, NEWEST, key))
+            made = list(known.versions.order_by("number").select_related("rubric"))
+            return dict(zip(numbers, made[-len(numbers) :], strict=False))
+        versions: dict[int, StudyVersion] = {}
+        for number, file in zip(numbers, files, strict=True):
+            study = study_import(file=file, folder=Path(folder)).study
+            versions[number] = version_freeze(version=study.version)
+        _finish(study, package, codebook)
+        return versions
+
+
+def _finish(study: Study, package: Package, codebook: Codebook) -> None:
+    """Give the study what its file does not say: where it stands, its table of bots, scales between whole numbers."""
+    said = package.json("versions.json").get("study")
+    columns = package.json(BOT_COLUMNS) if BOT_COLUMNS in package.paths else {}
+    try:
+        table = BotColumns.from_json(columns).to_json() if columns else {}
+    except (AttributeError, TypeError, ValueError):
+        raise PackageError(f"{BOT_COLUMNS} is no table of bots") from None
+    Study.objects.filter(pk=study.pk).update(
+        state=Study.State.ENDED,
+        is_imported=isinstance(said, dict) and bool(said.get("is_imported")),
+        bot_columns=table,
+    )
+    datasheet_store(study=study, answers=_datasheet(package))
+    for column in codebook.inferred:
+        rows = Dimension.objects.filter(
+            rubric__study_versions__study=study, key=codebook.after[column]
+        )
+        Rubric.objects.filter(dimensions__in=rows).update(scale_inferred=True)
+        rows.update(scale_inferred=True)
+    for column, (low, high) in codebook.scales.items():
+        if not (low.is_integer() and high.is_integer()):
+            rows = Dimension.objects.filter(
+                rubric__study_versions__study=study, key=codebook.after[column]
+            )
+            rows.update(low=low, high=high)
+
+
+def _datasheet(package: Package) -> dict[str, str]:
+    """Return the researchers' answers in the datasheet, by the key of the question."""
+    if "heds.json" not in package.paths:
+        return {}
+    try:
+        return {
+            key_of(str(one["number"]), one["criterion"] or ""): str(one["from_researchers"])
+            for one in package.json("heds.json")["answers"]
+            if one["from_researchers"]
+        }
+    except (KeyError, TypeError) as error:
+        raise PackageError(f"heds.json lacks what it must say: {error}") from None
+
+
+def _file(package: Package, path: str, key: str) -> StudyFile:
+    try:
+        return study_file_read(package.text(path), key=key)
+    except ValuesError as error:
+        told = "; ".join(str(mistake) for mistake in error.mistakes)
+        raise PackageError(f"{path}: {told}") from None
+
+
+def _items_beside(package: Package, folder: Path) -> None:
+    for path in map(PurePosixPath, package.paths):
+        if path.parent == PurePosixPath("study") and path.name.endswith(".items.jsonl"):
+            (folder / path.name).write_text(package.text(str(path)), encoding="utf-8")
+
+
+def _check_own(study: Study, file: StudyFile) -> None:
+    """Refuse a study that was not made of this package."""
+    chats = study.conversations.exclude(source=Conversation.Source.IMPORT)
+    people = study.participants.exclude(platform="import")
+    same = study_file_of(study).values == file.values and study.protocol == file.protocol
+    if not same or chats.exists() or people.exists():
+        raise Refused(
+            "not_from_package",
+            f"study {quote(study.key)} is there already and was not made of this package; import it under another key",
+        )
+
+
+def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
+    """Store the bots' identities that are not here yet. Returns all of them by their keys.
+
+    Raises:
+        PackageError: a row's key is not that of its identity.
+    """
+    found: dict[str, BotVersion] = {}
+    for row in rows:
+        key, bot_id = row["bot_version"], row["bot"]
+        try:
+            settings = json.loads(row["settings"])
+            is_it = Identity(bot_id, row["version"], settings).key == key
+        except (ValueError, TypeError):
+            is_it = False
+        if not is_it:
+            raise PackageError(
+                f"data/bots.csv: {quote(key)} is not the key of bot {quote(bot_id)} with these settings"
+            )
+        found[key], _ = BotVersion.objects.get_or_create(
+            key=key,
+            defaults={
+                "bot_id": bot_id,
+                "title": row["title"],
+                "kind": row["kind"],
+                "version": row["version"],
+                "params": settings,
+                "is_control": row["is_control"] == "true",
+            },
+        )
+    return found
+
+
+def consents_make(*, package: Package) -> dict[str, ConsentText]:
+    """Store the consent texts. Returns them by their digests.
+
+    Raises:
+        PackageError: texts are not those of the digest that is their name.
+    """
+    found: dict[str, ConsentText] = {}
+    for path in package.paths:
+        if (match := _TEXTS.fullmatch(path)) is None:
+            continue
+        texts = package.json(path)
+        if not isinstance(texts, dict) or terms_digest(texts) != match[1]:
+            raise PackageError(f"{path} does not hold the texts of that digest")
+        found[match[1]], _ = ConsentText.objects.get_or_create(
+            digest=match[1], defaults={"texts": texts}
+        )
+    return found

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, Any, cast
 
-from evaluation.formats.spreadsheet import escaped, unescaped
+from evaluation.formats.tables import escape_cell, unescape_cell
 from webapp.core.rights import Right
 from webapp.studies.models import Study
-from webapp.studies.pseudonyms import pseudonym
+from webapp.studies.privacy import pseudonym
 from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
 from webapp.transfer.package.archive import File
 from webapp.transfer.writers import Row, cell_of, stream
@@ -179,7 +179,7 @@ def _seen(
         ]
         for place, cell in enumerate(cells):
             written.widths[place] = max(written.widths[place], len(cell.encode("utf-8")))
-            written.escaped[place] |= unescaped(cell) is not cell
+            written.escaped[place] |= unescape_cell(cell) is not cell
         writer.writerow(cells)
         written.n_rows += 1
         if written.n_rows % _TOLD_EVERY == 0:
@@ -199,7 +199,7 @@ def _for_spss(value: Any, column: ExportColumn) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return escaped(" ".join(text.replace("\t", " ").splitlines()))
+    return escape_cell(" ".join(text.replace("\t", " ").splitlines()))
 
 
 def _file(path: str, file: IO[bytes]) -> File:

@@ -11,15 +11,15 @@ import pytest
 
 from evaluation.metrics.registry import metric_get
 from webapp.conversations.models import Conversation
-from webapp.dashboard.parts import SECTIONS
-from webapp.dashboard.wording.sections import Section
-from webapp.results.making import PARTS
+from webapp.dashboard.narrative.phrases import Section
+from webapp.dashboard.report_sections import SECTIONS
+from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.results.compute import PARTS
 from webapp.results.study_data import StudyData, study_data, study_frame
-from webapp.runs.models import MetricResult, MetricVersion
 from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 BOTS = {"alpha": 5.2, "beta": 5.2, "gamma": 3.6, "bad": 1.6}
 N_RATERS = 16

@@ -21,26 +21,26 @@ from django.urls import reverse
 
 import confab
 from evaluation.analysis.comparisons import compare
-from evaluation.hybrid.apart import told_apart
+from evaluation.hybrid.levels import significant_pairs
 from evaluation.hybrid.summary import summary_of
-from evaluation.printing import figure, percent, probability, share, span
+from evaluation.number_format import figure, percent, probability, share, span
 from tests.webapp.dashboard.analysis.conftest import section_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
-from webapp.dashboard.reporting.tables import latex_text, markdown_text
+from webapp.dashboard.narrative.hybrid import hybrid_view
+from webapp.dashboard.narrative.phrases import glossary_terms
+from webapp.dashboard.render import latex_text, markdown_text
 from webapp.dashboard.selectors import study_cards
-from webapp.dashboard.wording.hybrid import hybrid_view
-from webapp.dashboard.wording.terms import terms
-from webapp.ratings.bots import study_bots
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import HybridFit, SelfPlayConversation, SelfPlayRun
+from webapp.jobs.selectors.jobs import jobs_unfinished
+from webapp.jobs.services.metrics import metric_run_create
 from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_bots
+from webapp.results.bot_means import bot_summary
 from webapp.results.study_data import study_data
-from webapp.results.summary import bot_summary
-from webapp.runs.engine import job_do
-from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
-from webapp.runs.selectors.jobs import jobs_unfinished
-from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.models import Study
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 BOTS = [f"bot{number}" for number in range(7)]
 N_RATERS, N_UNNAMED = 9, 2
@@ -53,7 +53,7 @@ def words(rng: np.random.Generator, n: float) -> str:
 
 def compute(**where: Any) -> None:
     job = metric_run_create(**where, metrics=["words", "length", "question"], enqueue=False)
-    job_do(job)
+    run_job(job)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def opened(staff: Client, route: str, *args: str) -> HttpResponse:
     address = reverse(f"dashboard:{route}", args=["one", *args])
     answer = staff.get(address)
     for job in jobs_unfinished():
-        job_do(job)
+        run_job(job)
         answer = staff.get(address)
     return answer
 
@@ -485,13 +485,16 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     notebook = compare(data.ratings, plans=False)
     assert notebook == summary.compared
     assert tuple(data.rated_bots) == notebook.order
-    assert told_apart(data.per_conversation, ["quality"], data.ratings).pairs == notebook.told_apart
+    assert (
+        significant_pairs(data.per_conversation, ["quality"], data.ratings).pairs
+        == notebook.told_apart
+    )
     assert result["pairs"]["resolvable"] == notebook.n_told_apart
     assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
     pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]
     pages += [read(staff, "study_statistics_part", "models"), report(tmp_path)]
     for page in pages:
-        for word, meaning in terms():
+        for word, meaning in glossary_terms():
             assert f"{word} {meaning}" in page
 
 

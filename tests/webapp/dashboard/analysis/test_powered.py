@@ -12,15 +12,15 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from evaluation.analysis.powered import powered_means
+from evaluation.analysis.prediction_powered import powered_means
+from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import KeptFit
-from evaluation.hybrid.single import predicted_singly
-from evaluation.printing import figure, percent, share, span
+from evaluation.number_format import figure, percent, share, span
 from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.jobs.models import HybridFit
 from webapp.ratings.models import Rating
-from webapp.results.stored import made_dump, made_load, make
+from webapp.results.cache import compute_part, made_dump, made_load
 from webapp.results.study_data import study_data
-from webapp.runs.models import HybridFit
 from webapp.studies.models import Study
 
 
@@ -45,13 +45,13 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     assert (document["first"], document["n_unrated"]) == ("hybrid", 32)
     data = study_data(half_rated)
     assert data is not None
-    made = make("powered", data)
+    made = compute_part("powered", data)
     kept_document = json.loads(json.dumps(made_dump("powered", made), allow_nan=False))
     assert made_load("powered", kept_document) == made
     frame = data.metrics
     kept = KeptFit.from_json(HybridFit.objects.get().kept)
     notebook = {
-        "hybrid": predicted_singly(kept, frame),
+        "hybrid": predict_conversations(kept, frame),
         "words_user": frame["words_user"].to_numpy(),
         "question_bot": np.ones(len(frame)),
     }

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from evaluation.printing import share, span
+from evaluation.number_format import share, span
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
-from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.wording.sections import number_cell, span_cell
-from webapp.results.making import study_correlations, study_raters, study_trajectories
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.narrative.phrases import number_cell, span_cell
+from webapp.dashboard.render import table_csv
+from webapp.results.compute import study_correlations, study_raters, study_trajectories
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
 
@@ -137,7 +137,7 @@ def test_every_csv_reads_back(page: tuple[str, Page]) -> None:
 
 
 def test_csv_has_all_digits_reasons_and_no_formula() -> None:
-    table = Table(
+    table = PageTable(
         [Header("Bot"), Header("r", numeric=True), Header("95 %", numeric=True)],
         [
             [Cell("=1+1"), number_cell(1 / 3), span_cell(-0.25, 0.5)],

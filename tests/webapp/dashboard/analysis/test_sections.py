@@ -15,19 +15,19 @@ import pytest
 from django.core.management import call_command
 from scipy import stats
 
-from evaluation.analysis.correlations import Correlation, Row
+from evaluation.analysis.correlations import Correlation, CorrelationRow
 from evaluation.analysis.planning import PredictionWorth, plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, TABLE, records, section_of
-from webapp.dashboard.parts import hybrid_part, point_part
-from webapp.dashboard.plots.figure import Table
-from webapp.dashboard.plots.matrix import matrix_figure
-from webapp.dashboard.wording.comparisons import planning_table
-from webapp.dashboard.wording.sections import Section
-from webapp.results.making import study_correlations, study_trajectories
+from webapp.dashboard.charts.figure import PageTable
+from webapp.dashboard.charts.matrix import matrix_figure
+from webapp.dashboard.narrative.comparisons import planning_table
+from webapp.dashboard.narrative.phrases import Section
+from webapp.dashboard.report_sections import hybrid_part, point_part
+from webapp.jobs.models import HybridFit
+from webapp.jobs.selectors.analysis_tables import VOTES, turn_values
+from webapp.results.compute import study_correlations, study_trajectories
 from webapp.results.study_data import StudyData, study_data, study_frame
-from webapp.runs.models import HybridFit
-from webapp.runs.selectors.courses import VOTES, turn_values
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 
@@ -39,11 +39,11 @@ def frame() -> pd.DataFrame:
     )
 
 
-def table_of(section: Section, id: str) -> Table:
+def table_of(section: Section, id: str) -> PageTable:
     return next(part.table for part in [*section.figures, *section.tables] if part.id == id)
 
 
-def cells(table: Table) -> list[list[str]]:
+def cells(table: PageTable) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
 
 
@@ -294,7 +294,7 @@ def test_a_matrix_shows_what_matters_first_and_all_on_demand(data: StudyData) ->
         i: abs(cell.r) for (i, j), cell in found.cells.items() if j == 0 and cell.r is not None
     }
     assert [sizes[i] for i in first] == sorted(sizes.values(), reverse=True)[:2]
-    rows = [Row("hybrid", "hybrid_chats"), *found.rows]
+    rows = [CorrelationRow("hybrid", "hybrid_chats"), *found.rows]
     cells = {(i + 1, j): cell for (i, j), cell in found.cells.items()} | {
         (0, j): Correlation(None, None, None, None, 0) for j in range(len(found.columns))
     }

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_study
-from webapp.dashboard.parts import SECTIONS as ALL_SECTIONS
+from webapp.dashboard.report_sections import SECTIONS as ALL_SECTIONS
 from webapp.studies.models import Study
 
 SECTIONS = [part for part in ALL_SECTIONS if part != "items"]

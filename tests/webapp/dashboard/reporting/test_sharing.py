@@ -12,20 +12,20 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
-from tests.webapp.dashboard.reporting.test_changes import document
+from tests.webapp.dashboard.test_changes import document
 from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
-from webapp.core.redaction import redact_tokens
+from webapp.core.logs import redact_tokens
 from webapp.core.rights import Right
+from webapp.dashboard.report_document import document_dump
 from webapp.dashboard.report_files import report_ask, report_path, reports_of
-from webapp.dashboard.reporting.document import document_dump
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
 from webapp.ratings.models import Rating
-from webapp.runs.engine import job_do
-from webapp.runs.models import Job, State
-from webapp.studies.erasure import participants_erase
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import participants_erase
 from webapp.transfer.models import SharedReport
-from webapp.transfer.sharing import share_make
+from webapp.transfer.report_links import share_make
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_link_shows_the_report_as_it_was_and_no_more(
     staff: Client,
     study: Study,  # noqa: F811
 ) -> None:
-    job_do(report_ask(study=study))
+    run_job(report_ask(study=study))
     reported = study
     link = made(staff, reported, "?sections=ratings,raters")
     assert link.split("/")[2] not in str(SharedReport.objects.values_list("digest", "name").get())

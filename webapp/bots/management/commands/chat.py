@@ -10,9 +10,9 @@ from typing import Any
 from django.conf import settings
 
 from chatbots import Conversation
-from chatbots.base import BotError
+from chatbots.bots.base import BotError
 from chatbots.registry import bot_load
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.bots.selectors import bot_find
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from chatbots.remote import remote_get, remote_list
+from chatbots.remote_models import remote_get, remote_list
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.management.base import ConfabCommand
 

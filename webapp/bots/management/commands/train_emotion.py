@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from chatbots.encoders.emotion import HEAD
+from chatbots.encoders.emotion import EMOTION_HEAD_FOLDER
 from chatbots.encoders.emotion_training import CONFIG, emotion_train
 from chatbots.encoders.sentence import EncoderError
 from webapp.core.management.base import ConfabCommand
@@ -21,7 +21,7 @@ class Command(ConfabCommand):
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="GoEmotions")
         parser.add_argument("--config", type=Path, default=CONFIG, metavar="FILE")
-        parser.add_argument("--output", type=Path, default=HEAD, metavar="FOLDER")
+        parser.add_argument("--output", type=Path, default=EMOTION_HEAD_FOLDER, metavar="FOLDER")
         parser.add_argument(
             "--measure",
             type=Path,

@@ -11,11 +11,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from chatbots.entries import EntriesError
-from chatbots.storable import quote
+from chatbots.text import quote
+from chatbots.yaml_registry import EntriesError
 from webapp.bots.selectors import bot_pools, bots_discover
 from webapp.conversations.bot_host import runtime_get
-from webapp.core.stopping import end_within
+from webapp.core.processes import end_process_within
 
 
 class Command(BaseCommand):
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            end_within()
+            end_process_within()
             loop.call_soon_threadsafe(task.cancel)
 
         for number in (signal.SIGINT, signal.SIGTERM):

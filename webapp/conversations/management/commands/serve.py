@@ -24,13 +24,18 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from chatbots.entries import EntriesError
+from chatbots.yaml_registry import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_discover
-from webapp.core.address import address_forget, address_of, address_write
-from webapp.core.children import Children
 from webapp.core.database import database_complaint, database_write_check
-from webapp.core.stopping import GRACE_S, end_within
-from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
+from webapp.core.processes import (
+    CONNECTIONS_GRACE_S,
+    ChildProcesses,
+    address_forget,
+    address_of,
+    address_write,
+    end_process_within,
+)
+from webapp.studies.lifecycle import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Study
 
 _BOT_HOST = ("django", "bot_host")
@@ -73,7 +78,7 @@ class Command(BaseCommand):
             self._admin_ensure()
         # Between here and the event loop's own handlers too, a signal must reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        children = Children()
+        children = ChildProcesses()
         address = address_of(host, port)
         try:
             address_write(address)
@@ -125,7 +130,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(listening: socket.socket, children: Children) -> None:
+async def _serve(listening: socket.socket, children: ChildProcesses) -> None:
     """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
@@ -135,8 +140,8 @@ async def _serve(listening: socket.socket, children: Children) -> None:
         ws_ping_interval=20,
         # Longer than clients keep idle connections, or one is closed just as its next request is on the way.
         timeout_keep_alive=130,
-        timeout_graceful_shutdown=GRACE_S,
-        proxy_headers=False,  # `core/logins.py` trusts declared proxies alone
+        timeout_graceful_shutdown=CONNECTIONS_GRACE_S,
+        proxy_headers=False,  # `core/authentication.py` trusts declared proxies alone
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()
@@ -144,7 +149,7 @@ async def _serve(listening: socket.socket, children: Children) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         if not server.should_exit:
             # Children are told at the end (told twice, Celery would break off its task), and not left behind.
-            end_within(first=children.kill)
+            end_process_within(first=children.kill)
         loop.call_soon_threadsafe(server.handle_exit, number, frame)
 
     # A terminal that is closed must leave nothing running either; `nohup` has it ignored.

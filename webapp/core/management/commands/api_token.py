@@ -7,11 +7,11 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from chatbots.storable import quote
+from chatbots.text import quote
+from webapp.core.authentication import token_make, token_revoke
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
-from webapp.core.tokens import token_make, token_revoke
 
 
 class Command(ConfabCommand):

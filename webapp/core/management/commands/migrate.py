@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
 
+from webapp.core.database_migration import backup_before_migrating, migrations_pending
 from webapp.core.errors import Refused
-from webapp.core.upgrading import backup_before_migrating, migrations_pending
 
 
 class Command(migrate.Command):

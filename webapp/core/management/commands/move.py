@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from webapp.core.database_migration import database_copy
 from webapp.core.management.base import ConfabCommand
-from webapp.core.moving import database_move
 
 
 class Command(ConfabCommand):
@@ -22,7 +22,7 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        done = database_move(
+        done = database_copy(
             options["url"], lambda table, n: self.note(f"{n:>8} {table}") if n else None
         )
         return {"database": done.target, "rows": sum(done.tables.values()), "tables": done.tables}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from webapp.core.backups import backup_restore
+from webapp.core.database_migration import migrations_pending
 from webapp.core.management.base import ConfabCommand
-from webapp.core.upgrading import migrations_pending
 
 
 class Command(ConfabCommand):

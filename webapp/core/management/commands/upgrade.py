@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from webapp.core.database_migration import database_upgrade
 from webapp.core.management.base import ConfabCommand
-from webapp.core.upgrading import database_upgrade
 
 
 class Command(ConfabCommand):

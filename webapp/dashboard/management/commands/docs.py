@@ -1,16 +1,335 @@
-"""`docs [--check]`: rebuilds the catalogues of bots, metrics, commands and settings in docs."""
+"""`docs [--check]`: rebuilds the catalogues of bots, metrics and settings.
+
+They are Markdown tables made from the code, between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`. Only what ships
+with Confab is listed: not the bots and metrics of this installation's `bots.yaml` and plug-ins.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import inspect
+import re
+from argparse import Action, ArgumentParser
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandError
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import BaseCommand, CommandError
 
+from chatbots.registry import bot_list
+from chatbots.remote_models import remote_list
+from chatbots.text import quote
+from chatbots.yaml_registry import bot_kinds, kind_parameters
+from evaluation.hybrid.features import PRESETS
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_list
+from evaluation.tables import Column
 from webapp.core.management.base import ConfabCommand
-from webapp.dashboard.catalogue import catalogue_fill
+from webapp.jobs.selectors.metrics import languages_of
+from webapp.studies.assignment.rules.base import rules
+from webapp.studies.protocols.base import protocols
+from webapp.transfer.exporters.base import exporter_list
+
+MARKED = re.compile(
+    r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!-- /docs:(?P=name) -->)", re.DOTALL
+)
+
+
+class UnknownCatalogue(ValueError):
+    """A marker that names no catalogue."""
+
+
+def catalogue_fill(text: str, *, root: Path) -> str:
+    """Return the text with every marked part made anew.
+
+    Args:
+        root: the project's folder, where `.env.example` is.
+
+    Raises:
+        UnknownCatalogue: a marker's name is not in `CATALOGUES`.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in CATALOGUES:
+            raise UnknownCatalogue(
+                f"there is no catalogue {quote(name)}; there are: {', '.join(sorted(CATALOGUES))}"
+            )
+        return f"{found['open']}{CATALOGUES[name](root)}\n{found['close']}"
+
+    return MARKED.sub(fill, text)
+
+
+def catalogue_names(text: str) -> list[str]:
+    """Return the catalogues that a text has room for, in its order."""
+    return [found["name"] for found in MARKED.finditer(text)]
+
+
+def _ships(thing: object, package: str) -> bool:
+    return type(thing).__module__.startswith(f"{package}.")
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def _summary(cls: object) -> str:
+    """Return the first sentence of a class's docstring."""
+    first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+    return " ".join(first.split())
+
+
+def _described(thing: Any) -> str:
+    return getattr(thing, "description", "") or _summary(type(thing))
+
+
+def _bots(root: Path) -> str:
+    return _table(
+        ["bot", "name", "kind", "what it does"],
+        (
+            [f"`{bot.name}`", bot.title, bot.kind, _described(bot)]
+            for bot in bot_list()
+            if _ships(bot, "chatbots.bots")
+        ),
+    )
+
+
+def _kinds(root: Path) -> str:
+    parts = []
+    for kind in bot_kinds:
+        if not kind.make.__module__.startswith("chatbots.bots"):
+            continue
+        parameters = _table(
+            ["parameter", "type", "default", "what it is"],
+            (
+                [
+                    f"`{p.name}`",
+                    p.type,
+                    "required" if p.required else _value(p.default),
+                    p.description,
+                ]
+                for p in kind_parameters(kind.name)
+            ),
+        )
+        parts.append(f"**`kind: {kind.name}`** {_summary(kind.make)}\n\n{parameters}")
+    return "\n\n".join(parts)
+
+
+def _remote(root: Path) -> str:
+    return _table(
+        ["id", "model", "parameters", "licence", "download"],
+        (
+            [f"`{m.id}`", f"`{m.model}`", m.parameters, m.licence, f"{m.download_mb:,} MB"]
+            for m in remote_list()
+        ),
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "empty" if value in ("", (), []) else f"`{value}`"
+
+
+def _shipped_metrics() -> list[Metric]:
+    return [metric for metric in metric_list() if _ships(metric, "evaluation.metrics")]
+
+
+def _metrics(root: Path) -> str:
+    return _table(
+        [*_OF_A_METRIC, "columns"],
+        (
+            [
+                *_of_a_metric(metric),
+                ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
+            ]
+            for metric in _shipped_metrics()
+        ),
+    )
+
+
+_OF_A_METRIC = ("metric", "name", "holds for", "computes on", "needs", "licence of what it reads")
+
+
+def _of_a_metric(metric: Metric) -> list[str]:
+    is_default = getattr(metric, "default", True)
+    return [
+        f"`{metric.name}`",
+        metric.title if is_default else f"{metric.title} (on request)",
+        languages_of(metric),
+        "CPU or GPU" if getattr(metric, "has_network", False) else "CPU",
+        ", ".join(getattr(metric, "needs", ())) or "–",
+        getattr(metric, "licence", "") or "–",
+    ]
+
+
+def _columns(root: Path) -> str:
+    """Tabulate the metrics' columns.
+
+    A column at both levels stands once: the conversation's value is the mean of its turns'.
+    """
+    rows = []
+    for metric in _shipped_metrics():
+        by_name: dict[str, list[Column]] = {}
+        for column in metric.columns:
+            by_name.setdefault(column.name, []).append(column)
+        for name, columns in by_name.items():
+            first = columns[0]
+            rows.append(
+                [
+                    f"`{name}`",
+                    "turn, and its mean" if len(columns) == 2 else first.level,
+                    first.unit,
+                    _range(first),
+                    {"neither": "–"}.get(first.direction, first.direction),
+                    f"{first.title}. {first.description}",
+                ]
+            )
+    return _table(["column", "level", "unit", "range", "better", "what it is"], rows)
+
+
+def _range(column: Column) -> str:
+    low, high = column.range
+    ends = ("−∞" if low is None else f"{low:g}", "∞" if high is None else f"{high:g}")
+    return f"{ends[0]} … {ends[1]}".replace("-", "−")
+
+
+def _presets(root: Path) -> str:
+    return _table(
+        ["preset", "what it is", "features"],
+        (
+            [f"`{p.name}`", p.title, ", ".join(f"`{feature}`" for feature in p.features)]
+            for p in PRESETS.values()
+        ),
+    )
+
+
+def _protocols(root: Path) -> str:
+    return _listed("protocol", protocols, "webapp.studies.protocols")
+
+
+def _rules(root: Path) -> str:
+    return _listed("rule", rules, "webapp.studies.assignment.rules")
+
+
+def _listed(what: str, entries: Iterable[Any], package: str) -> str:
+    """Tabulate the entries of a package with what they say of themselves."""
+    return _table(
+        [what, "name", "what it does"],
+        (
+            [f"`{entry.name}`", entry.title, entry.description]
+            for entry in entries
+            if _ships(entry, package)
+        ),
+    )
+
+
+def _exports(root: Path) -> str:
+    return _table(
+        ["`--what`", "name", "rows"],
+        (
+            [f"`{table.name}`", table.title, _described(table)]
+            for table in exporter_list()
+            if _ships(table, "webapp")
+        ),
+    )
+
+
+def _settings(root: Path) -> str:
+    """Tabulate the settings in `.env.example`, which a test compares with what the settings read."""
+    rows: list[list[str]] = []
+    said: list[str] = []
+    for line in (root / ".env.example").read_text(encoding="utf-8").splitlines():
+        entry = re.fullmatch(r"#?([A-Z][A-Z0-9_]*)=(.*)", line)
+        if entry:
+            default = f"`{entry[2]}`" if entry[2] else ""
+            rows.append([f"`{entry[1]}`", default, " ".join(said)])
+            said = []
+        elif line.startswith("## "):
+            rows.append([f"**{line[3:].partition(':')[0].partition(' (')[0]}**", "", ""])
+            said = []
+        elif line.startswith("# "):
+            said.append(line[2:])
+        else:
+            said = []
+    return _table(["variable", "default", "what it is"], rows)
+
+
+def _commands(root: Path) -> str:
+    """Tabulate Confab's commands with the arguments that each needs and its first optional ones."""
+    rows = []
+    for name, app in sorted(get_commands().items()):
+        if app.startswith("webapp.") and name not in _INTERNAL_COMMANDS:
+            command = load_command_class(app, name)
+            arguments = " ".join(_arguments(command, name))
+            rows.append(
+                [f"`{name}`", _sentence(command.help), f"`{arguments}`" if arguments else ""]
+            )
+    return _table(["command", "what it does", "arguments"], rows)
+
+
+_INTERNAL_COMMANDS = {"docs"}
+_MOST_OPTIONS = 6
+"""Optional arguments shown of a command; `--help` has all."""
+_MOST_CHOICES = 4
+
+
+def _sentence(text: str) -> str:
+    """Return a text's first sentence."""
+    return re.split(r"(?<=\.) ", text)[0]
+
+
+def _arguments(command: BaseCommand, name: str) -> list[str]:
+    """Return the usage of each argument of Confab's own, those that are needed first."""
+    of_django = {"json"}
+    for base in type(command).__mro__:
+        if base.__module__.startswith("django.core.management"):
+            of_django |= {action.dest for action in base().create_parser("", name)._actions}
+            break
+    own = [
+        action
+        for action in command.create_parser("", name)._actions
+        if action.dest not in of_django
+    ]
+    needed = [_usage(action) for action in own if _is_needed(action)]
+    others = [f"[{_usage(action)}]" for action in own if not _is_needed(action)]
+    return [*needed, *others[:_MOST_OPTIONS], *["…"] * (len(others) > _MOST_OPTIONS)]
+
+
+def _is_needed(action: Action) -> bool:
+    return action.required if action.option_strings else action.nargs != "?"
+
+
+def _usage(action: Action) -> str:
+    if action.nargs == 0:
+        return action.option_strings[-1]
+    choices = [str(choice) for choice in action.choices or ()]
+    value = str(action.metavar or action.dest.upper())
+    if choices and len(choices) <= _MOST_CHOICES:
+        value = "|".join(choices)
+    return f"{action.option_strings[-1]} {value}" if action.option_strings else value
+
+
+CATALOGUES: dict[str, Callable[[Path], str]] = {
+    "bots": _bots,
+    "kinds": _kinds,
+    "remote": _remote,
+    "metrics": _metrics,
+    "columns": _columns,
+    "presets": _presets,
+    "protocols": _protocols,
+    "rules": _rules,
+    "exports": _exports,
+    "settings": _settings,
+    "commands": _commands,
+}
+
 
 DOCUMENTS = (
     *(f"docs/guide/{name}.md" for name in ("bots", "studies")),

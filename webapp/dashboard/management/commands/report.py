@@ -12,22 +12,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.dashboard.report import pair_report, report_of, report_steps
+from webapp.dashboard.render import report_html
+from webapp.dashboard.report_document import CHANGES_SECTION, with_changes
 from webapp.dashboard.report_files import report_before, report_state
-from webapp.dashboard.reporting.changes import SECTION, with_changes
-from webapp.dashboard.reporting.pages import report_html
-from webapp.dashboard.reporting.paper import LIKE, paper_report
-from webapp.quality.arguments import without_argument, without_asked
-from webapp.ratings.bots import study_bots
-from webapp.ratings.pairs import compares_pairs
-from webapp.results.making import PARTS, hybrid_json
-from webapp.results.pairs import study_pairs
-from webapp.results.stored import Question, stored_now
+from webapp.dashboard.report_paper import LIKE, paper_report
+from webapp.dashboard.report_sections import pair_report, report_of, report_steps
+from webapp.jobs.management.command_line import study_named
+from webapp.jobs.selectors.selfplay import run_by_id
+from webapp.ratings.flag_services import without_argument, without_option
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.selectors import study_bots
+from webapp.results.cache import AnalysisKey, stored_now
+from webapp.results.compute import PARTS, hybrid_json
+from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data, study_frame
-from webapp.runs.management.studies import study_named
-from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
 
@@ -89,7 +89,7 @@ class Command(ConfabCommand):
             own = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
         counted: dict[str, Any] = {
             "include_synthetic": options["include_synthetic"],
-            "without": without_asked([study], options["without"]),
+            "without": without_option([study], options["without"]),
         }
         data = study_data(
             study,
@@ -107,7 +107,7 @@ class Command(ConfabCommand):
 
         @cache
         def result(part: str) -> Any:
-            question = Question(study, part, **counted)
+            question = AnalysisKey(study, part, **counted)
             stored = stored_now(question) if is_usual else None
             return PARTS[part].make(data, run) if stored is None else stored.result
 
@@ -124,12 +124,12 @@ class Command(ConfabCommand):
         before = None
         if is_usual:
             before = report_before(study, report_state(study, **counted).digest, **counted)
-        names = [step.id for step in steps] + ([SECTION] if before else [])
+        names = [step.id for step in steps] + ([CHANGES_SECTION] if before else [])
         wanted = _sections(options["sections"], names)
         chosen = [step for step in steps if step.id in wanted]
         sections = [step.make() for step in self.progress(chosen, what="Report")]
         document = report_of(frame, result, sections)
-        if SECTION in wanted:
+        if CHANGES_SECTION in wanted:
             document = with_changes(document, before)
         output.write_text(report_html(document), encoding="utf-8")
         return {"file": str(output)}

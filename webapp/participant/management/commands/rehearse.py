@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 from tqdm import tqdm
 
-from chatbots.storable import quote
-from webapp.core.address import server_address
+from chatbots.text import quote
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, whole_number
-from webapp.participant.rehearsal import Played, rehearse
-from webapp.participant.rehearsal.scripts import script_in
+from webapp.core.processes import server_address
+from webapp.participant.simulated import ScriptedVisit, rehearse
+from webapp.participant.simulated.answers import script_in
 from webapp.studies.models import Study
 from webapp.studies.selectors import rehearsal_token, study_by_key
 
@@ -56,8 +56,8 @@ class Command(ConfabCommand):
                     on_played=lambda _played: bar.update() and None,
                 )
             )
-        played = [result for result in results if isinstance(result, Played)]
-        failures = [str(result) for result in results if not isinstance(result, Played)]
+        played = [result for result in results if isinstance(result, ScriptedVisit)]
+        failures = [str(result) for result in results if not isinstance(result, ScriptedVisit)]
         if not played:
             raise Refused("none_played", f"nobody got through: {failures[0]}")
         return {

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from django.conf import settings
 
-from chatbots.storable import given_id, quote
+from chatbots.text import quote, sanitise_id
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Erasure, Participant, Study
-from webapp.studies.retention import (
+from webapp.studies.privacy import erasure_counts, participants_erase
+from webapp.studies.privacy.retention import (
     ids_erase,
     retention_due,
     retention_run,
@@ -99,7 +99,7 @@ class Command(ConfabCommand):
             found = people.filter(
                 platform_ids__external_id__in={
                     options["external_id"],
-                    given_id(options["external_id"]),
+                    sanitise_id(options["external_id"]),
                 }
             )
         if not found.exists():

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.models import Study

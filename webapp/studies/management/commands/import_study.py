@@ -9,10 +9,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from chatbots.outside import ValuesError
+from chatbots.validation import ValuesError
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.importing import study_import, study_read
+from webapp.studies.study_import import study_import, study_read
 
 
 class Command(ConfabCommand):

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.db import transaction
 
-from chatbots.storable import quote
-from webapp.core.address import server_address
+from chatbots.text import quote
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
+from webapp.core.processes import server_address
 from webapp.studies.models import Study
-from webapp.studies.one_time_links import link_table, links_make
+from webapp.studies.recruitment.links import link_table, links_make
 from webapp.studies.selectors import study_by_key
 
 

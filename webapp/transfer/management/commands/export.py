@@ -9,11 +9,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from chatbots.storable import quote
+from chatbots.text import quote
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.quality.arguments import without_argument, without_asked
-from webapp.reading.syntax import Unreadable
-from webapp.runs.selectors.selfplay import run_by_id
+from webapp.jobs.selectors.selfplay import run_by_id
+from webapp.ratings.flag_services import without_argument, without_option
+from webapp.search.syntax import Unreadable
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import (
@@ -24,7 +24,7 @@ from webapp.transfer.exporters.base import (
     table_of,
     table_of_run,
 )
-from webapp.transfer.exports import PACKAGE
+from webapp.transfer.job_files import PACKAGE
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.writers import FORMATS, Format, whole_file, write_file
 
@@ -80,7 +80,7 @@ class Command(ConfabCommand):
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
             include_private=options["include_private"],
-            without=without_asked(
+            without=without_option(
                 [source] if isinstance(source, Study) else [], options["without"]
             ),
             search=" ".join(options["search"].split()),

@@ -9,9 +9,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from evaluation.formats.scales import Scales
+from evaluation.formats.scales import FileScales
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.transfer.jobs import import_conversations
+from webapp.transfer.import_file import import_conversations
 
 
 class Command(ConfabCommand):
@@ -43,7 +43,7 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         try:
-            scale = Scales.parse(options["scale"])
+            scale = FileScales.parse(options["scale"])
         except ValueError as error:
             raise Usage(f"--scale: {error}") from None
         with tqdm(unit=" records", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from evaluation.package import package_open
 from webapp.core.management.base import ConfabCommand
-from webapp.transfer.package.versions import versions_differ
+from webapp.transfer.package.metadata import versions_differ
 
 
 class Command(ConfabCommand):

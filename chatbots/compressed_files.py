@@ -1,0 +1,64 @@
+"""Damage of compressed files (zip, gzip), reported as one error.
+
+Their readers raise a dozen kinds of errors for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DAMAGE_ERRORS = (
+    EOFError,
+    IndexError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Errors of readers of compressed files for damaged bytes; `damage_named` lists each `OSError` and `RuntimeError`."""
+_OF_BYTES = {None, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+"""Numbers of an `OSError` that a wrong size, place or name in an archive causes; the others are of the disk."""
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+@contextmanager
+def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> Iterator[None]:
+    """Raise an error of the caller's own type, with one clear sentence, where a compressed file is damaged.
+
+    Args:
+        name: of the file, as the person knows it.
+        error: raised; what is one already passes.
+    """
+    try:
+        yield
+    except (error, RecursionError):
+        raise
+    except DAMAGE_ERRORS as found:
+        if isinstance(found, OSError) and found.errno not in _OF_BYTES:
+            raise
+        if isinstance(found, NotImplementedError):
+            why = f"is a {kind} that cannot be read here, or a damaged one"
+        elif isinstance(found, RuntimeError):
+            why = f"is an encrypted {kind}, or a damaged one; make it again without a password"
+        else:
+            why = f"is a damaged {kind}; copy or download it again"
+        raise error(f"{name} {why}") from found
+
+
+def is_zip(path: Path) -> bool:
+    """Check whether a file is a zip, even one that is damaged or breaks off."""
+    with path.open("rb") as file:
+        begins_so = file.read(4) in _ZIP_MAGICS
+    return begins_so or zipfile.is_zipfile(path)

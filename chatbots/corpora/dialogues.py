@@ -1,0 +1,271 @@
+"""Dialogue corpora: reading, digest, and split for training.
+
+A corpus is one file (`.jsonl`, `.jsonl.gz`) or a folder of such files, with one JSON object per line,
+`{"turns": ["…", …]}`. The everyday corpus written for this project lies next to this module; its lines also carry a
+`topic`. Published corpora in other formats are read by `chatbots.corpora.formats`.
+
+Dialogues for training, validation and test are shuffled by a seed, or split as their corpus was published.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+from chatbots.compressed_files import DAMAGE_ERRORS
+from chatbots.identity import canonical_json
+from chatbots.text import quote
+
+EVERYDAY = Path(__file__).parent / "everyday"
+"""The folder of the everyday corpus: one `.jsonl` file per topic."""
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be read; the message names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """The utterances of one dialogue.
+
+    Attributes:
+        turns: the utterances.
+        topic: what it is about; "" if unknown.
+        id: what its corpus calls it, or file and line; two dialogues are equal whatever they are called.
+        speakers: who says each turn, by order of appearance from 0; None: two who take turns.
+        split: the part of its corpus, as the corpus calls it; "" if it names none.
+    """
+
+    turns: tuple[str, ...]
+    topic: str = ""
+    id: str = field(default="", compare=False)
+    speakers: tuple[int, ...] | None = None
+    split: str = ""
+
+    def __post_init__(self) -> None:
+        if self.speakers is not None and len(self.speakers) != len(self.turns):
+            raise CorpusError(
+                f"dialogue {quote(self.id)} has {len(self.turns)} turns and {len(self.speakers)} speakers; "
+                "one speaker per turn is wanted"
+            )
+
+    def parts(self, readable: Callable[[str], bool]) -> list[Dialogue]:
+        """Cut the dialogue at turns that are not readable and return the stretches between them.
+
+        What comes after such a turn does not answer what came before it. If all turns are readable, the
+        dialogue itself is the only stretch.
+        """
+        if all(map(readable, self.turns)):
+            return [self]
+        stretches = [
+            [i for i, _ in stretch]
+            for good, stretch in groupby(enumerate(map(readable, self.turns)), lambda pair: pair[1])
+            if good
+        ]
+        return [
+            replace(
+                self,
+                turns=tuple(self.turns[i] for i in stretch),
+                speakers=None
+                if self.speakers is None
+                else tuple(self.speakers[i] for i in stretch),
+                id=f"{self.id}/{number}",
+            )
+            for number, stretch in enumerate(stretches, start=1)
+        ]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Dialogues in the order of their files' names and lines."""
+
+    dialogues: tuple[Dialogue, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """16 hexadecimal digits of a SHA-256 over all texts: equal for equal dialogues, wherever they lie."""
+        sha = hashlib.sha256()
+        for dialogue in self.dialogues:
+            sha.update(canonical_json([dialogue.topic, *dialogue.turns]).encode() + b"\n")
+        return sha.hexdigest()[:16]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics, sorted, without the empty one."""
+        return tuple(sorted({d.topic for d in self.dialogues} - {""}))
+
+    @property
+    def n_exchanges(self) -> int:
+        """Number of pairs of an utterance and its reply, each utterance used once."""
+        return sum(len(dialogue.turns) // 2 for dialogue in self.dialogues)
+
+
+def corpus_files(path: Path) -> list[Path]:
+    """Return the files of a corpus, sorted by name.
+
+    Raises:
+        CorpusError: if there is nothing at `path`, or no `.jsonl` file in it.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise CorpusError(f"there is no corpus at {path}: neither a file nor a folder")
+    files = sorted(p for p in path.iterdir() if p.name.endswith((".jsonl", ".jsonl.gz")))
+    if not files:
+        raise CorpusError(f"the folder {path} holds no .jsonl or .jsonl.gz file")
+    return files
+
+
+def corpus_read(path: Path = EVERYDAY) -> Corpus:
+    """Read a corpus whole.
+
+    Raises:
+        CorpusError: at the first line that is no dialogue of at least one utterance, naming file and line.
+    """
+    return Corpus(tuple(d for file in corpus_files(path) for d in _dialogues(file)))
+
+
+def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """Read the lines of a text file, plain or `.gz`, that are not blank.
+
+    Yields:
+        Where each stands ("name, line 3"), for messages, and the line without its end.
+
+    Raises:
+        CorpusError: if the file cannot be read.
+    """
+    opener = gzip.open if file.name.endswith(".gz") else open
+    try:
+        # Only a line feed ends a line: some corpora hold other line ends inside their texts.
+        with opener(file, "rt", encoding=encoding, newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield f"{file.name}, line {number}", line.rstrip("\r\n")
+    except DAMAGE_ERRORS as error:
+        raise CorpusError(f"{file} cannot be read: {error}") from error
+
+
+def _dialogues(file: Path) -> Iterator[Dialogue]:
+    for where, line in lines_read(file):
+        yield _dialogue(line, where)
+
+
+def _dialogue(line: str, where: str) -> Dialogue:
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise CorpusError(f"{where}: no JSON ({error})") from None
+    turns = entry.get("turns") if isinstance(entry, dict) else None
+    if not isinstance(turns, list) or not turns:
+        raise CorpusError(f'{where}: it must be {{"turns": ["…", …]}} with at least one utterance')
+    for turn in turns:
+        if not isinstance(turn, str) or not turn.strip():
+            raise CorpusError(
+                f"{where}: an utterance is {quote(turn)}; it must be a text that is not blank"
+            )
+    for key in ("topic", "split"):
+        if not isinstance(entry.get(key, ""), str):
+            raise CorpusError(f"{where}: the {key} is {quote(entry[key])}; it must be a text")
+    return Dialogue(
+        tuple(turn.strip() for turn in turns),
+        entry.get("topic", ""),
+        str(entry.get("id", where)),
+        _speakers(entry.get("speakers"), len(turns), where),
+        entry.get("split", ""),
+    )
+
+
+def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None:
+    """Replace a list of speakers' names by numbers in order of appearance; None stays None.
+
+    Raises:
+        CorpusError: it is no list with a name for each turn.
+    """
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != n_turns:
+        raise CorpusError(
+            f"{where}: speakers must be a list with one name for each of {n_turns} turns"
+        )
+    return speakers_numbered([str(name) for name in names])
+
+
+def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
+    """Return a number for each speaker: 0 for the first, 1 for the next who appears, and so on."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return tuple(number[name] for name in names)
+
+
+_PUBLISHED = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
+"""What the names of published parts begin with ("valid", "valid_freq", "test_rare")."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The three parts; each may be empty."""
+
+    train: tuple[Dialogue, ...]
+    validation: tuple[Dialogue, ...]
+    test: tuple[Dialogue, ...]
+
+
+def dialogues_split(
+    dialogues: Sequence[Dialogue],
+    *,
+    validation: float = 0.1,
+    test: float = 0.1,
+    seed: int = 0,
+    published: bool = False,
+) -> Split:
+    """Divide dialogues into training, validation and test dialogues.
+
+    Args:
+        validation, test: shares of the dialogues that are shuffled, by default those of Ghandeharioun et al.
+            (2019), 80/10/10 with seed 0. From three dialogues on none of the parts is empty.
+        published: dialogues whose corpus names their part go there; only the others are shuffled.
+
+    Raises:
+        CorpusError: a share that cannot be; with `published`, a part whose name says nothing, or none named.
+    """
+    if validation < 0 or test < 0 or validation + test >= 1:
+        raise CorpusError(
+            f"validation {validation} and test {test} must be shares of 0 or more that leave something to "
+            "learn from"
+        )
+    parts: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
+    shuffled = list(dialogues)
+    if published:
+        shuffled = [d for d in dialogues if not d.split]
+        if len(shuffled) == len(dialogues):
+            raise CorpusError(
+                "no dialogue names its part (a key `split`, say); shuffle them instead"
+            )
+        for dialogue in dialogues:
+            if dialogue.split:
+                parts[_part(dialogue)].append(dialogue)
+    random.Random(seed).shuffle(shuffled)
+    n_all = len(shuffled)
+    least = 1 if n_all >= 3 else 0
+    for name, share in (("validation", validation), ("test", test)):
+        n = max(least, round(n_all * share)) if share else 0
+        parts[name] += shuffled[:n]
+        del shuffled[:n]
+    parts["train"] += shuffled
+    return Split(**{name: tuple(part) for name, part in parts.items()})
+
+
+def _part(dialogue: Dialogue) -> str:
+    for begins, part in _PUBLISHED.items():
+        if dialogue.split.lower().startswith(begins):
+            return part
+    raise CorpusError(
+        f"dialogue {quote(dialogue.id)} is of the part {quote(dialogue.split)}; its name must begin with "
+        f"{', '.join(_PUBLISHED)}"
+    )

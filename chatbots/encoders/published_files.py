@@ -1,0 +1,431 @@
+"""Published files of encoders: weights read safely, and word vectors.
+
+Weight files are read without running what is in them. Word vectors are read from word2vec's binary form, GloVe's and
+fastText's text:
+
+    vectors = FileVectors("GoogleNews-vectors-negative300.bin")
+    table = vectors.table(words={"dog", "cat"})      # or: vectors.table(first=100_000)
+    table.lookup("dog")                              # (300,)
+
+A file has millions of words and gigabytes; a study needs some thousands. One pass over the file keeps the rows
+asked for, and puts them in the cache folder (`cache.py`) as a memory-mapped file, so that the next process
+starts at once and many share the memory. A table has the interface of the distilled vectors (`word_vectors.py`) and
+takes their place in the word-coherence metrics; words keep their case, as these files have it.
+
+Word2vec: Mikolov et al. (2013), "Distributed Representations of Words and Phrases", NeurIPS. GloVe: Pennington
+et al. (2014), EMNLP. fastText: Mikolov et al. (2018), "Advances in Pre-Training Distributed Word
+Representations", LREC. Nothing is downloaded here; `VECTOR_PROVENANCE` says where researchers have them from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+import numpy as np
+
+from chatbots.encoders.cache import build_lock, cache_folder
+from chatbots.encoders.sentence import EncoderError, Provenance
+from chatbots.identity import Identity, canonical_json
+from chatbots.text import quote
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def weights_read(path: Path) -> dict[str, Tensor]:
+    """Read tensors by name from a `.safetensors` file, or from a PyTorch file that holds tensors alone.
+
+    PyTorch's files are pickles; torch's restricted unpickler refuses whatever is no tensor, so nothing in
+    the file can run.
+
+    Raises:
+        EncoderError: if the file is broken or holds anything else.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        import torch
+
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged archives fail in as many ways as there are bytes
+        kind = (
+            "holds more than tensors and was not run"
+            if isinstance(error, pickle.UnpicklingError)
+            else "is damaged"
+        )
+        raise EncoderError(f"{path} {kind}: {str(error).splitlines()[0]}") from error
+    if not isinstance(found, dict) or not all(
+        hasattr(tensor, "shape") for tensor in found.values()
+    ):
+        raise EncoderError(f"{path} holds no tensors by name, but {type(found).__name__}")
+    return dict(found)
+
+
+def file_sha256(path: Path) -> str | None:
+    """Return the digest of a file, read once as long as it does not change; None where there is none."""
+    try:
+        stamp = path.stat()
+    except FileNotFoundError:
+        return None
+    return _sha256(path, stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, mtime_ns: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+VectorFormat = Literal["word2vec", "glove", "fasttext"]
+
+VECTOR_PROVENANCE: dict[VectorFormat, Provenance] = {
+    "word2vec": Provenance(
+        "Apache-2.0 (code); the vectors as Google published them, no terms stated",
+        "Google News vectors, https://code.google.com/archive/p/word2vec/",
+        "download GoogleNews-vectors-negative300.bin.gz from that page and unpack it",
+    ),
+    "glove": Provenance(
+        "PDDL-1.0",
+        "GloVe 840B, https://nlp.stanford.edu/projects/glove/",
+        "download glove.840B.300d.zip from that page and unpack it",
+    ),
+    "fasttext": Provenance(
+        "CC-BY-SA-3.0",
+        "fastText crawl-300d-2M, https://fasttext.cc/docs/en/english-vectors.html",
+        "download crawl-300d-2M.vec.zip from that page and unpack it",
+    ),
+}
+
+log = logging.getLogger(__name__)
+
+_VECTORS, _WORDS = "vectors.f32", "words.json"
+_READ = 1 << 20
+_MAX_WORD = 10_000  # bytes; a "word" beyond is a sign of another kind of file
+
+
+class VectorFileError(EncoderError, ValueError):
+    """A file of word vectors that cannot be read; the message says where and why."""
+
+
+class VectorTable:
+    """The vectors of chosen words; may be used from any thread.
+
+    Args:
+        identity, provenance: file and format they are from.
+        words: V words.
+        vectors: (V, D) float32.
+        asked: all words that were looked for, found or not; None where a part of the file was taken.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        provenance: Provenance,
+        words: Sequence[str],
+        vectors: np.ndarray,
+        asked: Collection[str] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.provenance = provenance
+        self._vectors = vectors
+        self._rows = {word: i for i, word in enumerate(words)}
+        self._asked = None if asked is None else frozenset(asked)
+
+    @property
+    def dimension(self) -> int:
+        return int(self._vectors.shape[1])
+
+    def lookup(self, token: str) -> np.ndarray | None:
+        """Return the vector of a word as it is written, (D,) float32 and read-only, or None if it has none.
+
+        Raises:
+            KeyError: the table was not made for this word, so it cannot know.
+        """
+        row = self._rows.get(token)
+        if row is not None:
+            return np.asarray(self._vectors[row])
+        if self._asked is not None and token not in self._asked:
+            raise KeyError(
+                f"this table was not made for {quote(token)}; ask for it in `table(words=…)`"
+            )
+        return None
+
+    def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
+        """Return `lookup` of each token."""
+        return [self.lookup(token) for token in tokens]
+
+    def matrix(self, tokens: Sequence[str]) -> np.ndarray:
+        """Return the vectors of those tokens that are known, in order: (n_known, D) float32."""
+        known = [vector for vector in self.vectors(tokens) if vector is not None]
+        return np.stack(known) if known else np.zeros((0, self.dimension), dtype=np.float32)
+
+    def unavailable_reason(self) -> str | None:
+        """Return None: the file was there when the table was made."""
+        return None
+
+    def load(self) -> None:
+        """Do nothing: the vectors are there. The interface that distilled word vectors share has this method."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, token: str) -> bool:
+        return self.lookup(token) is not None
+
+
+class FileVectors:
+    """A file of word vectors.
+
+    Args:
+        path: the file, unpacked.
+        format: its form; by its name where left out (`.bin`: word2vec, `.vec`: fastText, `.txt`: GloVe).
+        dimension: numbers per word, for GloVe, whose file does not say: some of its words hold blanks.
+    """
+
+    def __init__(
+        self, path: Path | str, format: VectorFormat | None = None, dimension: int = 300
+    ) -> None:
+        self.path = Path(path)
+        self.format: VectorFormat = format or _format_of(self.path)
+        self.dimension = dimension
+
+    @property
+    def identity(self) -> Identity:
+        """Known by size and first and last blocks: a digest of gigabytes would take minutes."""
+        return Identity(
+            "word_vector_file", "1", {"format": self.format, "file": _fingerprint(self.path)}
+        )
+
+    @property
+    def provenance(self) -> Provenance:
+        return VECTOR_PROVENANCE[self.format]
+
+    def unavailable_reason(self) -> str | None:
+        if self.path.is_file():
+            return None
+        return f"there is no file {self.path}; to have it: {self.provenance.fetch}"
+
+    def table(self, words: Collection[str] | None = None, first: int | None = None) -> VectorTable:
+        """Make a table of the words asked for, and of the file's first rows, its most frequent words.
+
+        Args:
+            words: words as the file writes them; those it does not have are known to have no vector.
+            first: rows from the top of the file, which with `words` are then the whole vocabulary.
+
+        Returns:
+            The table, memory-mapped from the cache folder where that can be written.
+
+        Raises:
+            VectorFileError: if the file is missing, cut off or of another form.
+            ValueError: if neither is given.
+        """
+        if words is None and first is None:
+            raise ValueError("say which words, or how many of the first rows")
+        reason = self.unavailable_reason()
+        if reason is not None:
+            raise VectorFileError(reason)
+        source = self.identity
+        wanted = sorted(set(words or ()))
+        listed = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
+        key = canonical_json({"source": source.as_dict(), "words": listed, "first": first})
+        folder = cache_folder() / "word_tables" / hashlib.sha256(key.encode()).hexdigest()[:24]
+        found = _stored(folder)
+        if found is None:
+            with build_lock(folder):
+                found = _stored(folder) or self._make(folder, _Choice(wanted, first or 0))
+        if first is None:
+            return VectorTable(source, self.provenance, *found, asked=wanted)
+        vocabulary = {"first": first, "words": listed} if wanted else {"first": first}
+        source = replace(source, params={**source.params, **vocabulary})
+        return VectorTable(source, self.provenance, *found)
+
+    def _make(self, folder: Path, choice: _Choice) -> tuple[list[str], np.ndarray]:
+        """Read the file once; into the cache folder if that can be, else into memory."""
+        width = self._width()
+        words: list[str] = []
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))
+        except OSError as error:
+            log.warning("no word vectors are cached under %s (%s)", folder, error)
+            rows = []
+            for word, vector in self._rows(choice):
+                words.append(word)
+                rows.append(vector)
+            return words, np.array(rows, dtype=np.float32).reshape(len(rows), width)
+        try:
+            with (part / _VECTORS).open("wb") as file:
+                for word, vector in self._rows(choice):
+                    words.append(word)
+                    file.write(vector.tobytes())
+            (part / _WORDS).write_text(json.dumps([width, words]), encoding="utf-8")
+            os.rename(part, folder)  # whole or not at all
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        stored = _stored(folder)
+        if stored is None:
+            raise VectorFileError(f"{folder} vanished while it was made")
+        return stored
+
+    def _width(self) -> int:
+        if self.format == "glove":
+            return self.dimension
+        with self.path.open("rb") as file:
+            return _header(file, self.path)[1]
+
+    def _rows(self, choice: _Choice) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the chosen words with their vectors, in the file's order; of a word that comes twice, the first."""
+        seen: set[bytes] = set()
+        rows = (
+            _binary_rows(self.path, choice)
+            if self.format == "word2vec"
+            else _text_rows(self.path, choice, self.format, self.dimension)
+        )
+        for word, vector in rows:
+            if word not in seen:
+                seen.add(word)
+                choice.missing.discard(word)
+                yield word.decode("utf-8", errors="replace"), vector
+
+
+class _Choice:
+    """Selection of the rows of a file to keep."""
+
+    def __init__(self, words: Collection[str], first: int) -> None:
+        self.first = first
+        self.words = frozenset(word.encode() for word in words)
+        self.heads = frozenset(word.partition(b" ")[0] for word in self.words)
+        """What the wanted words begin with: rows that begin otherwise need not be taken apart."""
+        self.missing = set(self.words)
+
+    def done(self, row: int) -> bool:
+        """Return True if nothing from this row on can be chosen."""
+        return row >= self.first and not self.missing
+
+
+def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Read word2vec's binary file: a line "count dimension", then per word its bytes, a blank and float32 numbers."""
+    with path.open("rb") as file:
+        n, width = _header(file, path)
+        at = file.tell()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for row in range(n):
+                if choice.done(row):
+                    return
+                blank = data.find(b" ", at, at + _MAX_WORD)
+                numbers, end = blank + 1, blank + 1 + 4 * width
+                if blank < 0 or end > len(data):
+                    raise VectorFileError(
+                        f"{path} is cut off, or no word2vec file, at word {row + 1} of {n}"
+                    )
+                # Some writers end each word's numbers with a line break.
+                word, at = data[at:blank].lstrip(b"\n"), end
+                if row < choice.first or word in choice.words:
+                    yield (
+                        word,
+                        _finite(
+                            np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"
+                        ),
+                    )
+
+
+def _text_rows(
+    path: Path, choice: _Choice, format: VectorFormat, dimension: int
+) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Read a text file with a line for each word and its numbers; fastText has a line "count dimension" before."""
+    with path.open("rb") as file:
+        n, width = _header(file, path) if format == "fasttext" else (None, dimension)
+        row = -1
+        for row, line in enumerate(file):
+            if choice.done(row):
+                return
+            if not line.endswith(b"\n"):
+                raise VectorFileError(f"{path} is cut off in its last line, of word {row + 1}")
+            if row >= choice.first and line.partition(b" ")[0] not in choice.heads:
+                continue
+            word, *numbers = line.rstrip().rsplit(b" ", width)  # words of GloVe may hold blanks
+            if row < choice.first or word in choice.words:
+                yield word, _parsed(numbers, width, f"{path}, word {row + 1} ({quote(word)})")
+        if n is not None and row + 1 < n:
+            raise VectorFileError(f"{path} is cut off: {row + 1} of {n} words")
+
+
+def _parsed(numbers: list[bytes], width: int, where: str) -> np.ndarray:
+    try:
+        vector = np.array([float(number) for number in numbers], dtype=np.float32)
+    except ValueError as error:
+        raise VectorFileError(f"{where}: {error}") from error
+    if len(vector) != width:
+        raise VectorFileError(f"{where}: {len(vector)} numbers; {width} are wanted")
+    return _finite(vector, where)
+
+
+def _header(file: BinaryIO, path: Path) -> tuple[int, int]:
+    line = file.readline(100)
+    try:
+        n, width = map(int, line.split())
+    except ValueError:
+        raise VectorFileError(
+            f"{path} begins with {quote(line)}; a line with the number of words and of dimensions is wanted"
+        ) from None
+    return n, width
+
+
+def _finite(vector: np.ndarray, where: str) -> np.ndarray:
+    if not np.isfinite(vector).all():
+        raise VectorFileError(f"{where}: a number is not finite")
+    return vector
+
+
+def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
+    """Return the words and vectors in the cache folder, or None where it is missing or damaged."""
+    try:
+        width, words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
+        if not words:
+            return [], np.zeros((0, width), dtype=np.float32)
+        shape = (len(words), width)
+        return words, np.memmap(folder / _VECTORS, dtype=np.float32, mode="r", shape=shape)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("the cached word vectors %s are unreadable and made again: %s", folder, error)
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+
+
+def _format_of(path: Path) -> VectorFormat:
+    formats: dict[str, VectorFormat] = {".bin": "word2vec", ".vec": "fasttext", ".txt": "glove"}
+    if path.suffix not in formats:
+        raise VectorFileError(
+            f"{path}: its name does not say its format; give one of {', '.join(VECTOR_PROVENANCE)} "
+            "(packed files have to be unpacked)"
+        )
+    return formats[path.suffix]
+
+
+def _fingerprint(path: Path) -> str | None:
+    """Return a digest of a file's size, beginning and end; None where there is no file."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(_READ)
+            file.seek(max(0, size - _READ))
+            end = file.read(_READ)
+    except FileNotFoundError:
+        return None
+    return hashlib.sha256(b"%d:" % size + start + end).hexdigest()

@@ -1,0 +1,212 @@
+"""Options of an endpoint bot, their validation, and removal of its API key.
+
+Mistakes are reported before any request. Some endpoints quote API keys back, in errors and in replies; they are
+removed from what an endpoint sends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+import regex
+from pydantic import Field, StringConstraints, model_validator
+
+from chatbots.generation.options import ReasoningOptions
+from chatbots.identity import canonical_json
+from chatbots.text import quote
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import Mistake, NumberAsWritten, ValuesError
+
+_INSTEAD = "[key]"
+_LIKE_KEYS = re.compile(r"\b(?:sk-|Bearer )[\w*.-]{8,}")
+_LEAST_CHARS = 8
+"""A shorter key is a placeholder of a server without keys, such as `EMPTY`, and may be an honest word of a reply."""
+
+
+def redact_keys(message: str, keys: Iterable[str | None]) -> str:
+    """Replace the keys in a message, and whatever looks like one."""
+    for key in keys:
+        message = message.replace(key, _INSTEAD) if key else message
+    return _LIKE_KEYS.sub(_INSTEAD, message)
+
+
+class KeyFilter:
+    """Filter of a reply that comes in pieces: replaces the keys in it.
+
+    What may be the beginning of a key is held back.
+    """
+
+    def __init__(self, keys: Iterable[str | None]) -> None:
+        long = sorted({key for key in keys if key and len(key) >= _LEAST_CHARS}, key=len)
+        self._pattern = regex.compile("|".join(map(regex.escape, reversed(long)))) if long else None
+        self._held = ""
+
+    def take(self, piece: str) -> str:
+        """Add a piece; return what can be passed on now."""
+        if self._pattern is None:
+            return piece
+        text = self._pattern.sub(_INSTEAD, self._held + piece)
+        found = self._pattern.search(text, partial=True)
+        end = found.start() if found else len(text)
+        self._held = text[end:]
+        return text[:end]
+
+    def end(self) -> str:
+        """Return the text that was held back and turned out to be no key."""
+        held, self._held = self._held, ""
+        return held
+
+
+_OURS = {
+    *("model", "messages", "stream", "stream_options", "n", "seed", "temperature", "top_p", "stop"),
+    *("max_tokens", "max_completion_tokens"),
+}
+"""Fields of a request that the bot sets, or cannot do with."""
+_SECRET = re.compile(r"api_?key|secret|password|authorization", re.IGNORECASE)
+
+_Variable = Annotated[
+    str,
+    StringConstraints(pattern=r"^(?:[A-Za-z_][A-Za-z0-9_]*)?$"),
+    TypeDescription("the name of an environment variable, such as OPENAI_API_KEY"),
+]
+_ADDRESS = r"(?i:https?)://[^/\s?#@]+[^\s?#@]*"
+_ADDRESS_WANTED = TypeDescription(
+    "an address that begins with http:// or https:// and holds no password and no question mark, such as "
+    "https://api.openai.com/v1"
+)
+_Price = Annotated[NumberAsWritten, Field(ge=0)]
+
+
+class EndpointOptions(ReasoningOptions):
+    """Options of an endpoint bot in `bots.yaml`."""
+
+    model: str = Field(min_length=1, description="the endpoint's name of the model.")
+    base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(
+        "https://api.openai.com/v1",
+        description="where the API is, up to and with `/v1`. Redirects are refused.",
+    )
+    # A key that a researcher put here by mistake is shown nowhere.
+    api_key_env: _Variable = Field(
+        "",
+        repr=False,
+        description="name of the environment variable that holds the key; empty for servers without keys.",
+    )
+    system_prompt: str = Field("", description="first message of every request; none if empty.")
+    opening_prompt: str = Field(
+        "Open the conversation with one short, friendly sentence.",
+        description="what the model is asked when it has to open the conversation.",
+    )
+    temperature: NumberAsWritten = Field(
+        0.7, ge=0, description="sampling temperature; 0 for the likeliest token."
+    )
+    top_p: NumberAsWritten | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="only the fewest tokens holding this share of the probability; None: as the endpoint does.",
+    )
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="texts before which a reply ends."
+    )
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict,
+        description="further fields of every request, as the endpoint names them (`top_k: 20`).",
+    )
+    window: int = Field(
+        0, ge=0, description="how many of the latest turns the model sees; 0 for all."
+    )
+    max_new_tokens: int = Field(200, ge=1, description="the longest reply, in tokens.")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
+        "max_tokens",
+        description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that.",
+    )
+    send_seed: bool = Field(
+        True,
+        description="pass the reply's seed (31 bits of it); some endpoints refuse the field.",
+    )
+    price_in: _Price | None = Field(
+        None, description="price of a million prompt tokens; None if unknown."
+    )
+    price_out: _Price | None = Field(
+        None, description="price of a million reply tokens; None if unknown."
+    )
+    max_cost: _Price | None = Field(
+        None,
+        description="the most all its replies together may cost, in the currency of the prices; None: no cap.",
+    )
+    connect_timeout_s: NumberAsWritten = Field(10.0, description="longest wait for a connection.")
+    read_timeout_s: NumberAsWritten = Field(60.0, description="longest wait for the next piece.")
+    retries: int = Field(
+        2, ge=0, description="how often a request is repeated that failed before its first piece."
+    )
+    concurrency: int = Field(
+        32,
+        ge=1,
+        description="the most requests under way at once, of all bots of a process at this address together.",
+    )
+    fallback_url: Annotated[
+        str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED
+    ] = Field(
+        "",
+        description="a second address that serves the same model at the same prices, asked when the first gives "
+        "no reply; empty: none.",
+    )
+    fallback_api_key_env: _Variable = Field(
+        "",
+        repr=False,
+        description="name of the variable that holds the key there; empty for servers without keys.",
+    )
+    fallback_model: str = Field("", description="the model's name there; empty: the same.")
+    fallback_bot: str = Field(
+        "",
+        description="id of a bot that answers people in its place when no address gives a reply; empty: none. "
+        "What it said is marked in the conversation.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> EndpointOptions:
+        found = [*self._wrong_fallback(), *self._wrong_costs(), *self._wrong_extra_body()]
+        if found:
+            raise ValuesError(found)
+        return self
+
+    def _wrong_fallback(self) -> Iterator[Mistake]:
+        for name in ("fallback_api_key_env", "fallback_model"):
+            if getattr(self, name) and not self.fallback_url:
+                yield Mistake(
+                    name, f"{name} is set, but fallback_url, the address it belongs to, is not"
+                )
+
+    def _wrong_costs(self) -> Iterator[Mistake]:
+        for name in ("price_in", "price_out"):
+            if self.max_cost is not None and getattr(self, name) is None:
+                yield Mistake(
+                    name,
+                    f"max_cost is {self.max_cost:g}, but {name} is not set, so nobody can tell when it is "
+                    f"reached; add {name}, the price of a million tokens (0 where they are free)",
+                )
+
+    def _wrong_extra_body(self) -> Iterator[Mistake]:
+        for name in self.extra_body:
+            if name in _OURS:
+                yield Mistake(
+                    "extra_body",
+                    f"extra_body holds {quote(name)}, which the bot sets itself or cannot do with; it may hold other "
+                    "fields that the endpoint knows, such as top_k",
+                )
+            if _SECRET.search(name):
+                yield Mistake(
+                    "extra_body",
+                    f"extra_body holds {quote(name)}: no secret may stand in this file; put it into an environment "
+                    "variable and name that variable with api_key_env",
+                )
+        try:
+            canonical_json(self.extra_body)
+        except (TypeError, ValueError) as error:
+            yield Mistake(
+                "extra_body",
+                f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and "
+                "mappings",
+            )

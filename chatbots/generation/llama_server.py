@@ -1,0 +1,158 @@
+"""llama.cpp's own server inside this process, by xllamacpp.
+
+llama.cpp does the work: it batches the conversations under way, keeps the keys and values of what it has read
+(each slot its own, and those of conversations that lost theirs in a cache beside), applies the chat template of
+the file and draws the tokens. Imports no torch.
+
+The server insists on an address to listen on. It gets a socket file in a folder that only this user can open,
+removed as soon as it is bound: no other user can connect, and no port is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from chatbots.bots.base import BotError
+
+PROMPT_CACHE_MB = 64
+"""Memory for what was read of conversations that have no slot at the moment."""
+_BATCH_TOKENS = 256
+"""Tokens of prompts computed at once: more take more memory and let the others' replies wait longer."""
+
+
+class PromptTooLong(Exception):
+    """The prompt has `n_tokens`, more than a slot can read."""
+
+    def __init__(self, n_tokens: int) -> None:
+        super().__init__(f"the prompt has {n_tokens} tokens")
+        self.n_tokens = n_tokens
+
+
+class LlamaServer:
+    """One loaded model.
+
+    Args:
+        file: of the model, in GGUF.
+        n_slots: most replies under way at once.
+        max_prompt: most tokens of a prompt.
+        max_reply: most tokens of a reply.
+        device: "cpu", "cuda" or "cuda:1"; a build without CUDA computes on the CPU all the same.
+        n_threads: of the processor.
+        opening: messages that are answered once, with a token, so that a template which refuses them is known.
+
+    Raises:
+        BotError: if the file cannot be loaded, or cannot answer `opening`.
+        PromptTooLong: if `opening` is.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        n_slots: int,
+        max_prompt: int,
+        max_reply: int,
+        device: str,
+        n_threads: int,
+        opening: list[dict[str, str]],
+    ) -> None:
+        import xllamacpp
+
+        self._max_prompt = max_prompt
+        params = xllamacpp.CommonParams()
+        params.model.path = str(file)
+        params.n_parallel = n_slots
+        params.n_ctx = n_slots * (max_prompt + max_reply)
+        params.kv_unified = False  # each conversation attends to its own slot alone
+        params.n_batch = params.n_ubatch = _BATCH_TOKENS
+        params.cache_ram_mib = PROMPT_CACHE_MB
+        params.fit_params = False  # the sizes are ours; llama.cpp must not change them
+        params.n_gpu_layers = 0 if device == "cpu" else 999
+        if ":" in device:
+            params.main_gpu = int(device.partition(":")[2])
+            params.split_mode = xllamacpp.llama_split_mode.LLAMA_SPLIT_MODE_NONE
+        for threads in (params.cpuparams, params.cpuparams_batch):
+            threads.n_threads = n_threads
+            threads.poll = 0  # waiting threads sleep: the web server runs at the same time
+        params.offline = True
+        params.ui = False
+        params.verbosity = -1
+        with tempfile.TemporaryDirectory(prefix="confab-") as folder:
+            params.hostnames = [os.path.join(folder, "llama.sock")]
+            try:
+                self._server = xllamacpp.Server(params)
+            except Exception as error:  # the binding raises RuntimeError without a reason
+                raise BotError(
+                    f"llama.cpp cannot load {file.name}: it is damaged, of a kind this version of xllamacpp "
+                    f"does not know, or the memory does not suffice ({error})"
+                ) from error
+        # A server that is given up before its loop has begun would never end; once it has answered, it has begun.
+        self.chat(opening, {"max_tokens": 1}, lambda piece: False)
+
+    def chat(
+        self,
+        messages: list[dict[str, str]],
+        settings: Mapping[str, Any],
+        on_piece: Callable[[str], bool],
+    ) -> str:
+        """Generate one reply in the calling thread; several threads may call at once.
+
+        Args:
+            settings: of llama.cpp's chat completions.
+            on_piece: is given each piece of the reply; returns whether to stop.
+
+        Returns:
+            Why it ended: "stop", "length", or "" where `on_piece` stopped it.
+
+        Raises:
+            PromptTooLong: before the first piece.
+            BotError: llama.cpp refuses the request.
+        """
+        reply = _Reply(self._max_prompt, on_piece)
+        self._server.handle_chat_completions(
+            {"messages": messages, "stream": True, "timings_per_token": True, **settings},
+            reply.take,
+        )
+        if reply.failure is not None:
+            raise reply.failure
+        return reply.finish
+
+
+class _Reply:
+    """Reads the chunks of one reply. Called from C++: it must not raise."""
+
+    def __init__(self, max_prompt: int, on_piece: Callable[[str], bool]) -> None:
+        self._max_prompt = max_prompt
+        self._on_piece = on_piece
+        self.finish = ""
+        self.failure: Exception | None = None
+
+    def take(self, chunk: Any) -> bool:
+        """Take a chunk of the reply; return whether to stop."""
+        try:
+            return any(self._take(part) for part in (chunk if isinstance(chunk, list) else [chunk]))
+        except Exception as error:
+            self.failure = error
+            return True
+
+    def _take(self, chunk: dict[str, Any]) -> bool:
+        if "error" in chunk:
+            error = chunk["error"]
+            if error.get("type") == "exceed_context_size_error":
+                raise PromptTooLong(error["n_prompt_tokens"])
+            raise BotError(f"llama.cpp refuses the request: {error.get('message', error)}")
+        timings = chunk.get("timings", {})
+        n_prompt = timings.get("prompt_n", 0) + timings.get("cache_n", 0)
+        if n_prompt > self._max_prompt:
+            raise PromptTooLong(n_prompt)
+        for choice in chunk.get("choices", ()):
+            self.finish = choice.get("finish_reason") or self.finish
+            piece = choice.get("delta", {}).get("content")
+            if piece and self._on_piece(piece):
+                self.finish = ""
+                return True
+        return False

@@ -1,0 +1,284 @@
+"""Filters of model output: reasoning tokens and chat-template marks removed.
+
+The whole way of a reply from a model to a participant is `OutputFilter`: reasoning, then marks, then blanks. No
+participant sees the reasoning. A mark between quotation marks is text, as in "`<think>` opens a thought". Models
+write a template's marks out where a server does not take them for ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import regex
+
+from chatbots.bots.base import BotError
+
+_NAMES = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad"),
+    *("antthinking", "seed:think"),
+)
+_ATTRIBUTES = r"""(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*+\s*+"""
+_HEADER = r"(?:<\|start\|>assistant)?<\|channel\|>\s*+"
+_HEADER_END = r"(?:[^<]|<\|constrain\|>)*+<\|message\|>"
+_FINAL = rf"{_HEADER}final\b{_HEADER_END}"
+_TAGS = tuple((f"(?i:<{name}{_ATTRIBUTES}>)", rf"(?i:</{name}\s*+>)") for name in _NAMES)
+_PAIRS = (
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    ("◁think▷", "◁/think▷"),  # Kimi
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Command A
+    (r"<\|channel>thought", r"<channel\|>"),  # Gemma 4
+    ("<unused94>thought", "<unused95>"),  # MedGemma
+)
+_HARMONY = (
+    (rf"{_HEADER}(?!final\b)\w++{_HEADER_END}", rf"<\|end\|>|<\|call\|>|{_FINAL}"),
+    (r"(?<![\s\S])analysis(?=[A-Z])", "assistantfinal"),  # where special tokens were left out
+)
+"""All channels of gpt-oss but the final one."""
+_MOST_HELD = 4_096
+"""More characters than this are no mark."""
+_QUOTES = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
+
+
+@lru_cache(maxsize=64)
+def _patterns(
+    more: tuple[tuple[str, str], ...],
+) -> tuple[regex.Pattern[str], list[regex.Pattern[str]], regex.Pattern[str]]:
+    """Compile the marks.
+
+    Args:
+        more: opening and closing marks, as they are written.
+
+    Returns:
+        Any mark outside of a thought; the closing marks by the number of the group `open<number>` of the first;
+        the closing marks of a thought that the prompt has opened.
+    """
+    paired = [*((regex.escape(a), regex.escape(b)) for a, b in more), *_TAGS, *_PAIRS]
+    kinds = [*paired, *_HARMONY]
+    opening = "|".join(f"(?P<open{i}>{mark})" for i, (mark, _) in enumerate(kinds))
+    # Harmony's `<|end|>` and `assistantfinal` may stand without an opening mark.
+    lone = "|".join(mark for _, mark in paired)
+    return (
+        regex.compile(f"{opening}|(?P<close>{lone})|(?P<final>{_FINAL})"),
+        [regex.compile(mark) for _, mark in kinds],
+        regex.compile(f"{lone}|{_FINAL}|assistantfinal"),
+    )
+
+
+class ReasoningFilter:
+    """Filter of a text that comes in pieces: passes on the text outside of reasoning.
+
+    What may be the beginning of a mark is held back. A thought that is never closed lasts to the end.
+
+    Args:
+        marks: closing marks by opening marks, in addition to the known ones.
+        is_inside: the text begins within a thought, as where a model's chat template has written the
+            opening mark already.
+    """
+
+    def __init__(self, marks: Mapping[str, str] | None = None, *, is_inside: bool = False) -> None:
+        self._any, self._closings, closing = _patterns(tuple((marks or {}).items()))
+        self._closing = closing if is_inside else None
+        self.has_thought = is_inside
+        self._said = ""
+        self._has_said = False
+        self._held = ""
+        self._before = ""  # the last character before what is held: it may be a quotation mark
+
+    def take(self, piece: str) -> str:
+        """Add a piece; return what can be passed on now.
+
+        Raises:
+            BotError: at the end of a thought that had no beginning: what was passed on was a thought.
+        """
+        return self._read(piece, is_last=False)
+
+    def end(self) -> str:
+        """Return the text that was held back and turned out to be no mark."""
+        return self._read("", is_last=True)
+
+    def _read(self, piece: str, *, is_last: bool) -> str:
+        text = self._before + self._held + piece
+        n_before, passed = len(self._before), len(self._said)
+        start = at = n_before  # of what is not passed on yet, and of the search
+        while True:
+            pattern = self._closing or self._any
+            found = pattern.search(text, at, partial=not is_last)
+            if found is None:
+                held = len(text)
+                break
+            held, at = found.start(), found.end()
+            closing_quote = _QUOTES.get(text[held - 1]) if held else None
+            if found.partial or (closing_quote and at == len(text) and not is_last):
+                break
+            # Within a thought only code quotes a mark: a thought may end with what somebody says.
+            if text[at : at + 1] == closing_quote and (not self._closing or closing_quote == "`"):
+                continue
+            if self._closing is not None:
+                self._closing = None
+            else:
+                self._say(text[start:held])
+                kind = found.lastgroup or ""
+                if kind.startswith("open"):
+                    self._closing = self._closings[int(kind.removeprefix("open"))]
+                elif kind == "close" and self._is_lone(found[0]):
+                    start = held
+                    continue
+            self.has_thought = True
+            start = at
+        if len(text) - held > _MOST_HELD:
+            held = len(text)
+        if self._closing is None:
+            self._say(text[start:held])
+        self._before, self._held = text[max(0, held - 1) : held], text[held:]
+        return self._said[passed:]
+
+    def _say(self, text: str) -> None:
+        if not self._has_said:
+            if self.has_thought:  # the empty lines between a thought and the answer
+                text = text.lstrip()
+            self._has_said = bool(text.strip())
+        self._said += text
+
+    def _is_lone(self, mark: str) -> bool:
+        """Check a closing mark that nothing has opened: within code it is text."""
+        if not self._has_said:
+            return False
+        line = self._said.rpartition("\n")[2]
+        if self._said.count("```") % 2 or line.count("`") % 2:
+            return True
+        raise BotError(
+            f"it ended a thought ({mark}) that it had not begun, so what it said before was the thought; "
+            "`starts_thinking: true` in bots.yaml holds everything back until the thought ends"
+        )
+
+
+def strip_reasoning(text: str, marks: Mapping[str, str] | None = None) -> str:
+    """Remove the reasoning from a whole text, for replies from other sources that go into a prompt."""
+    try:
+        thoughts = ReasoningFilter(marks)
+        said = thoughts.take(text) + thoughts.end()
+    except BotError:
+        thoughts = ReasoningFilter(marks, is_inside=True)
+        said = thoughts.take(text) + thoughts.end()
+    return said.strip() if thoughts.has_thought else text
+
+
+_END = (
+    r"(?:(?i:<[|｜][\w▁]*(?:end|eot|eom|eos|eor|return)[\w▁]*[|｜]>)"
+    r"|</?s>|<eos>|<end_of_turn>|<turn\|>|\[/INST\]|\[EOS\])"
+)
+_ROLES = "(?i:user|human|assistant|model|chatbot|bot|ai|system|tool)"
+_NAMED = r"(?:<\|(?:im_start|start|start_header_id|header_start|start_of_role)\|>|<start_of_turn>|<\|turn>)\s*+"
+"""Marks with the name of a role behind them."""
+_ROLE = rf"(?:{_NAMED}{_ROLES}\b|<[|｜](?i:user|human|assistant|system|observation|start_of_turn_token)[|｜]>|\[INST\])"
+_NAME_END = r"(?:\s*+(?:<\|(?:end_header_id|header_end|end_of_role|message)\|>)|\s*+:|[^\S\n]*+\n)"
+_LABEL = rf"(?:\#\#\#\s*+)?{_ROLES}\s*?(?::|\n)"
+
+"""More characters than this are no mark, and no blanks before one."""
+
+_BEGINNING = regex.compile(
+    rf"{_END}|(?:{_NAMED}(?i:assistant|model|chatbot|bot|ai)\b{_NAME_END}?+|<[|｜](?i:assistant)[|｜]>)"
+)
+"""What stands before a reply where a model writes its own turn's beginning."""
+_LATER_TURN = regex.compile(
+    rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:{_ROLE}|{_LABEL})"
+    rf"|(?<!\s)[^\S\n]*+\n\s*+{_ROLE}"
+    rf"|(?<![\s`\"'“‘])\s*+{_NAMED}{_ROLES}\b{_NAME_END}"
+)
+"""The beginning of another turn, which the model has made up."""
+_LAST = regex.compile(
+    rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_ROLES})?\Z|(?<!\s)\s++\Z"
+)
+"""What may end a reply and is no part of it."""
+
+
+class _TemplateFilter:
+    """Filter of a text that comes in pieces: passes on what stands before the template's marks.
+
+    Trailing blanks and marks are held back until it is known whether they end the text.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether another turn has begun: nothing more will be passed on."""
+        self._has_said = False
+        self._held = ""
+        self._before = ""
+
+    def take(self, piece: str) -> str:
+        """Add a piece; return what can be passed on now."""
+        return self._read(piece, is_last=False)
+
+    def end(self) -> str:
+        """Return the text that was held back and belongs to the reply."""
+        return self._read("", is_last=True)
+
+    def _read(self, piece: str, *, is_last: bool) -> str:
+        text = self._held + piece
+        self._held = ""
+        if not self._has_said:
+            text = text.lstrip()
+            while found := _BEGINNING.match(text, partial=not is_last):
+                if found.partial:
+                    self._held = text
+                    return ""
+                text = text[found.end() :].lstrip()
+        if self.is_over or not text:
+            return ""
+        n_before = len(self._before)
+        text = self._before + text
+        end = len(text)
+        if found := _LATER_TURN.search(text, n_before, partial=not is_last):
+            end = found.start()
+            self.is_over = not found.partial
+        found = _LAST.search(text, n_before, partial=not is_last)
+        if found and not self.is_over:
+            end = min(end, found.start())
+        if len(text) - end > _MOST_HELD and not self.is_over:
+            end = len(text)
+        said = text[n_before:end]
+        if not is_last and not self.is_over:
+            self._held = text[end:]
+        self._has_said = self._has_said or bool(said)
+        self._before = text[max(0, end - 1) : end]
+        return said
+
+
+class OutputFilter:
+    """Filter of what a model sends in pieces: passes on what a participant may see.
+
+    Pieces joined have no blanks at either end.
+
+    Args:
+        thought_marks, starts_thinking: as in `ThoughtFilter`.
+    """
+
+    def __init__(
+        self, thought_marks: Mapping[str, str] | None = None, *, starts_thinking: bool = False
+    ) -> None:
+        self._thoughts = ReasoningFilter(thought_marks, is_inside=starts_thinking)
+        self._template = _TemplateFilter()
+
+    @property
+    def has_thought(self) -> bool:
+        """True if any reasoning was taken out."""
+        return self._thoughts.has_thought
+
+    @property
+    def is_over(self) -> bool:
+        """True if another turn has begun: nothing more will be passed on."""
+        return self._template.is_over
+
+    def take(self, piece: str) -> str:
+        """Add a piece; return what can be shown now.
+
+        Raises:
+            BotError: at the end of a thought that had no beginning: what was shown was a thought.
+        """
+        return "" if self.is_over else self._template.take(self._thoughts.take(piece))
+
+    def end(self) -> str:
+        """Return the text that was held back and belongs to the reply."""
+        return self._template.take(self._thoughts.end()) + self._template.end()

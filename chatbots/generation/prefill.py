@@ -1,0 +1,232 @@
+"""Prefill of admitted requests in parts, and eager prefill of next prompts.
+
+Prompts are read a part at a time, so that no reply under way stands still. While replies are running, a step reads a
+limited number of tokens. Every second step goes on with the prompt that came first, the others with the one that has
+least left to read: short ones do not wait for a long one, and a long one is not put off for ever. While none is
+running, everything is read at once, since no reply waits for anything else.
+
+Once a bot has replied, all of the next prompt is known but what the participant will write. Mostly it was read
+already and is kept (`prefix_cache.py`). Where the window has moved on, or the oldest turns no longer fit, nothing
+read before fits, and the participant would wait for all of it. They take some seconds to write; it is read
+meanwhile, a part at a time, while no request waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from chatbots.conversation import Conversation, Speaker
+from chatbots.generation.decoding import ReplyRow
+from chatbots.generation.kv_cache import CacheRows, copy_row
+from chatbots.generation.language_model import PREFILL_TOKENS, LanguageModel, PromptPrefill
+from chatbots.generation.prefix_cache import PREFIX_CACHE, CachedPrefix
+from chatbots.generation.prompts import Prompts
+
+CPU_PREFILL_TOKENS = 64
+"""Read between two steps of running replies by a processor: about as many as it reads without loss."""
+
+GPU_PREFILL_TOKENS = 1024
+"""By an accelerator, which computes so many in about the time of a step; not measured."""
+
+PrefilledRows = tuple[list[ReplyRow], CacheRows, Tensor]
+"""Slots whose prompts are read, what the model remembers of them, and the logits of their next tokens."""
+
+
+@dataclass(eq=False)
+class _PromptGroup:
+    """Slots whose prompts are read together. A model that reads prompts whole has no reading."""
+
+    slots: list[ReplyRow]
+    reading: PromptPrefill | None
+
+    @property
+    def n_left(self) -> int:
+        """Tokens still to be read, padding counted."""
+        if self.reading is None:
+            return sum(len(slot.prompt) for slot in self.slots)
+        return len(self.slots) * self.reading.n_left
+
+    @property
+    def is_wanted(self) -> bool:
+        return not all(slot.gone for slot in self.slots)
+
+
+class PrefillQueue:
+    """The prompts that are still to be read.
+
+    Args:
+        model: reads them.
+        owner: of what is known of earlier turns, in `KEPT`; None: nothing is kept.
+    """
+
+    def __init__(self, model: LanguageModel, owner: int | None) -> None:
+        self._model = model
+        self._owner = owner if model.resumable else None
+        self._waiting: list[ReplyRow] = []
+        self._groups: list[_PromptGroup] = []
+        self._n_steps = 0
+
+    @property
+    def are_there(self) -> bool:
+        """True if any prompt is still to be read."""
+        return bool(self._waiting or self._groups)
+
+    def add(self, slots: Sequence[ReplyRow]) -> None:
+        """Queue slots."""
+        self._waiting += slots
+
+    def keep(self, slot: ReplyRow, rows: CacheRows, i: int) -> None:
+        """Keep what is remembered of a finished slot, row `i`, for the conversation's next turn."""
+        if self._owner is not None and PREFIX_CACHE.limit_bytes:
+            row = copy_row(rows, i, slot.prompt + slot.tokens)
+            PREFIX_CACHE.put(self._owner, slot.place, row)
+
+    def read(self, n_running: int) -> list[PrefilledRows]:
+        """Read on; return those whose prompts are read now.
+
+        Args:
+            n_running: replies that wait for their next token meanwhile.
+        """
+        self._n_steps += 1
+        self._groups = [group for group in self._groups if group.is_wanted]
+        budget = self._budget(n_running) if n_running else None
+        self._begin(budget or PREFILL_TOKENS)
+        done: list[PrefilledRows] = []
+        left = budget
+        while self._groups and (left is None or left > 0):
+            group = self._next()
+            n_before = group.n_left
+            read = self._read(group, left)
+            if read is not None:
+                self._groups.remove(group)
+                done.append(read)
+            if left is not None:
+                left -= n_before - (0 if read is not None else group.n_left)
+        return done
+
+    def _budget(self, n_running: int) -> int:
+        """Return the number of tokens that a step may read.
+
+        It is more where many replies run, since many slots become free then.
+        """
+        least = CPU_PREFILL_TOKENS if self._model.device.type == "cpu" else GPU_PREFILL_TOKENS
+        return max(least, 2 * n_running)
+
+    def _begin(self, most_tokens: int) -> None:
+        """Form groups of those who wait."""
+        slots = [slot for slot in self._waiting if not slot.gone]
+        self._waiting = []
+        known = [self._known(slot) for slot in slots]
+        prompts = [slot.prompt for slot in slots]
+        for indices in self._model.prefill_batches(prompts, known, most_tokens):
+            reading = None
+            if self._model.resumable:
+                reading = self._model.begin(
+                    [prompts[i] for i in indices], [known[i] for i in indices]
+                )
+            self._groups.append(_PromptGroup([slots[i] for i in indices], reading))
+
+    def _known(self, slot: ReplyRow) -> CachedPrefix | None:
+        return None if self._owner is None else PREFIX_CACHE.longest(self._owner, slot.prompt)
+
+    def _next(self) -> _PromptGroup:
+        if self._n_steps % 2:
+            return self._groups[0]
+        return min(self._groups, key=lambda group: group.n_left)
+
+    def _read(self, group: _PromptGroup, n_tokens: int | None) -> PrefilledRows | None:
+        if group.reading is None:
+            rows, logits = self._model.prefill([slot.prompt for slot in group.slots])
+            return group.slots, rows, logits
+        n_columns = None if n_tokens is None else max(1, n_tokens // len(group.slots))
+        read = self._model.read(group.reading, n_columns)
+        return None if read is None else (group.slots, group.reading.rows, read)
+
+
+EAGER_PREFILL_TOKENS = 32
+"""Read at once: whoever asks meanwhile waits for no more."""
+
+_MIN_UNREAD_TOKENS = 16
+"""Fewer unread tokens are left to the next turn."""
+
+_MAX_CONVERSATIONS = 64
+"""Conversations remembered; those that were answered longest ago are forgotten."""
+
+
+class EagerPrefill:
+    """Prefill of next prompts, while no reply is requested.
+
+    Touched by the device's thread only.
+
+    Args:
+        owner: in whose name it is kept.
+    """
+
+    def __init__(self, model: LanguageModel, prompts: Prompts, owner: int) -> None:
+        self._model = model
+        self._prompts = prompts
+        self._owner = owner
+        self._replied: OrderedDict[Hashable, Conversation] = OrderedDict()
+        self._certain: dict[Hashable, list[int]] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """True if there is anything to look at."""
+        return bool(self._replied)
+
+    def note(self, place: Hashable, context: Conversation, text: str) -> None:
+        """Remember that a conversation has got this reply, and waits for the person."""
+        if not (self._model.resumable and PREFIX_CACHE.limit_bytes):
+            return
+        self.forget(place)
+        self._replied[place] = context.with_turn(_next_speaker(context), text)
+        while len(self._replied) > _MAX_CONVERSATIONS:
+            self.forget(next(iter(self._replied)))
+
+    def forget(self, place: Hashable) -> None:
+        """Forget a conversation: its person has written."""
+        self._replied.pop(place, None)
+        self._certain.pop(place, None)
+
+    def read(self) -> None:
+        """Read a part of what is certain of the conversation that was answered last."""
+        place = next(reversed(self._replied))
+        tokens = self._certain.get(place)
+        if tokens is None:
+            tokens = self._certain[place] = self._tokens(self._replied[place])
+        # One more token than is certain, since the last one is never looked for.
+        known = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
+        n_known = known.n_tokens if known else 0
+        if len(tokens) - n_known < _MIN_UNREAD_TOKENS:
+            self.forget(place)
+            return
+        part = tokens[: n_known + EAGER_PREFILL_TOKENS]
+        try:
+            with torch.inference_mode():
+                reading = self._model.begin([part], [known])
+                self._model.read(reading)
+                PREFIX_CACHE.put(self._owner, place, copy_row(reading.rows, 0, part))
+        except BaseException:
+            self.forget(place)
+            raise
+        after = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
+        if after is None or after.n_tokens <= n_known:  # there is no room for it
+            self.forget(place)
+
+    def _tokens(self, context: Conversation) -> list[int]:
+        """Return the tokens with which the next prompt begins, whatever is said next."""
+        speaker = _next_speaker(context)
+        one, other = (self._prompts.encode(context.with_turn(speaker, said)) for said in "ab")
+        n = next(
+            (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one) - 1
+        )
+        return one[:n]
+
+
+def _next_speaker(context: Conversation) -> Speaker:
+    return "bot" if context.turns and context.turns[-1].speaker == "human" else "human"

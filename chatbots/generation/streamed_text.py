@@ -1,0 +1,200 @@
+"""Text of a reply while its tokens come in: whole words, nothing withdrawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chatbots.generation.output_filter import OutputFilter
+
+_BROKEN = "\ufffd"
+"""What tokenizers decode an incomplete UTF-8 sequence to."""
+
+_UNSPACED = (
+    (0x2E80, 0x9FFF),
+    (0xAC00, 0xD7A3),
+    (0xF900, 0xFAFF),
+    (0xFF01, 0xFFEF),
+    (0x20000, 0x3FFFF),
+)
+"""Chinese, Japanese and Korean blocks: every character may end a piece."""
+
+
+_SENTENCE_END = re.compile(
+    r"""(?P<mark>[.!?]+)["'”’»)\]*]*(?=\s|$)(?:\s*[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]+(?=\s|$))?
+    | [。！？]+[”’」』）]*""",
+    re.VERBOSE,
+)
+_OPENING = "\"'“‘«(["
+_NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "a.m", "p.m"))
+"""Abbreviations after which a sentence goes on."""
+
+
+def sentences_end(text: str) -> int:
+    """Return the end position of a text's last whole sentence; 0 if there is none.
+
+    A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
+    end mark belongs to the sentence.
+    """
+    return _Sentences().look(text)
+
+
+class _Sentences:
+    """Finds the last whole sentence of a growing text without reading all of it again."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
+
+    def look(self, text: str, *, growing: bool = False) -> int:
+        """Return the end position of the last whole sentence.
+
+        Args:
+            growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
+        """
+        for found in _SENTENCE_END.finditer(text, self._mark):
+            mark = found["mark"]
+            if growing and mark is not None and found.end() == len(text):
+                break
+            if mark is None or not set(mark) <= {"."} or _ends_with_dot(text, found.start(), mark):
+                self.end, self._mark = found.end(), found.start()
+        return self.end
+
+
+def _ends_with_dot(text: str, at: int, mark: str) -> bool:
+    """Return True if the dots that end at position `at` end a sentence."""
+    parts = text[:at].split()
+    if mark != "." or not parts or text[at - 1].isspace():
+        return False
+    word = parts[-1].lstrip(_OPENING)
+    if word.isdigit():
+        line = text[:at].rpartition("\n")[2]
+        return line.strip() != word
+    is_initial = len(word) == 1 and word.isalpha() and word.isupper() and word != "I"
+    return not is_initial and word.lower() not in _NO_END
+
+
+class GrowingText:
+    """Text under generation, and the part of it that may be shown.
+
+    A word is held back until the next one begins, because the next token may still change its end. A text that is
+    cut at its longest length ends with its last whole sentence, so from the second sentence on a sentence is held
+    back until it is whole; a text without a whole sentence stays as it is. Pieces joined are the final text,
+    without blanks at either end.
+
+    Args:
+        stops: the text ends before the first of these, which is not shown.
+        make_filter: makes the filter of what a participant may see; None: all of it.
+    """
+
+    def __init__(
+        self,
+        stops: Sequence[str] = (),
+        *,
+        make_filter: Callable[[], OutputFilter] | None = None,
+    ) -> None:
+        self._make_filter = make_filter
+        self._stops = tuple(stop for stop in stops if stop)
+        self._shown = ""
+        self._sentences = _Sentences()
+
+    def grow(self, decoded: str) -> tuple[str, bool]:
+        """Look at all tokens so far, decoded.
+
+        Returns:
+            The next piece (often empty), and whether a stop has been reached, in which case the piece is
+            the last.
+
+        Raises:
+            BotError: what was shown turns out to be a thought.
+        """
+        text, stopped = self._clean(decoded, is_last=False)
+        if stopped:
+            return self._show(text.rstrip()), True
+        words = text[: _end_of_words(text, self._stops)]
+        # A blank follows the last word, so if that word ends a sentence, the sentence is whole.
+        return self._show(words[: self._sentences.look(words) or None]), False
+
+    def end(self, decoded: str, *, cut: bool = False) -> str:
+        """Return the last piece of the text; no more tokens will come.
+
+        Args:
+            cut: the longest length was reached before the text came to its end.
+        """
+        text, stopped = self._clean(decoded, is_last=True)
+        text = text.rstrip()
+        if cut and not stopped:
+            text = text[: self._sentences.look(text) or None]
+        return self._show(text)
+
+    def _clean(self, decoded: str, *, is_last: bool) -> tuple[str, bool]:
+        text = decoded.replace(_BROKEN, "").lstrip() if _BROKEN in decoded else decoded.lstrip()
+        if self._make_filter is not None:
+            reply = (
+                self._make_filter()
+            )  # from the start: later tokens may change the end of the text
+            text = reply.take(text) + (reply.end() if is_last else "")
+            if reply.is_over:
+                return text, True
+        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        return (text[: min(found)], True) if found else (text, False)
+
+    def _show(self, text: str) -> str:
+        piece = text[len(self._shown) :]
+        self._shown += piece
+        return piece
+
+
+class SentencePieces:
+    """The same for a text that comes in pieces which later ones do not change: they are passed on as they are.
+
+    Pieces joined are the text, or, where it is cut, its whole sentences.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._n_shown = 0
+        self._sentences = _Sentences()
+
+    def take(self, piece: str) -> str:
+        """Add a piece; what can be shown now."""
+        self._text += piece
+        return self._show(self._sentences.look(self._text, growing=True) or len(self._text))
+
+    def end(self, *, cut: bool) -> str:
+        """Return the text that was held back and belongs to the reply.
+
+        Args:
+            cut: the longest length was reached before the text came to its end.
+        """
+        whole = self._sentences.look(self._text) if cut else 0
+        return self._show(whole or len(self._text))
+
+    def _show(self, n: int) -> str:
+        piece = self._text[self._n_shown : n]
+        self._n_shown = max(self._n_shown, n)
+        return piece
+
+
+def _end_of_words(text: str, stops: Sequence[str]) -> int:
+    """Return the length of the longest beginning that later tokens cannot change."""
+    limit = len(text)
+    for stop in stops:  # the text may end in the beginning of a stop
+        for n in range(min(len(stop) - 1, len(text)), 0, -1):
+            if text.endswith(stop[:n]):
+                limit = min(limit, len(text) - n)
+                break
+    if text[limit : limit + 1].isspace():  # whatever follows, the word before is whole
+        limit += 1
+    head = text[:limit]
+    if head.isascii():
+        parts = f"{head}.".rsplit(None, 1)  # the dot makes a blank at the end count
+        return len(parts[0]) if len(parts) == 2 else 0
+    for i in range(limit - 1, -1, -1):
+        if text[i].isspace():
+            return len(text[:i].rstrip())
+        if any(low <= ord(text[i]) <= high for low, high in _UNSPACED):
+            return i + 1
+    return 0

@@ -1,1 +1,0 @@
-"""GGUF files, and llama.cpp's server that computes them inside this process."""

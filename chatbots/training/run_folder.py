@@ -1,0 +1,278 @@
+"""Files of a training's folder: its resumable state and its metrics log.
+
+The state is one file, written whole or not at all, from which a training goes on as if never stopped. It holds the
+weights, Adam's moments and the place in the corpus. No state of a random number generator is needed: every batch
+draws from seeds derived from the config's seed and the batch's number.
+
+The log is JSON Lines for programs, TensorBoard for eyes:
+
+    {"step": 50, "kind": "train", "tokens_nll": 6.91, "tokens_per_s": 1720.0, …}
+    {"step": 900, "kind": "validation", "loss": 5.02, …}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.models.batch import LossParts
+
+STATE_FILE = "state.safetensors"
+STATE_FORMAT = "1"
+
+
+class StateError(Exception):
+    """A training state that cannot be gone on from; the message says why."""
+
+
+@dataclass
+class TrainingProgress:
+    """Progress of a training.
+
+    Attributes:
+        step: batches learnt from, over all epochs.
+        epoch: the one under way, from 0.
+        batch: batches of it that are done.
+        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own. Infinite where nothing
+            is held out.
+        best_step: when that was; 0: not yet.
+        worse: validations since.
+        plateaus: validations that were no better than the best before them.
+        n_tokens: target tokens learnt from; of a learned metric, examples.
+        seconds: spent learning; validation and measuring not counted.
+        waited: seconds of these spent waiting for batches.
+        skipped: batches left out because their gradient was not finite; they count as steps.
+        finished: whether it ended by itself.
+        planned: batches it takes at most, over all epochs.
+        loss: of the newest batch, nats per token; of a learned metric, its own; NaN before the first.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    best_loss: float = float("inf")
+    best_step: int = 0
+    worse: int = 0
+    plateaus: int = 0
+    n_tokens: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+    skipped: int = 0
+    finished: bool = False
+    planned: int = 0
+    loss: float = float("nan")
+
+
+def state_write(
+    folder: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Adam,
+    progress: TrainingProgress,
+    fingerprint: str,
+    more: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write the state in place of the last one. Parameters that do not learn are not part of it.
+
+    Args:
+        fingerprint: of config, data and code; a state is only good for its own.
+        more: what else the training needs to go on.
+    """
+    from safetensors.torch import save_file
+
+    tensors = {f"more.{name}": value.cpu().contiguous() for name, value in (more or {}).items()}
+    for name, parameter in _learning(model):
+        tensors[f"model.{name}"] = parameter.detach().cpu().contiguous()
+        for key, value in optimiser.state.get(parameter, {}).items():
+            tensors[f"adam.{key}.{name}"] = value.detach().cpu().contiguous()
+    about = {
+        "format": STATE_FORMAT,
+        "fingerprint": fingerprint,
+        "progress": json.dumps(asdict(progress)),
+    }
+    beside = folder / f"{STATE_FILE}.part"
+    save_file(tensors, beside, metadata=about)
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    beside.replace(folder / STATE_FILE)
+
+
+def state_read(
+    folder: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Adam,
+    fingerprint: str,
+    recall: Callable[[dict[str, Tensor]], None] | None = None,
+) -> TrainingProgress | None:
+    """Put model and optimiser where the training stood; None if there is no state.
+
+    Args:
+        recall: called with what was written as `more`.
+
+    Raises:
+        StateError: a damaged file, or one of another config, corpus or version.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / STATE_FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            _check(path, about, fingerprint)
+            names = set(file.keys())
+            with torch.no_grad():
+                for name, parameter in _learning(model):
+                    parameter.copy_(file.get_tensor(f"model.{name}"))
+                    moments = {
+                        key: file.get_tensor(f"adam.{key}.{name}")
+                        for key in ("step", "exp_avg", "exp_avg_sq")
+                        if f"adam.{key}.{name}" in names
+                    }
+                    if moments:
+                        step = moments.pop("step")  # Adam keeps its count on the CPU
+                        on_device = {k: v.to(parameter.device) for k, v in moments.items()}
+                        optimiser.state[parameter] = {"step": step, **on_device}
+            if recall is not None:
+                more = [name for name in names if name.startswith("more.")]
+                recall({name.removeprefix("more."): file.get_tensor(name) for name in more})
+    except (SafetensorError, OSError) as error:
+        raise StateError(f"{path} is damaged: {error}; train again with --restart") from error
+    return TrainingProgress(**json.loads(about["progress"]))
+
+
+def _learning(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters that learn: a frozen encoder's are read from its own files again."""
+    return [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+
+
+def _check(path: Path, about: dict[str, str], fingerprint: str) -> None:
+    if about.get("format") != STATE_FORMAT:
+        raise StateError(
+            f"{path} has format {about.get('format')!r}; this version of Confab reads {STATE_FORMAT!r}. "
+            "Train again with --restart"
+        )
+    if about["fingerprint"] != fingerprint:
+        raise StateError(
+            f"{path} belongs to another config, corpus or version of the models "
+            f"({about['fingerprint']}, now {fingerprint}); give another output folder, or train again "
+            "with --restart"
+        )
+
+
+LOG_FILE = "log.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
+
+
+class MetricsLog:
+    """Writes both; a training that goes on from step n forgets what an interrupted one wrote after it.
+
+    Args:
+        folder: of the training.
+        step: where it stands.
+    """
+
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        from tensorboardX import SummaryWriter
+
+        self.path = folder / LOG_FILE
+        kept = [line for line in log_read(folder) if line["step"] <= step] if step else []
+        self.path.write_text("".join(f"{_json(line)}\n" for line in kept), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+        self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=step + 1)
+
+    def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+        """Add a line; what is not finite is null there, and left out of TensorBoard."""
+        self._file.write(_json({"step": step, "kind": kind, **values}) + "\n")
+        self._file.flush()
+        for name, value in values.items():
+            if math.isfinite(value):
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        self._file.close()
+        self._board.close()
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class LossWindow:
+    """Totals over the batches since the last line of the log; tensors are read when it is written."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor | float] = {}
+        self.n_tokens = self.n_inputs = self.n_batches = self.n_skipped = 0
+        self.seconds = self.waited = 0.0
+
+    def add(self, parts: LossParts, norm: Tensor, waited: float, seconds: float) -> None:
+        self.n_batches += 1
+        self.n_tokens += parts.n_tokens
+        self.n_inputs += parts.n_inputs
+        self.seconds += seconds
+        self.waited += waited
+        for name in ("tokens_nll", "kl", "bow", "total"):
+            self._sum(name, getattr(parts, name).detach())
+        for name in ("emotion", "sentence"):  # means over the inputs
+            self._sum(name, getattr(parts, name).detach() * parts.n_inputs)
+        self._sum("gradient_norm", norm.detach())
+
+    def skip(self, waited: float, seconds: float) -> None:
+        """Count a batch that was left out because its losses would make every mean undefined."""
+        self.n_skipped += 1
+        self.seconds += seconds
+        self.waited += waited
+
+    def _sum(self, name: str, value: Tensor) -> None:
+        self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def values(self) -> dict[str, float]:
+        """Return the losses per token, those of the heads per utterance, and the speed."""
+        per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
+        per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
+        per["gradient_norm"] = self.n_batches
+        values = {name: float(total) / per[name] for name, total in self.sums.items()}
+        whole = self.seconds + self.waited
+        values["tokens_per_s"] = self.n_tokens / max(whole, 1e-9)
+        values["waiting_share"] = self.waited / max(whole, 1e-9)
+        if self.n_skipped:
+            values["skipped"] = self.n_skipped
+        return values
+
+
+def log_read(folder: Path) -> list[dict[str, Any]]:
+    """Read the lines of a training's log; one that was cut off by a kill is left out."""
+    path = folder / LOG_FILE
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def _json(line: Mapping[str, Any]) -> str:
+    return json.dumps(
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()},
+        allow_nan=False,
+    )

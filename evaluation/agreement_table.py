@@ -1,0 +1,151 @@
+"""Agreement of metrics and people as a text table.
+
+Made from the JSON of `evaluate_metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evaluation.agreement_by_group import best_raters_printed
+from evaluation.number_format import columns_printed, p_value, share, span
+from evaluation.paired_comparison import gains_printed
+from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
+
+_METHODS = ("pearson", "spearman", "kendall")
+_HEADINGS = (
+    "metric",
+    "data",
+    "model",
+    "n",
+    "contexts",
+    "replies",
+    "Pearson",
+    "p",
+    "Spearman",
+    "p",
+    "Kendall",
+    "p",
+    "ceiling",
+    "published",
+)
+
+_UNDEFINED = {
+    "few_pairs": "only {n_pairs} of the 3 replies that a correlation needs have both scores",
+    "constant_side": "the metric or people gave all replies the same score",
+}
+"""By the code of a reason."""
+
+
+def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table with a line for every metric (its main column), data set and dialogue model, and what was left
+    out.
+
+    Args:
+        result: by the metric's name, as `MetricJudged.to_json` wrote them.
+    """
+    rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    return "\n".join(
+        [
+            *columns_printed(rows, 3),
+            *gains_printed(result),
+            *best_raters_printed(result),
+            *_notes(result),
+        ]
+    )
+
+
+def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    if "unavailable" in found:
+        return
+    for source, model, one in cells_of(found):
+        row = published_in_cell(found, source, model)
+        yield _row(name, source or "all", model or "all", one, row)
+
+
+def _row(
+    name: str, source: str, model: str, found: Mapping[str, Any], row: Published | None
+) -> tuple[str, ...]:
+    return (
+        name,
+        source,
+        model,
+        str(found["n"]),
+        str(found["n_contexts"]),
+        str(found["n_responses"]),
+        *(
+            cell
+            for method in _METHODS
+            for cell in (_coefficient(found[method]), p_value(found[method]["p"]))
+        ),
+        _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
+        "" if row is None else published_printed(row),
+    )
+
+
+def published_printed(row: Published) -> str:
+    """Write a published row: its metric where ours is another, Pearson, Spearman and n."""
+    values = " ".join(share(row.values.get(method), 3) for method in ("pearson", "spearman"))
+    of = "" if row.is_same else f"{row.title} "
+    return f"{of}{values}" + (f" (n {row.n})" if row.n else "")
+
+
+def _coefficient(found: Mapping[str, Any]) -> str:
+    if found["r"] is None:
+        return "undefined"
+    low, high = found["ci95"] or (None, None)
+    return f"{share(found['r'], 3)} {span(low, high, shares=True)}"
+
+
+def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield ""
+    yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
+    yield (
+        "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the "
+        "reliability of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
+    )
+    yield from _published_notes(result)
+    for name, found in result.items():
+        if "unavailable" in found:
+            yield f"{name}: skipped, {found['unavailable']}"
+            continue
+        if more := [one for one in found.get("columns", {}) if one != found["column"]]:
+            yield f"{name}: shown is {found['column']}; ask by name for {', '.join(more)}"
+        by_length = found.get("length_bias", {})
+        if by_length.get("metric") is not None and by_length.get("people") is not None:
+            yield (
+                f"{name}: Spearman with the words of the reply {share(by_length['metric'])}, "
+                f"people's {share(by_length['people'])}"
+            )
+        if found["skipped"]:
+            told = "; ".join(f"{n} × {why}" for why, n in found["skipped"].items())
+            yield f"{name}: left out {told}"
+        for why, n in found.get("remarks", {}).items():
+            yield f"{name}: {n} × {why}"
+        if found["pearson"]["r"] is None:
+            yield f"{name}: undefined, {_why(found['pearson']['reason'])}"
+
+
+def _why(reason: Mapping[str, Any]) -> str:
+    return _UNDEFINED[reason["code"]].format(**reason)
+
+
+def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the sources of the published rows and their caveats."""
+    rows = [
+        row
+        for found in result.values()
+        if "unavailable" not in found
+        for source, model, _one in cells_of(found)
+        if (row := published_in_cell(found, source, model)) is not None
+    ]
+    if rows:
+        places = "; ".join(dict.fromkeys(row.place for row in rows))
+        yield (
+            f"published: Pearson and Spearman of the whole set; {places}. With a name: of that metric, which ours "
+            "is nearest to."
+        )
+        yield from (f"published: {text}" for text in caveats_of(rows))

@@ -1,0 +1,355 @@
+"""Pairwise preferences: judgements, the preferred bot, and a ranking.
+
+The preferred bot of a pair is defined here alone, for pages, the report and notebooks. While a study collects
+(`PairJudgements.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies, because
+researchers look at judgements as they arrive. Once the planned size is reached or the study is closed, the
+fixed-sample test of `evaluation.stats.comparisons` applies. Both are corrected by Holm for all pairs of the
+question. `Preferred.test` names the test.
+
+Style controls: a reply's length and markup. People prefer long and richly marked-up replies. Chiang et al. (2024,
+Chatbot Arena) hold such features constant by putting their differences into the Bradley–Terry model next to the
+bots; the same is done here, on a scale of doublings: one unit more means twice as long, or twice as much markup.
+
+Bots are ranked by the strengths of the Bradley–Terry model, ties allowed:
+
+    judged = rank("pairs.csv")        # first,second,preferred,rater
+    print(judged.summary())
+    judged.plot()
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chatbots.text import quote
+from evaluation.analysis.comparisons import Test
+from evaluation.formats.tables import is_missing, name_of, table_of, table_read
+from evaluation.number_format import counted, figure, share, span
+from evaluation.plots.charts import Weight, weights_drawing
+from evaluation.plots.svg import Plot
+from evaluation.ratings import rater_named
+from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
+from evaluation.stats.comparisons import ORDER_ALPHA, Comparison, preferences_fixed
+from evaluation.stats.sequential import RATERS, Preference, preferences_always
+from evaluation.tables import text_table, to_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class PairJudgements:
+    """Judgements of pairs as columns of one length.
+
+    Attributes:
+        item: (k,) what was compared: a context, or two conversations.
+        first, second: (k,) the bots.
+        rater: (k,) rater of each; None for an unnamed rater.
+        answers: per question (k,): 1 the first is better, 0 they are the same, -1 the second; NaN without an answer.
+        titles: per question, for people; the first one is what bots are ranked by.
+        controls: by name (k,) how much more the first has of something that is not the bot's merit, as
+            `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
+        is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
+    """
+
+    item: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    rater: np.ndarray
+    answers: Mapping[str, np.ndarray]
+    titles: Mapping[str, str]
+    controls: Mapping[str, np.ndarray] = field(default_factory=dict)
+    is_collecting: bool = False
+
+    def __post_init__(self) -> None:
+        columns = {"first": self.first, "second": self.second, "rater": self.rater}
+        columns |= {**self.answers, **self.controls}
+        for name, values in columns.items():
+            if len(values) != len(self.item):
+                raise ValueError(f"{name} has {len(values)} values for {len(self.item)} judgements")
+        if set(self.titles) != set(self.answers):
+            raise ValueError(
+                f"titles for {', '.join(self.titles)} and answers to {', '.join(self.answers)}; they must be the same"
+            )
+        for key, values in self.answers.items():
+            odd = set(values[np.isfinite(values)].tolist()) - {-1.0, 0.0, 1.0}
+            if odd:
+                raise ValueError(f"an answer to {key} is {min(odd):g}; it must be 1, 0 or -1")
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @property
+    def leading(self) -> str:
+        """The question that bots are ranked by."""
+        return next(iter(self.titles))
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """Every two bots that were set against each other, on one question.
+
+    Attributes:
+        alpha: chance allowed of any wrong preference among all pairs.
+        test: which test says who is preferred.
+        found: sorted by name; intervals of 1 − alpha, not corrected. `more` is known while the study collects.
+        n: judgements of each two.
+    """
+
+    question: str
+    alpha: float
+    test: Test
+    found: tuple[Preference, ...]
+    n: Mapping[tuple[str, str], int]
+
+    def of(self, a: str, b: str) -> Comparison:
+        """Return the comparison of two bots, `a` before `b` in the alphabet.
+
+        Raises:
+            KeyError: they were never compared on this question.
+        """
+        for one in self.found:
+            if (one.pair.a, one.pair.b) == (a, b):
+                return one.pair
+        raise KeyError(f"nobody compared {quote(a)} with {quote(b)} on {quote(self.question)}")
+
+
+def preferred(judged: PairJudgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
+    """Return the preferred bot of every pair on a question.
+
+    Args:
+        alpha: error rate of any wrong preference among all pairs; anytime-valid while the study collects.
+    """
+    values = judged.answers[question]
+    given = np.isfinite(values)
+    first, second = judged.first[given].tolist(), judged.second[given].tolist()
+    read = (values[given], first, second, judged.rater[given].tolist(), judged.item[given].tolist())
+    if judged.is_collecting:
+        found = tuple(preferences_always(*read, level=1 - alpha))
+    else:
+        pairs = preferences_fixed(*read, level=1 - alpha)
+        found = tuple(Preference(pair, RATERS, None) for pair in pairs)
+    n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
+    test: Test = "always" if judged.is_collecting else "fixed"
+    return Preferred(question, alpha, test, found, dict(n))
+
+
+def sign_of(pair: Comparison) -> int:
+    """Return the significantly better bot: 1 for a, -1 for b, 0 for neither."""
+    return int(np.sign(pair.difference or 0)) if pair.ordered else 0
+
+
+CONTROLS = {"length": "Twice as long", "markup": "Twice as much markup"}
+"""What a unit of each control is, for people."""
+_MARKUP = re.compile(
+    r"^\s{0,3}#{1,6}\s"  # headings
+    r"|^\s*(?:[-*+]|\d+[.)])\s"  # items of lists
+    r"|\*\*[^*\n]+\*\*|__[^_\n]+__"  # bold
+    r"|`[^`\n]+`|^```"  # code
+    r"|\[[^\]\n]+\]\([^)\n]+\)"  # links
+    r"|^\|.+\|\s*$",  # rows of tables
+    re.MULTILINE,
+)
+
+
+def n_markup(text: str) -> int:
+    """Return the number of headings, list items, bold words, pieces of code, links and table rows in a text."""
+    return len(_MARKUP.findall(text))
+
+
+def style_controls(
+    first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]
+) -> dict[str, np.ndarray]:
+    """Return for each judgement how much more length and markup the first one's replies have, in doublings.
+
+    Args:
+        first, second: (k,) of each judgement the replies that were read, one or several.
+    """
+    lengths = [[sum(map(len, replies)) for replies in side] for side in (first, second)]
+    marks = [[sum(map(n_markup, replies)) for replies in side] for side in (first, second)]
+    return {"length": _doublings(*lengths), "markup": _doublings(*marks)}
+
+
+def _doublings(first: Sequence[int], second: Sequence[int]) -> np.ndarray:
+    """Return (k,) the logarithm to base 2 of the ratio; one is added to both, for there may be none."""
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    return np.asarray(np.log2((1 + a) / (1 + b)))
+
+
+LEVEL = 0.90
+"""Of all intervals; two bots differ significantly where Holm's p is below 1 − level."""
+_OUTCOMES: Mapping[str, float] = {
+    "first": 1.0,
+    "second": 0.0,
+    "tie": 0.5,
+    "model_a": 1.0,
+    "model_b": 0.0,
+    "tie (bothbad)": 0.5,
+    "both_bad": 0.5,
+}
+"""Words for outcomes, in small letters; the second line has those of arenas."""
+_WIDTH = 554
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking:
+    """Ranking of bots by preference.
+
+    Attributes:
+        fit: strengths, comparisons of every pair, and the effect of the position.
+        level: of all intervals.
+    """
+
+    fit: BradleyTerry
+    level: float = LEVEL
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Bots, strongest first; none where there is no fit."""
+        return tuple(b.bot for b in sorted(self.fit.bots, key=lambda b: (-b.strength, b.bot)))
+
+    @property
+    def told_apart(self) -> frozenset[tuple[str, str]]:
+        """Pairs whose strengths differ significantly, each sorted by name."""
+        return frozenset((pair.a, pair.b) for pair in self.fit.comparisons if pair.ordered)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; without a fit there is a reason."""
+        ranks = {bot: list(ends) for bot, ends in self.fit.rank_ranges().items()}
+        return {
+            "order": list(self.order),
+            "level": self.level,
+            "ranks": ranks,
+            **to_plain(self.fit),
+        }
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        if self.fit.reason is not None:
+            return f"Bots by preference: {self.fit.reason}"
+        bots = {bot.bot: bot for bot in self.fit.bots}
+        ranks = self.fit.rank_ranges()
+        rows = [
+            [
+                _rank(*ranks[name]),
+                *(name, figure(bots[name].strength), span(bots[name].low, bots[name].high)),
+                *(share(bots[name].worth), str(bots[name].wins)),
+                *(str(bots[name].losses), str(bots[name].ties)),
+            ]
+            for name in self.order
+        ]
+        n_pairs = len(self.fit.comparisons)
+        title = (
+            f"Bots by preference: {counted(self.fit.n, 'judgement')}, "
+            f"{len(self.told_apart)} of {counted(n_pairs, 'pair')} told apart (Holm, p < {1 - self.level:.2g})"
+        )
+        headers = ["rank", "bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
+        return text_table(title, headers, rows, self._foot())
+
+    def _foot(self) -> str:
+        errors = (
+            "judgements count as independent"
+            if self.fit.n_raters is None
+            else f"errors over {counted(self.fit.n_raters, 'rater')}"
+        )
+        said = [errors]
+        if self.fit.first is not None:
+            ends = span(self.fit.first_low, self.fit.first_high)
+            said.append(f"being shown first adds {figure(self.fit.first)} {ends}")
+        said += [
+            f"one more of {effect.name} adds {figure(effect.value)} {span(effect.low, effect.high)}"
+            for effect in self.fit.controls
+        ]
+        return "; ".join(said)
+
+    def plot(self) -> Plot:
+        """Return the strengths with their intervals, hollow where a bot equals the average one within error.
+
+        Raises:
+            ValueError: without a fit, with the reason.
+        """
+        if self.fit.reason is not None:
+            raise ValueError(f"there is nothing to draw: {self.fit.reason}")
+        bots = {bot.bot: bot for bot in self.fit.bots}
+        rows = [
+            Weight(name, bots[name].strength, bots[name].low, bots[name].high)
+            for name in self.order
+        ]
+        name = f"Strengths of {counted(len(rows), 'bot')} against the average one, in log odds."
+        return Plot.of(weights_drawing(rows, _WIDTH, name=name))
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def _rank(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best} to {worst}"
+
+
+def rank(
+    judgements: pd.DataFrame | str | Path,
+    *,
+    place: bool = False,
+    controls: Sequence[str] = (),
+    level: float = LEVEL,
+) -> Ranking:
+    """Rank bots by which of two was preferred.
+
+    Args:
+        judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
+            `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
+            or "model_a", "model_b", "tie (bothbad)" as arenas write, empty without a judgement; and `rater`, where it
+            is known who judged. Names are texts as they are written: 007 and 7 are two bots.
+        place: whether to estimate what being shown first adds.
+        controls: columns that say how much more the first one has of something that is not the bot's merit, such as
+            length (`evaluation.analysis.pairwise_preference`); it is held constant.
+        level: of the intervals.
+
+    Returns:
+        Strengths with intervals. Where the judgements allow none, the result says why.
+
+    Raises:
+        ValueError: a column that is missing, or an outcome that names neither bot.
+    """
+    table = (
+        table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
+    )
+    table.require(["first", "second", "preferred", *controls])
+    pairs = [(name_of(row["first"]), name_of(row["second"])) for row in table.rows]
+    for row, pair in enumerate(pairs, start=1):
+        for column, name in zip(("first", "second"), pair, strict=True):
+            if not name.strip():
+                raise ValueError(f"{table.where(row, column)} is empty; it must name a bot")
+    outcomes = [
+        _outcome(cells["preferred"], *pair, table.where(row, "preferred"))
+        for (row, cells), pair in zip(table.numbered(), pairs, strict=True)
+    ]
+    first, second = [a for a, _b in pairs], [b for _a, b in pairs]
+    raters = None
+    if "rater" in table.columns:
+        raters = [rater_named(row["rater"]) for row in table.rows]
+    held = {name: table.numbers(name) for name in controls}
+    fit = bradley_terry(first, second, outcomes, raters, place=place, controls=held, level=level)
+    return Ranking(fit, level)
+
+
+def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
+    """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN without a judgement."""
+    said = name_of(preferred)
+    if said in (first, second):
+        return 1.0 if said == first else 0.0
+    if is_missing(said):
+        return float("nan")
+    if said.strip().lower() not in _OUTCOMES:
+        known = ", ".join(repr(word) for word in _OUTCOMES)
+        raise ValueError(
+            f"{where} is {quote(said)}; it must be {quote(first)} or {quote(second)}, or one of {known}"
+        )
+    return _OUTCOMES[said.strip().lower()]

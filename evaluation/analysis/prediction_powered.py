@@ -1,0 +1,346 @@
+"""Prediction-powered means of bots: ratings helped by predictions of unrated conversations.
+
+Prediction-powered inference with a tuned weight. With n rated conversations (rating y, prediction f) and N unrated
+ones (prediction f'),
+
+    mean = mean(y) − lambda (mean(f) − mean(f')),
+    lambda = cov(y, f) / ((1 + n / N) var(f, f')),
+    variance = var(y − lambda f) / n + lambda² var(f') / N
+
+(Angelopoulos, Duchi & Zrnic, 2023, PPI++, arXiv 2311.01453, example 6.1). It has no bias however bad the
+predictions are, as long as rated and unrated conversations are drawn alike; bad ones only save nothing. Predictions
+need not be on the scale of the ratings, for lambda may be any number: a metric will do. Ratings of one rater are
+clustered.
+
+The library `ppi-python` gives the same means (a test holds it); it brings numba and a downloader, and clips lambda
+to 0 … 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.analysis.comparisons import Units, units_of
+from evaluation.findings import Reason
+from evaluation.number_format import figure, span
+from evaluation.ratings import Ratings
+from evaluation.stats.gls import label_codes
+from evaluation.stats.zscores import rater_codes
+from evaluation.tables import number_or_reason, text_table
+
+FEWEST = 5
+"""Rated conversations, and raters, from which on a weight is estimated."""
+FEW_RATED = Reason(
+    "few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated"
+)
+NO_UNRATED = Reason("no_unrated", "no unrated conversation is predicted")
+CONSTANT = Reason("constant_prediction", "the predictions do not vary")
+
+
+@dataclass(frozen=True, slots=True)
+class Powered:
+    """A mean with and without predictions.
+
+    Attributes:
+        ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's
+            t.
+        mean, low, high: with predictions; None with a reason.
+        weight: lambda.
+        saved: share by which predictions make the variance smaller; below 0 where they add to it.
+        shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far
+            from 0 the two were not drawn alike.
+        n: ratings; n_predicted: those with a prediction; n_unrated: unrated conversations with a prediction.
+    """
+
+    ratings: float | None
+    ratings_error: float | None
+    ratings_low: float | None
+    ratings_high: float | None
+    mean: float | None
+    low: float | None
+    high: float | None
+    weight: float | None
+    saved: float | None
+    shift: float | None
+    n: int
+    n_predicted: int
+    n_unrated: int
+    reason: Reason | None = None
+
+
+def powered_mean(
+    values: Sequence[float] | np.ndarray,
+    predicted: Sequence[float] | np.ndarray,
+    unrated: Sequence[float] | np.ndarray,
+    raters: Sequence[Any] | None = None,
+    *,
+    level: float = 0.90,
+) -> Powered:
+    """Estimate a mean from ratings and predictions.
+
+    Args:
+        values, predicted: (n,) of ratings; one without a prediction counts for the mean of the ratings alone.
+        unrated: (N,) predictions of conversations without a rating; undefined ones are left out.
+        raters: (n,) rater of each; None stands for a rater of this one only.
+        level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with
+            predictions two.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    from scipy import stats
+
+    y, f = np.asarray(values, dtype=float), np.asarray(predicted, dtype=float)
+    people = np.arange(len(y)) if raters is None else rater_codes(raters)
+    if not len(y) == len(f) == len(people):
+        raise ValueError(
+            f"{len(y)} ratings, {len(f)} predictions and {len(people)} raters; there must be one each"
+        )
+    rated = np.isfinite(y)
+    y, f, people = y[rated], f[rated], people[rated]
+    alone, error, low, high = _alone(y, label_codes(people), level)
+    predicted_too = np.isfinite(f)
+    n_ratings = len(y)
+    y, f, people = y[predicted_too], f[predicted_too], label_codes(people[predicted_too])
+    more = np.asarray(unrated, dtype=float)
+    more = more[np.isfinite(more)]
+    n, n_more = len(y), len(more)
+    n_people = int(people.max(initial=-1)) + 1
+    own = (alone, error, low, high)
+    counted = (n_ratings, n, n_more)
+
+    def without(reason: Reason) -> Powered:
+        return Powered(*own, None, None, None, None, None, None, *counted, reason)
+
+    if n_people < FEWEST:
+        return without(FEW_RATED)
+    if n_more < 2:
+        return without(NO_UNRATED)
+    spread = float(np.concatenate([f, more]).var(ddof=1))
+    if spread <= 1e-12 * max(1.0, float(np.abs(f).max()) ** 2):
+        return without(CONSTANT)
+    weight = float(((y - y.mean()) * (f - f.mean())).mean() / ((1 + n / n_more) * spread))
+    gap = float(f.mean() - more.mean())
+    rest = float(more.var(ddof=1)) / n_more
+    mean = float(y.mean()) - weight * gap
+    variance = _variance(y - weight * f, people, 2) + weight**2 * rest
+    half = float(stats.t.ppf(0.5 + level / 2, n_people - 2)) * float(np.sqrt(variance))
+    saved = 1 - variance / error**2 if error else None
+    apart = _variance(f, people, 1) + rest
+    shift = gap / float(np.sqrt(apart)) if apart > 0 else None
+    return Powered(*own, mean, mean - half, mean + half, weight, saved, shift, *counted)
+
+
+def _alone(
+    y: np.ndarray, people: np.ndarray, level: float
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return the mean of the ratings alone, its standard error and its interval; None where there is none."""
+    from scipy import stats
+
+    if not len(y):
+        return None, None, None, None
+    mean, n_people = float(y.mean()), int(people.max()) + 1
+    if n_people < 2:
+        return mean, None, None, None
+    error = float(np.sqrt(_variance(y, people, 1)))
+    half = float(stats.t.ppf(0.5 + level / 2, n_people - 1)) * error
+    return mean, error, mean - half, mean + half
+
+
+def _variance(values: np.ndarray, groups: np.ndarray, n_lost: int) -> float:
+    """Return the variance of a mean whose groups are drawn whole."""
+    sums = np.bincount(groups, values - values.mean())
+    return float((sums**2).sum() / len(values) ** 2 * len(sums) / (len(sums) - n_lost))
+
+
+LEVEL = 0.90
+NOTHING = 0.01
+"""Less of the variance saved than this is nothing."""
+UNLIKE = 2.5
+"""Predictions of rated and unrated conversations further apart than so many standard errors were not drawn alike."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PoweredMeans:
+    """Every bot's mean with and without predictions.
+
+    Attributes:
+        dimension: what was rated.
+        by: what predicts, by name.
+        bots: by name.
+        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
+    """
+
+    dimension: str
+    by: str
+    level: float
+    bots: Mapping[str, Powered]
+    units: Units = "raters"
+
+    @property
+    def saved(self) -> float | None:
+        """Share by which predictions make the bots' variances smaller together; None where no bot has a weight."""
+        both = [(one.ratings_error, one.saved) for one in self.bots.values()]
+        known = [(error**2, saved) for error, saved in both if error and saved is not None]
+        if not known:
+            return None
+        return sum(variance * saved for variance, saved in known) / sum(v for v, _saved in known)
+
+    @property
+    def gains(self) -> bool:
+        """True if predictions save enough for a table of them."""
+        return self.saved is not None and self.saved >= NOTHING
+
+    @property
+    def unlike(self) -> list[str]:
+        """Bots whose rated and unrated conversations differ significantly in their predictions."""
+        shifts = {bot: one.shift for bot, one in self.bots.items()}
+        return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
+
+    @property
+    def sentence(self) -> str:
+        """Summary of the gain by predictions, in words."""
+        if self.saved is None:
+            reasons = dict.fromkeys(str(one.reason) for one in self.bots.values() if one.reason)
+            return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
+        if not self.gains:
+            return f"Predictions by {self.by} gain nothing here: report the means of the ratings alone."
+        gained = (
+            f"Predictions by {self.by} of unrated conversations make the variances of the means {self.saved:.0%} "
+            f"smaller, as {1 / (1 - self.saved) - 1:.0%} more ratings would."
+        )
+        if not self.unlike:
+            return gained
+        return (
+            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ beyond chance: where "
+            "people chose what to rate, report the means of the ratings alone."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        rows = {
+            bot: {
+                "ratings_mean": one.ratings,
+                "ratings_error": one.ratings_error,
+                "ratings_low": one.ratings_low,
+                "ratings_high": one.ratings_high,
+                "mean": one.mean,
+                "low": one.low,
+                "high": one.high,
+                "weight": one.weight,
+                "saved": one.saved,
+                "shift": one.shift,
+                "n": one.n,
+                "n_predicted": one.n_predicted,
+                "n_unrated": one.n_unrated,
+                **number_or_reason(one.reason),
+            }
+            for bot, one in self.bots.items()
+        }
+        return {
+            "dimension": self.dimension,
+            "by": self.by,
+            "level": self.level,
+            "clusters": self.units,
+            "saved": self.saved,
+            "gains": self.gains,
+            "unlike": self.unlike,
+            "sentence": self.sentence,
+            "bots": rows,
+        }
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(bot, str(one.n), str(one.n_unrated)),
+                *(figure(one.ratings), span(one.ratings_low, one.ratings_high)),
+                *(figure(one.mean), span(one.low, one.high)),
+                str(one.reason) if one.saved is None else f"{one.saved:.0%}",
+            ]
+            for bot, one in self.bots.items()
+        ]
+        ends = f"{self.level:.0%}"
+        headers = ["bot", "ratings", "unrated", "mean", ends, "powered", ends, "saved"]
+        title = f"{self.dimension} with predictions by {self.by}"
+        return text_table(title, headers, rows, self.sentence)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def powered_means(
+    ratings: Ratings,
+    conversations: Sequence[str],
+    bots: Sequence[str],
+    predicted: Sequence[float] | np.ndarray,
+    *,
+    by: str,
+    level: float = LEVEL,
+) -> PoweredMeans:
+    """Return the bots' means of what they are ranked by, helped by predictions of unrated conversations.
+
+    Args:
+        conversations, bots: (c,) all conversations, rated or not, drawn alike; whose each is.
+        predicted: (c,) a number that goes with the ratings, such as a metric; made without the ratings it is held
+            against.
+        by: what predicts.
+        level: of the intervals.
+
+    Raises:
+        ValueError: there is no dimension, or lengths differ.
+    """
+    return powered_by(ratings, conversations, bots, {by: predicted}, level=level)[by]
+
+
+def powered_by(
+    ratings: Ratings,
+    conversations: Sequence[str],
+    bots: Sequence[str],
+    predicted: Mapping[str, Sequence[float] | np.ndarray],
+    *,
+    level: float = LEVEL,
+) -> dict[str, PoweredMeans]:
+    """Return `powered_means` by each of several predictions.
+
+    Args:
+        predicted: by name, (c,) each.
+
+    Raises:
+        ValueError: there is no dimension, or lengths differ.
+    """
+    leading = ratings.leading
+    if leading is None:
+        raise ValueError("there is no dimension to estimate means of")
+    for by, numbers in predicted.items():
+        if not len(conversations) == len(bots) == len(numbers):
+            raise ValueError(
+                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {by}; there "
+                "must be one each"
+            )
+    at = {str(name): place for place, name in enumerate(conversations)}
+    values = ratings.values()
+    # Place −1 stands for a conversation that is rated and not among these: it has no prediction.
+    place = np.array([at.get(name, -1) for name in ratings.conversation.tolist()], dtype=int)
+    is_unrated = np.ones(len(conversations) + 1, dtype=bool)
+    is_unrated[place[np.isfinite(values)]] = False
+    of_bot = np.asarray(bots, dtype=object).astype(str)
+    rows = {bot: ratings.bot == bot for bot in sorted(ratings.bots)}
+    more = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
+    units = {bot: ratings.unit[mine].tolist() for bot, mine in rows.items()}
+    of_whom = units_of(ratings.where(np.isfinite(values)))
+    found = {}
+    for by, numbers in predicted.items():
+        known = np.append(np.asarray(numbers, dtype=float), np.nan)
+        means = {
+            bot: powered_mean(
+                values[mine], known[place[mine]], known[more[bot]], units[bot], level=level
+            )
+            for bot, mine in rows.items()
+        }
+        found[by] = PoweredMeans(leading.key, by, level, means, of_whom)
+    return found

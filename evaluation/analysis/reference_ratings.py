@@ -1,0 +1,201 @@
+"""Ratings of replies against a scored reference: Shi et al. (2023).
+
+A rater says first whether the reply is better than, as good as or worse than the reference, then scores it on
+sub-metrics; its overall score is their weighted mean over those that apply to it. The rule shown to raters is that
+a better reply scores above the reference, a worse one below it. How far they kept to it is reported here, and
+nobody is left out for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.number_format import figure, share, span
+from evaluation.ratings import Ratings
+from evaluation.stats.means import SHARE, Interval, mean_interval
+from evaluation.tables import text_table, to_plain
+
+WORSE, SAME, BETTER = -1, 0, 1
+DIRECTIONS = (WORSE, SAME, BETTER)
+SAME_WITHIN = 0.5
+"""A mean of sub-metrics this close to the reference's score is as good as it."""
+MOST_APART = 1.0
+"""“As good” and a mean further away than this contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedBot:
+    """A model compared with the references.
+
+    Attributes:
+        overall: weighted mean of the sub-metrics, with an interval over raters.
+        directions: share of ratings that say worse, same and better, with intervals over raters.
+        above: mean difference of the overall score from the reference's.
+    """
+
+    bot: str
+    n_ratings: int
+    overall: Interval
+    directions: tuple[Interval, ...]
+    above: Interval
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReferenceRatings:
+    """All models compared with the references, best overall first.
+
+    Attributes:
+        weights: of each sub-metric, before those that do not apply to an item are left out; they sum to 1.
+        n_ratings: with a direction and a score of the reference.
+        n_kept_rule, n_contradicting: whose scores stand where their direction says, and on the other side of the
+            reference. The rest is between: "better" with an equal score.
+        n_revised: in which the reference's score was changed.
+        revised_by: mean change of those; None without any.
+    """
+
+    weights: dict[str, float]
+    bots: tuple[ReferencedBot, ...]
+    n_ratings: int
+    n_kept_rule: int
+    n_contradicting: int
+    n_revised: int
+    revised_by: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        found: dict[str, Any] = to_plain(self)
+        return found
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(bot.bot, figure(bot.overall.mean), span(bot.overall.low, bot.overall.high)),
+                *(share(one.mean) for one in bot.directions),
+                str(bot.n_ratings),
+            ]
+            for bot in self.bots
+        ]
+        headers = ["model", "overall", "90%", "worse", "same", "better", "n"]
+        foot = f"{self.n_kept_rule} of {self.n_ratings} ratings keep to their direction"
+        return text_table("Beside the reference", headers, rows, foot)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def contradicts(direction: float, overall: float, reference: float) -> bool:
+    """Return True if a reply's score contradicts the direction that the rater gave, relative to the reference.
+
+    "Worse" with a higher score and "better" with a lower one do, and "same" with one more than a point away.
+    """
+    if direction == SAME:
+        return abs(overall - reference) > MOST_APART
+    return direction * (overall - reference) < 0
+
+
+def keeps_rule(direction: float, overall: float, reference: float) -> bool:
+    """Return True if a reply's score agrees with its direction: above, below, or about equal to the reference."""
+    if direction == SAME:
+        return abs(overall - reference) <= SAME_WITHIN
+    return direction * (overall - reference) > 0
+
+
+def overall_scores(ratings: Ratings, weights: Mapping[str, float] | None = None) -> np.ndarray:
+    """Return the weighted mean of each rating's sub-metrics, over those that were answered: (k,), NaN without any.
+
+    Args:
+        weights: by sub-metric; None: all count equally.
+
+    Raises:
+        ValueError: for a sub-metric without a weight.
+    """
+    keys = [dimension.key for dimension in ratings.dimensions]
+    if weights is None:
+        weights = dict.fromkeys(keys, 1.0)
+    missing = [key for key in keys if key not in weights]
+    if missing:
+        raise ValueError(f"no weight for {missing[0]}; there are {', '.join(weights)}")
+    table = ratings.table()  # (k, d)
+    given = np.isfinite(table)
+    weight = np.array([weights[key] for key in keys]) * given
+    total = weight.sum(axis=1)
+    sums = (np.where(given, table, 0.0) * weight).sum(axis=1)
+    return np.divide(sums, total, out=np.full(len(table), np.nan), where=total > 0)
+
+
+def reference_ratings(
+    ratings: Ratings,
+    direction: np.ndarray,
+    reference: np.ndarray,
+    known: np.ndarray,
+    weights: Mapping[str, float] | None = None,
+) -> ReferenceRatings:
+    """Return the raters' comparison of models with the references.
+
+    Args:
+        ratings: on the sub-metrics.
+        direction: (k,) −1 worse, 0 same, 1 better; NaN where none was given.
+        reference: (k,) the reference's score as the rater left it.
+        known: (k,) the score that was shown.
+        weights: by sub-metric; None: equal weights.
+    """
+    overall = overall_scores(ratings, weights)
+    asked = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)
+    triples = list(
+        zip(*(one[asked].tolist() for one in (direction, overall, reference)), strict=True)
+    )
+    changed = (reference - known)[np.isfinite(reference) & np.isfinite(known)]
+    changed = changed[changed != 0]
+    raw = weights or dict.fromkeys((d.key for d in ratings.dimensions), 1.0)
+    kept = {d.key: raw[d.key] for d in ratings.dimensions}
+    total = sum(kept.values())
+    bots = [
+        _bot(ratings, bot, overall, direction, overall - reference)
+        for bot in ratings.bots
+        if np.isfinite(overall[ratings.bot == bot]).any()
+    ]
+    return ReferenceRatings(
+        {key: weight / total for key, weight in kept.items()},
+        tuple(sorted(bots, key=lambda bot: (-(bot.overall.mean or 0.0), bot.bot))),
+        len(triples),
+        sum(keeps_rule(*one) for one in triples),
+        sum(contradicts(*one) for one in triples),
+        len(changed),
+        float(changed.mean()) if len(changed) else None,
+    )
+
+
+def _bot(
+    ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray, above: np.ndarray
+) -> ReferencedBot:
+    mine = ratings.bot == bot
+    unit = ratings.unit[mine]
+    things = None if ratings.shared is None else ratings.shared[mine]
+    # A mean of questions lies between the ends of the widest of their scales.
+    scale = (
+        None
+        if any(dimension.inferred for dimension in ratings.dimensions)
+        else (
+            min(dimension.low for dimension in ratings.dimensions),
+            max(dimension.high for dimension in ratings.dimensions),
+        )
+    )
+    said = direction[mine]
+    shares = tuple(
+        mean_interval(
+            np.where(np.isfinite(said), said == one, np.nan), unit, scale=SHARE, things=things
+        )
+        for one in DIRECTIONS
+    )
+    return ReferencedBot(
+        bot,
+        int(np.isfinite(overall[mine]).sum()),
+        mean_interval(overall[mine], unit, scale=scale, things=things),
+        shares,
+        mean_interval(above[mine], unit, things=things),
+    )

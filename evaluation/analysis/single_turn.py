@@ -1,0 +1,194 @@
+"""Single-turn against interactive evaluation of the same bots.
+
+Judgements of single replies are compared with ratings of whole chats. Both ways of asking are read as
+`evaluation.analysis.pairs` reads judgements; of chats, the difference of mean ratings takes the place of the share
+of comparisons. While a study collects, its intervals hold at all looks together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evaluation.analysis.comparisons import Test, compare
+from evaluation.analysis.pairs import LEVEL, Kappa, PairResults, judge_pairs, kappa_of
+from evaluation.analysis.pairwise_preference import PairJudgements, sign_of
+from evaluation.findings import Reason
+from evaluation.number_format import share, span
+from evaluation.ratings import Ratings
+from evaluation.stats.agreement import USUAL_SHARED
+from evaluation.stats.means import Interval
+from evaluation.tables import text_table, to_plain
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolPair:
+    """Two bots on one question, by single turns and by whole chats.
+
+    Attributes:
+        question, asked: the question of the comparisons and that of the chats.
+        one_turn: share of comparisons won less that of lost ones.
+        difference, low, high: mean rating of a less that of b, with its interval over participants.
+        signs: the significantly better bot by either, as everywhere (`evaluation.analysis.pairwise_preference` and
+            `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for nobody. Intervals are not corrected, this is.
+    """
+
+    question: str
+    asked: str
+    a: str
+    b: str
+    one_turn: Interval
+    difference: float | None
+    low: float | None
+    high: float | None
+    signs: tuple[int, int]
+    reason: Reason | None = None
+
+    @property
+    def same_direction(self) -> bool | None:
+        """True if both differences favour the same bot, however small; None where one favours neither."""
+        if not self.one_turn.mean or not self.difference:
+            return None
+        return (self.one_turn.mean > 0) == (self.difference > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolComparison:
+    """One-turn against interactive evaluation of the same bots.
+
+    Attributes:
+        rows: every two bots that both have, on every question that both ask.
+        one_turn: kappas of single comparisons.
+        interactive: kappas of what each person's ratings of two bots say of these two.
+        tests: of the comparisons and of the chats.
+    """
+
+    rows: tuple[ProtocolPair, ...]
+    one_turn: tuple[Kappa, ...]
+    interactive: tuple[Kappa, ...]
+    level: float = LEVEL
+    tests: tuple[Test, Test] = ("fixed", "fixed")
+
+    @property
+    def bots(self) -> tuple[str, ...]:
+        """Those that both protocols have."""
+        return tuple(sorted({name for row in self.rows for name in (row.a, row.b)}))
+
+    def count(self, question: str | None = None) -> dict[str, int]:
+        """Return the number of pairs that are significant in both evaluations, in one alone, or in neither.
+
+        Pairs that are significant in both count as `same` or `contrary`, by their directions.
+        """
+        found = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
+        for row in self.rows:
+            if question is not None and row.question != question:
+                continue
+            one, other = row.signs
+            if one and other:
+                found["same" if one == other else "contrary"] += 1
+            else:
+                found["one_turn" if one else "interactive" if other else "neither"] += 1
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        return {**to_plain(self), "bots": list(self.bots), "counts": self.count()}
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(row.question, row.a, row.b),
+                share(row.one_turn.mean),
+                span(row.one_turn.low, row.one_turn.high, shares=True),
+                "–" if row.difference is None else f"{row.difference:.2f}",
+                span(row.low, row.high),
+            ]
+            for row in self.rows
+        ]
+        headers = [
+            "question",
+            "a",
+            "b",
+            "one turn",
+            f"{self.level:.0%}",
+            "interactive",
+            f"{self.level:.0%}",
+        ]
+        return text_table("One-turn and interactive evaluation: a less b", headers, rows)
+
+
+def compare_protocols(
+    judged: PairJudgements,
+    ratings: Ratings,
+    same: Mapping[str, str],
+    *,
+    results: PairResults | None = None,
+    level: float = LEVEL,
+    seed: int = 0,
+    shared: int = USUAL_SHARED,
+) -> ProtocolComparison:
+    """Compare pairwise judgements of single replies with ratings of chats of the same bots.
+
+    Args:
+        shared: as `judge_pairs`; of chats, where what is shared is two bots that both rated, it is 2, for nobody
+            meets many.
+        same: the chats' question by the comparisons' one.
+        results: of the judgements, where they are computed already.
+        level: of all intervals.
+    """
+    results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
+    rows, kappas = [], []
+    for question, asked in same.items():
+        values = ratings.values(asked)
+        found = compare(ratings, asked, alpha=1 - level, plans=False)
+        by_pair = {(pair.a, pair.b): pair for pair in found.pairs}
+        for outcome in results.outcomes:
+            pair = by_pair.get((outcome.a, outcome.b))
+            if outcome.question != question or pair is None:
+                continue
+            rows.append(
+                ProtocolPair(
+                    question=question,
+                    asked=asked,
+                    a=outcome.a,
+                    b=outcome.b,
+                    one_turn=outcome.ahead,
+                    difference=pair.difference,
+                    low=pair.low,
+                    high=pair.high,
+                    signs=(outcome.sign, sign_of(pair)),
+                    reason=pair.reason,
+                )
+            )
+        kappas.append(_interactive_kappa(question, values, ratings, level, seed))
+    return ProtocolComparison(
+        tuple(rows),
+        tuple(kappa for kappa in results.kappas if kappa.question in same),
+        tuple(kappas),
+        level,
+        (results.test, "always" if ratings.is_collecting else "fixed"),
+    )
+
+
+def _interactive_kappa(
+    question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int
+) -> Kappa:
+    """Return the kappa of raters' preferences (better, same, worse) between every two bots that they rated."""
+    means: dict[str, dict[str, list[float]]] = {}
+    for rater, bot, value in zip(ratings.rater, ratings.bot, values, strict=True):
+        if rater is not None and np.isfinite(value):
+            means.setdefault(rater, {}).setdefault(bot, []).append(float(value))
+    items, raters, scores = [], [], []
+    for rater, by_bot in means.items():
+        for a, b in combinations(sorted(by_bot), 2):
+            items.append(f"{a}\0{b}")
+            raters.append(rater)
+            scores.append(float(np.sign(np.mean(by_bot[a]) - np.mean(by_bot[b]))))
+    return kappa_of(
+        question, np.array(scores), items, np.array(raters, dtype=object), 2, level, seed
+    )

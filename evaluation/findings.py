@@ -1,0 +1,131 @@
+"""Findings of results, and reasons for undefined numbers, as codes with values.
+
+Pages and reports put the codes into sentences; `summary()` prints the text of a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evaluation.number_format import figure, span
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+
+class Reason(str):
+    """Reason as text, with a code and values for programs.
+
+    Attributes:
+        code: which reason it is, e.g. "one_value".
+        values: the numbers and names in it.
+    """
+
+    __slots__ = ("code", "values")
+    code: str
+    values: Mapping[str, Any]
+
+    def __new__(cls, code: str, text: str, **values: Any) -> Reason:
+        """Return the reason `code`, which reads `text` in tables and error messages."""
+        made = super().__new__(cls, text)
+        made.code = code
+        made.values = values
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.code, str(self), dict(self.values))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
+        """Return the schema by which pydantic writes a reason as JSON and reads it back with its code and values."""
+        from pydantic_core import core_schema
+
+        def read(found: Any) -> Reason:
+            return found if isinstance(found, cls) else _again(**found)
+
+        def write(reason: Reason) -> dict[str, Any]:
+            return {"code": reason.code, "text": str(reason), "values": dict(reason.values)}
+
+        return core_schema.no_info_plain_validator_function(
+            read, serialization=core_schema.plain_serializer_function_ser_schema(write)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the code and the values in one object."""
+        return {"code": self.code, **self.values}
+
+
+def reason_read(found: Reason | Mapping[str, Any] | str | None) -> Reason | None:
+    """Return the reason of a document, or None where there is none.
+
+    Args:
+        found: as `Reason.to_json` wrote it; or text, as fits were stored before reasons had codes.
+    """
+    if found is None or isinstance(found, Reason):
+        return found
+    if isinstance(found, str):
+        return Reason("in_words", found, words=found)
+    values = {name: value for name, value in found.items() if name != "code"}
+    return Reason(found["code"], str(found["code"]).replace("_", " "), **values)
+
+
+def _again(code: str, text: str, values: Mapping[str, Any]) -> Reason:
+    return Reason(code, text, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a result shows.
+
+    Attributes:
+        code: what it is, `baseline` say.
+        values: its numbers and names, plain JSON values; an interval is a list of two.
+    """
+
+    code: str
+    values: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the code and the values in one object."""
+        return {"code": self.code, **self.values}
+
+
+def finding(code: str, **values: Any) -> Finding:
+    """Return a finding of these values."""
+    return Finding(code, values)
+
+
+def findings_printed(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each finding: its code, then names and numbers.
+
+    Args:
+        findings: as `Finding.to_json` wrote them.
+    """
+    width = max((len(str(found["code"])) for found in findings), default=0)
+    return [
+        f"{str(found['code']).replace('_', ' '):{width}}  "
+        + ", ".join(
+            f"{name.replace('_', ' ')} {_printed(value)}"
+            for name, value in found.items()
+            if name != "code" and value is not None
+        )
+        for found in findings
+    ]
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return figure(value)
+    if isinstance(value, Mapping):
+        parts = [
+            f"{name.replace('_', ' ')} {_printed(v)}" for name, v in value.items() if name != "code"
+        ]
+        return ", ".join([str(value["code"]).replace("_", " "), *parts])
+    if isinstance(value, list | tuple):
+        numbers = len(value) == 2 and all(isinstance(end, float) for end in value)
+        return span(*value) if numbers else ", ".join(str(part) for part in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,190 @@
+"""Mean features and mean ratings of bots, with the ratings' noise.
+
+Equations (1) and (2) of the preset `strong`, version 3. All is learned from the bots of one fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.rating_noise import RatingNoise, adjusted_means
+
+_ROUNDING = 1e-9
+"""A within-bot standard deviation below this share of the column's size is rounding."""
+_NORMAL = 1e6
+"""Degrees of freedom with which Student's distribution is the normal one."""
+
+
+class NoNoise(HybridError):
+    """Error for ratings without differences within a bot: the noise of a mean is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotFeatureMeans:
+    """K bots.
+
+    Attributes:
+        bots: their ids.
+        x: (K, p) mean features, raw units.
+        scale: (p,) pooled within-bot standard deviation of each feature; 0 where it does not vary within bots.
+        rating: (K,) mean ratings less their raters' effects.
+        n: (K,) ratings behind each.
+        noise: (K, K) covariance of how far these means are off, in units of s².
+        df: (K,) degrees of freedom of its diagonal.
+        variance: s², of a single rating within bots, less its rater's effect.
+    """
+
+    bots: tuple[str, ...]
+    x: np.ndarray
+    scale: np.ndarray
+    rating: np.ndarray
+    n: np.ndarray
+    noise: np.ndarray
+    df: np.ndarray
+    variance: float
+
+    @property
+    def n_eff(self) -> np.ndarray:
+        """(K,) effective number of independent ratings of each mean."""
+        return np.asarray(1 / np.diag(self.noise))
+
+    def by_bot(self) -> dict[str, float]:
+        """Return the mean rating of each bot."""
+        return dict(zip(self.bots, self.rating.tolist(), strict=True))
+
+    def df_of(self, bot: str) -> float:
+        """Return the degrees of freedom of the variance of a bot's mean rating."""
+        return float(self.df[self.bots.index(bot)])
+
+    def interval_of(self, bot: str) -> tuple[float, float]:
+        """Return the 95 % interval of a bot's true mean by its ratings alone, by Student's t."""
+        from scipy import stats
+
+        middle, half = self.by_bot()[bot], float(stats.t.ppf(0.975, self.df_of(bot)))
+        half *= self.new_ratings(bot)[1] ** 0.5
+        return middle - half, middle + half
+
+    def new_ratings(self, bot: str) -> tuple[int, float]:
+        """Return n, and the variance of the mean of n further ratings around the bot's true mean.
+
+        n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
+        """
+        if bot in self.bots:
+            at = self.bots.index(bot)
+            return int(self.n[at]), self.variance / float(self.n_eff[at])
+        return round(float(np.median(self.n))), self.variance / float(np.median(self.n_eff))
+
+    def noise_beside(self, at: int, fold: BotFeatureMeans) -> tuple[float, np.ndarray]:
+        """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
+
+        Args:
+            at: its number; fold: all others.
+        """
+        noise = self.noise[at] * self.variance / fold.variance
+        return float(noise[at]), np.delete(noise, at)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values that `from_json` reads back."""
+        return {
+            "bots": list(self.bots),
+            "x": self.x.tolist(),
+            "scale": self.scale.tolist(),
+            "rating": self.rating.tolist(),
+            "n": self.n.tolist(),
+            "n_eff": self.n_eff.tolist(),
+            "noise": self.noise.tolist(),
+            "df": self.df.tolist(),
+            "variance": self.variance,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BotFeatureMeans:
+        """Read what `to_json` made. Fits of earlier versions knew no raters in the noise."""
+        arrays = {
+            name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")
+        }
+        n_eff = np.array(value["n_eff"], dtype=float)
+        noise = np.array(value["noise"], dtype=float) if "noise" in value else np.diag(1 / n_eff)
+        df = np.array(value["df"], dtype=float) if "df" in value else np.full(len(n_eff), _NORMAL)
+        return cls(
+            bots=tuple(str(bot) for bot in value["bots"]),
+            noise=noise,
+            df=df,
+            variance=float(value["variance"]),
+            **arrays,
+        )
+
+
+class BotSums:
+    """Rated conversations reduced once, so that every choice of bots costs little.
+
+    Args:
+        x: (n, p) features.
+        y: (n,) targets.
+        codes: (n,) number of each row's bot, 0 … K−1.
+        names: (K,) the bots.
+        ratings: of these rows.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        codes: np.ndarray,
+        names: Sequence[str],
+        ratings: RatingNoise,
+    ) -> None:
+        self.bots = tuple(names)
+        n_bots = len(names)
+        self.counts = np.bincount(codes, minlength=n_bots)
+        self.x = np.stack([x[codes == k].mean(axis=0) for k in range(n_bots)])
+        self._squares = np.stack(
+            [((x[codes == k] - self.x[k]) ** 2).sum(axis=0) for k in range(n_bots)]
+        )
+        self._y = y
+        self._codes = codes
+        self._ratings = ratings
+        self._n = np.bincount(ratings.row, minlength=len(y))
+
+    def adjusted(self) -> np.ndarray:
+        """Return each conversation's mean rating less the effects of its raters, learned on all bots: (n,)."""
+        everybody = np.ones(len(self.bots), dtype=bool)
+        return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
+
+    def of(self, members: np.ndarray) -> BotFeatureMeans:
+        """Return the means of these bots, from their ratings alone.
+
+        Args:
+            members: (K,) which bots take part.
+
+        Raises:
+            NoNoise: where no rating differs from another of the same bot.
+        """
+        at = np.flatnonzero(members)
+        told = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
+        if not told.variance > 0:
+            raise NoNoise(
+                "no bot has two ratings that differ, so how far a mean rating can be off is unknown; rate "
+                "more conversations of each bot, or choose the preset 'paper'"
+            )
+        number = np.bincount(self._codes, weights=self._n, minlength=len(self.bots))
+        # (2) Within-bot standard deviation of each column, pooled over these bots.
+        free = max(int(self.counts[at].sum()) - len(at), 1)
+        scale = np.sqrt(self._squares[at].sum(axis=0) / free)
+        size = np.abs(self.x[at]).max(axis=0)
+        scale = np.where(scale > _ROUNDING * np.maximum(size, 1e-300), scale, 0.0)
+        return BotFeatureMeans(
+            bots=tuple(self.bots[j] for j in at),
+            x=self.x[at],
+            scale=scale,
+            rating=told.mean,
+            n=number[at],
+            noise=told.covariance / told.variance,
+            df=told.df,
+            variance=told.variance,
+        )

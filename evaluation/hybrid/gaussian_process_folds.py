@@ -1,0 +1,379 @@
+"""Leave-bot-out folds of the Gaussian process, applied to self-play too.
+
+The preset `strong`, version 3. Prediction is linear in the features, so a fold is kept as a line; intervals need
+the process itself, which is made again from the fold's means wherever a fit is applied.
+
+Expected mean of a bot from its self-play. In self-play there is no participant: metrics of the participant describe
+every turn that answers another, so those of both sides are averaged. The process was fitted to conversations with
+people. Its error on self-play is estimated from bots with ratings and self-play, each predicted by the fold without
+it.
+
+An unknown variance a, for the shift to self-play, is added to the variance that the process states. Its values (none,
+and a grid of multiples of the stated variance) are equally likely a priori and are weighted by the errors of the
+*other* such bots. A bot's expected mean is the mixture over these values, whose tails are longer the fewer errors are
+known.
+
+With fewer than four other bots a cannot be estimated, and only the order is reported: where self-play lies one or two
+standard deviations within bots from conversations with people, the stated 95 % intervals held in 80 to 94 % of cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.hybrid.bot_level import Permuted
+from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
+from evaluation.hybrid.calibration import Interval95
+from evaluation.hybrid.features import Design
+from evaluation.hybrid.gaussian_process import (
+    BotGaussianProcess,
+    Mixture,
+    Noise,
+    Posterior,
+    ProcessPredictions,
+)
+from evaluation.hybrid.least_squares import LinearPredictor
+from evaluation.hybrid.rating_noise import RatingNoise
+from evaluation.stats.correlation import permutations
+
+N_PERMUTATIONS = 1_000
+_AT_ONCE = 50
+"""Permutations: so that what the grid makes of them stays in a core's cache."""
+
+
+@dataclass(frozen=True)
+class FoldMeans:
+    """Means of each fold and of all bots, from which a kept fit makes its intervals.
+
+    Attributes:
+        blocks: name to the numbers of its columns.
+        whole: of all rated bots.
+        folds: of the other bots, by bot left out.
+    """
+
+    blocks: Mapping[str, tuple[int, ...]]
+    whole: BotFeatureMeans
+    folds: Mapping[str, BotFeatureMeans]
+
+    def expected(self, bot: str, x: np.ndarray) -> Mixture:
+        """Return the distribution of a bot's true mean, by the intercept of the fold.
+
+        Args:
+            bot: by the fold without it, where there is one.
+            x: (n, p) its conversations. They are a sample: the variance of their mean prediction is that
+                of the bootstrap, in closed form, for the prediction is linear.
+        """
+        process, posterior, answers = self._fitted(bot)
+        line = process.line(answers, 0, ())
+        again = float(line.predict(x).var()) / max(len(x), 1)
+        return process.expected(posterior, x.mean(axis=0)).widened(again)
+
+    def noise(self, bot: str, x: np.ndarray) -> Noise:
+        """Return the error of a rated bot's mean rating, given the others', at the points of the fold without it.
+
+        Args:
+            x: (n, p) its conversations.
+        """
+        process, posterior, _ = self._fitted(bot)
+        own, shared = self.whole.noise_beside(self.whole.bots.index(bot), process.means)
+        return process.noise_at(posterior, x.mean(axis=0), own, shared)
+
+    def _fitted(self, bot: str) -> tuple[BotGaussianProcess, Posterior, ProcessPredictions]:
+        key = bot if bot in self.folds else ""
+        if key not in self._made:
+            process = self.process(key)
+            posterior = process.posterior(process.means.rating[None])
+            self._made[key] = (process, posterior, process.answers(posterior))
+        return self._made[key]
+
+    def process(self, bot: str) -> BotGaussianProcess:
+        """Return the process without a bot; that of all bots for one that is not rated, or for no name."""
+        key = bot if bot in self.folds else ""
+        if key not in self._processes:
+            columns = [np.array(c, dtype=int) for c in self.blocks.values()]
+            self._processes[key] = BotGaussianProcess(self.folds.get(key, self.whole), columns)
+        return self._processes[key]
+
+    @cached_property
+    def _processes(self) -> dict[str, BotGaussianProcess]:
+        return {}
+
+    @cached_property
+    def _made(self) -> dict[str, tuple[BotGaussianProcess, Posterior, ProcessPredictions]]:
+        return {}
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
+        process, posterior, _ = self._fitted("")
+        flat = process.posterior(self.whole.rating[None], flat=True)
+        return {
+            name: {"share": float(share), "share_flat_prior": float(other)}
+            for name, share, other in zip(
+                self.blocks, process.shares(posterior), process.shares(flat), strict=True
+            )
+        }
+
+    def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
+        """Return the distance of self-play from conversations with people by block, in within-bot standard deviations.
+
+        Args:
+            played: (p,) mean features of bots with themselves.
+
+        Returns:
+            `shift`, the root mean square over the columns of what self-play adds to the rated bots' means, or where no
+            rated bot has any, of how far the mean of all self-play lies from the rated bots' centre; and `widest`, how
+            far the rated bot furthest from the others lies from their centre with people.
+        """
+        if not played:
+            return {}
+        at = [k for k, bot in enumerate(self.whole.bots) if bot in played]
+        unit = np.where(self.whole.scale > 0, self.whole.scale, np.inf)
+        if at:
+            added = np.stack([played[self.whole.bots[k]] - self.whole.x[k] for k in at])
+        else:
+            added = np.stack(list(played.values())) - self.whole.x.mean(axis=0)
+        from_centre = (self.whole.x - self.whole.x.mean(axis=0)) / unit
+        found = {}
+        for name, columns in self.blocks.items():
+            used = [c for c in columns if self.whole.scale[c] > 0]
+            if used:
+                shift = (added.mean(axis=0) / unit)[used]
+                found[name] = {
+                    "shift": float(np.sqrt((shift**2).mean())),
+                    "widest": float(np.sqrt((from_centre[:, used] ** 2).mean(axis=1).max())),
+                }
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values that `from_json` reads back."""
+        return {
+            "blocks": {name: list(columns) for name, columns in self.blocks.items()},
+            "whole": self.whole.to_json(),
+            "folds": {bot: means.to_json() for bot, means in self.folds.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FoldMeans:
+        """Read the output of `to_json`."""
+        return cls(
+            blocks={name: tuple(columns) for name, columns in value["blocks"].items()},
+            whole=BotFeatureMeans.from_json(value["whole"]),
+            folds={bot: BotFeatureMeans.from_json(one) for bot, one in value["folds"].items()},
+        )
+
+
+class ProcessFolds:
+    """All fits that leave out one bot, and that of all bots.
+
+    Attributes:
+        adjusted: (n,) targets less the effects of their raters, learned on all bots.
+
+    Args:
+        x: (n, p) features.
+        y: (n,) targets.
+        codes: (n,) number of each row's bot, 0 … K−1.
+        names: (K,) the bots.
+        blocks: name to the numbers of its columns.
+        ratings: of these rows.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        codes: np.ndarray,
+        names: Sequence[str],
+        blocks: Mapping[str, Sequence[int]],
+        ratings: RatingNoise,
+    ) -> None:
+        self.bots = tuple(names)
+        sums = BotSums(x, y, codes, names, ratings)
+        everybody = np.ones(len(names), dtype=bool)
+        self.counts, self.adjusted = sums.counts, sums.adjusted()
+        self.means = FoldMeans(
+            blocks={name: tuple(columns) for name, columns in blocks.items()},
+            whole=sums.of(everybody),
+            folds={
+                bot: sums.of(everybody & (np.arange(len(names)) != k))
+                for k, bot in enumerate(names)
+            },
+        )
+        self._names = list(blocks)
+        self._whole = self.means.process("")
+        self._folds = [self.means.process(bot) for bot in names]
+
+    def line(self) -> LinearPredictor:
+        """Return the fit on all bots."""
+        posterior = self._whole.posterior(self.means.whole.rating[None])
+        return self._whole.line(self._whole.answers(posterior), int(self.counts.sum()), self._names)
+
+    def lines(self, *, common: bool) -> dict[str, LinearPredictor]:
+        """Return by bot left out the fit on the others, with their own mu or that of all bots."""
+        found = {}
+        for k, bot in enumerate(self.bots):
+            own = self.means.folds[bot].rating[None]
+            posterior, mu = self._posterior(k, own, self.means.whole.rating[k, None])
+            answers = self._folds[k].answers(posterior, mu if common else None)
+            n = int(self.counts.sum() - self.counts[k])
+            found[bot] = self._folds[k].line(answers, n, self._names)
+        return found
+
+    def _posterior(
+        self, k: int, ratings: np.ndarray, left_out: np.ndarray
+    ) -> tuple[Posterior, np.ndarray]:
+        """Return the posterior of fold k for (P, K − 1) mean ratings, and mu of all bots, (A, P, H).
+
+        Args:
+            left_out: (P,) mean ratings of bot k, which enter that mu alone.
+        """
+        process, whole = self._folds[k], self.means.whole
+        posterior = process.posterior(ratings)
+        noise = whole.noise_beside(k, process.means)
+        return posterior, process.mu_with(posterior, whole.x[k], left_out, *noise)
+
+    def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
+        """Permute the adjusted mean ratings and weigh the grid of every fold again.
+
+        Args:
+            means: (p,) mean features per bot of the conversations predicted.
+        """
+        at = [k for k, bot in enumerate(self.bots) if bot in means]
+        if len(at) < 3:
+            return None
+        shuffled = self.means.whole.rating[permutations(len(self.bots), N_PERMUTATIONS, seed)]
+        predicted = np.empty((len(shuffled), len(at)))
+        for column, k in enumerate(at):
+            predicted[:, column] = self._permuted(k, shuffled, means[self.bots[k]], seed)[common]
+        return predicted, shuffled[:, at]
+
+    def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
+        """Return fold k's predictions from (p,) features by its own mu and by that of all bots, (P,) each."""
+        key = (k, seed, x.tobytes())
+        if key not in self._known:
+            parts = []
+            for part in np.split(shuffled, range(_AT_ONCE, len(shuffled), _AT_ONCE)):
+                posterior, mu = self._posterior(k, np.delete(part, k, axis=1), part[:, k])
+                parts.append(self._folds[k].predicted(posterior, x, [posterior.mu, mu]))
+            self._known[key] = [np.concatenate(found) for found in zip(*parts, strict=True)]
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int, bytes], list[np.ndarray]]:
+        """Return the cache of predictions by permutations: the levels of a fit request the same more than once."""
+        return {}
+
+
+FEWEST_CHECKED = 4
+"""So many other bots with ratings and self-play are needed to see how far predictions from self-play err."""
+_MULTIPLES = np.array([0.0, *np.geomspace(0.125, 256, 12)])
+"""Of the mean variance that is stated, tried as what self-play adds to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromSelfPlay:
+    """Expected means of the bots from self-play, by the intercept of each fold.
+
+    Attributes:
+        expected: distribution of the mean, by bot.
+        refused: reason for no such distribution, by bot.
+        added: mean variance that errors on self-play add to the process's own; None where too few bots were checked.
+    """
+
+    expected: Mapping[str, Mixture]
+    refused: Mapping[str, Reason]
+    added: float | None
+
+    def interval(self, human: BotFeatureMeans, bot: str) -> Interval95 | None:
+        """Return the interval of this bot's mean; None where it is refused.
+
+        Args:
+            human: ratings that predictions are compared with.
+        """
+        found = self.expected.get(bot)
+        if found is None:
+            return None
+        n_new, noise = human.new_ratings(bot)
+        return Interval95(
+            float(found.mean[0]),
+            found.first_interval(0.95),
+            found.widened(noise).first_interval(0.95),
+            n_new,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A bot with ratings and self-play: where the process expects its mean rating, and that mean."""
+
+    expected: Mixture
+    rating: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """(A,) values of the variance that self-play adds, and (A,) weights of them."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def by(cls, checked: Sequence[_Checked]) -> _Added:
+        """Weigh the values by the distances of these bots' mean ratings from the expected ones."""
+        stated = float(np.mean([float(one.expected.variance[0]) for one in checked]))
+        values = _MULTIPLES * stated
+        log = np.array(
+            [
+                sum(one.expected.widened(value).log_density(one.rating) for one in checked)
+                for value in values
+            ]
+        )
+        weights = np.exp(log - log.max())
+        return cls(values, weights / weights.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.weights @ self.values)
+
+
+def from_selfplay(
+    means: FoldMeans, played: Design, human: BotFeatureMeans | None = None
+) -> FromSelfPlay:
+    """Predict the means of bots with self-play, widened or refused as above.
+
+    Args:
+        human: ratings that show how far these predictions err; None: those of the fit.
+    """
+    human = means.whole if human is None else human
+    x = {str(bot): played.x[played.bots == bot] for bot in dict.fromkeys(played.bots)}
+    stated = {bot: means.expected(bot, rows) for bot, rows in x.items()}
+    rated = human.by_bot()
+    checked = {
+        bot: _Checked(found.widened(human.new_ratings(bot)[1]), rated[bot])
+        for bot, found in stated.items()
+        if bot in rated
+    }
+    expected: dict[str, Mixture] = {}
+    refused: dict[str, Reason] = {}
+    for bot, found in stated.items():
+        others = [one for other, one in checked.items() if other != bot]
+        if len(others) >= FEWEST_CHECKED:
+            added = _Added.by(others)
+            expected[bot] = found.widened_by(added.values, added.weights)
+        else:
+            why = (
+                f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play "
+                f"err; {FEWEST_CHECKED} are needed"
+            )
+            refused[bot] = Reason(
+                "selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED
+            )
+    enough = len(checked) > FEWEST_CHECKED
+    return FromSelfPlay(
+        expected, refused, _Added.by(list(checked.values())).mean if enough else None
+    )

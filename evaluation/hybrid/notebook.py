@@ -1,0 +1,159 @@
+"""The hybrid metric and prediction-powered means of a study, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chatbots.text import quote
+from evaluation.analysis.prediction_powered import PoweredMeans, powered_means
+from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
+from evaluation.hybrid.features import HybridError, block_of, pooled_embeddings, preset_get
+from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.levels import LENGTHS, predict_conversations
+from evaluation.hybrid.results import HybridResult, KeptFit
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_list
+from evaluation.study import Study, rated
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def hybrid(
+    study: Study,
+    *,
+    target: str | Sequence[str] | None = None,
+    preset: str = "paper",
+    features: Sequence[str] | None = None,
+    intercept: Intercept = PREFERRED_INTERCEPT,
+    selfplay: Study | None = None,
+    seed: int = 0,
+) -> HybridResult:
+    """Fit the leave-bot-out hybrid metric to a study's ratings; metrics that it needs are computed.
+
+    Args:
+        target: the question to predict, or several for their mean; None: what bots are ranked by,
+            the one about the whole if there is one.
+        preset: "paper" (eleven metrics, least squares) or "strong" (three blocks of metrics, Gaussian process).
+        features: columns of metrics that predict; None: the preset's.
+        intercept: "common", or "fold" as in the paper.
+        selfplay: conversations of the bots with themselves, to be predicted too.
+        seed: of bootstrap and permutations.
+
+    Raises:
+        HybridError: without ratings, with fewer than three rated bots, for an unknown preset, column or question.
+    """
+    chosen = preset_get(preset)
+    targets = _targets(study, target)
+    names = tuple(chosen.features if features is None else features)
+    metrics = metrics_with([*names, *LENGTHS])
+    human = _table(study, metrics, chosen.blocks)
+    means = study.answers.per_conversation().drop(columns="bot")
+    means = means.rename(columns={"rater": "participant"})
+    human = human.drop(columns=[name for name in means.columns if name in human])
+    human = human.merge(means, left_on="conversation", right_index=True, how="inner")
+    played = None if selfplay is None else _table(selfplay, metrics, chosen.blocks)
+    identities = {metric.name: metric.identity.as_dict() for metric in metrics}
+    return fit_hybrid(
+        human,
+        features=features,
+        targets=targets,
+        preset=preset,
+        intercept=intercept,
+        selfplay=played,
+        seed=seed,
+        dimensions=study.dimensions,
+        metric_identities=identities,
+        ratings=study.answers,
+        study=study.name,
+    )
+
+
+def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
+    """Return a study's conversations with a fit's prediction as `hybrid`; metrics it needs are computed."""
+    blocks = list(dict.fromkeys(block for name in fit.features if (block := block_of(name))))
+    table = _table(study, metrics_with(fit.features), blocks)
+    return table.assign(hybrid=predict_conversations(fit, table))[["conversation", "bot", "hybrid"]]
+
+
+def metrics_with(columns: Sequence[str]) -> list[Metric]:
+    """Return the metrics that have these conversation-level columns."""
+    wanted = set(columns)
+    return [
+        metric
+        for metric in metric_list()
+        if any(c.level == "conversation" and c.name in wanted for c in metric.columns)
+    ]
+
+
+def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the questions to predict."""
+    if not study.dimensions:
+        raise HybridError(f"{study.name} has no ratings, so there is nothing to fit to")
+    if target is None:
+        return study.answers.headline
+    asked = (target,) if isinstance(target, str) else tuple(target)
+    for name in asked:
+        if name not in study.dimensions:
+            raise HybridError(
+                f"{study.name} has no ratings of {quote(name)}; it is rated on {', '.join(study.dimensions)}"
+            )
+    return asked
+
+
+def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd.DataFrame:
+    """Return one row per conversation, with the metrics' columns and the embeddings of the blocks."""
+    table = study.metrics([metric.name for metric in metrics])
+    if blocks:
+        vectors = pooled_embeddings(
+            [dialogue.conversation for dialogue in study.dialogues],
+            self_play=study.is_selfplay,
+            shared=study.shared,
+            blocks=blocks,
+        )
+        table = table.merge(vectors, on="conversation", how="left")
+    return table
+
+
+def powered(
+    study: Study,
+    metric: str | HybridResult,
+    column: str | None = None,
+    target: str | Sequence[str] | None = None,
+) -> PoweredMeans:
+    """Estimate the bots' means from their ratings and a metric of conversations without ratings (PPI++).
+
+    Args:
+        metric: its name, or a hybrid metric of this study, which predicts each bot by the fit without it.
+        column: which of the metric's quantities, such as "words_user"; None where it has one.
+        target: a question, or several for their mean; None: what bots are ranked by.
+
+    Returns:
+        Means with and without the metric, and what it gains, in a sentence, too.
+
+    Raises:
+        ValueError: without ratings, for a question that there is not, or a column that the metric has not.
+    """
+    ratings = rated(study)
+    if target is not None:
+        ratings = replace(ratings, headline=(target,) if isinstance(target, str) else tuple(target))
+    if isinstance(metric, str):
+        table = study.metrics([metric])
+    else:
+        table = scored_table(study, metric.fit)
+    names = [str(name) for name in table.columns if name not in ("conversation", "bot")]
+    if column is None and len(names) == 1:
+        column = names[0]
+    if column not in names:
+        raise ValueError(f"column is {quote(column)}; {metric} gives {', '.join(names)}")
+    return powered_means(
+        ratings,
+        table["conversation"].astype(str).tolist(),
+        table["bot"].astype(str).tolist(),
+        np.asarray(table[column], dtype=float),
+        by=column,
+    )

@@ -1,0 +1,399 @@
+"""Rater effects and noise of mean ratings, estimated before a fit.
+
+Rater effects and noise are estimated from the bots of a fold alone. Rater effects are random effects together with
+fixed bot effects (Henderson's mixed model equations), their variance by moments (Searle, Casella and McCulloch
+1992, ch. 3), so that a rater with few ratings is hardly moved and what differs between bots is never taken for a
+rater's habit.
+
+Bots' mean ratings less the effects of their raters, with the covariance of these means. Equation (1) of the preset
+`strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with Var(u) = tau², Var(c) = omega²
+and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of raters, as in every comparison
+of two bots (`evaluation.stats.gls`); omega² is what the intraclass correlation of ratings of one conversation, less
+their raters' effects, makes of their sum. Raters' effects are best linear unbiased predictions with fixed bot
+effects (Henderson 1975):
+
+    b = L⁺ (Xᵀy − T C Zᵀy),  u = C (Zᵀy − Tᵀ b),  C = diag(1 / (m_g + (omega² + sigma²) / tau²)),  L = Xᵀ X − T C Tᵀ
+
+with X the bots' columns, Z the raters', T = XᵀZ the numbers of ratings and m_g those of a rater. The adjusted mean
+of a bot is that of its conversations' means of y − u. It is linear in the ratings, m = A y, so that
+
+    Cov(m) = tau² A Z Zᵀ Aᵀ + omega² A Z_c Z_cᵀ Aᵀ + sigma² A Aᵀ,  A = P − H Zᵀ + F Xᵀ,
+    H = P Z C + F T C,  F = P Z C Tᵀ L⁺
+
+with P the averaging. Nothing here is larger than bots times raters or bots times conversations. Raters without a
+name have no effect, and where none has one, Cov(m) is diagonal: s² / n_eff with n_eff = n / (1 + (k − 1) ICC) for k
+ratings of each conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluation.ratings import Ratings
+from evaluation.stats.gls import Likelihood, most_likely_share
+
+MOST_RATINGS = 5
+"""More ratings of one conversation count as so many: the noise of their mean hardly falls any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatingNoise:
+    """Every single rating of the conversations of a design, by number.
+
+    Attributes:
+        value: (R,) the target as this rater gave it.
+        row: (R,) the conversation's row in the design.
+        bot: (R,) number of its bot.
+        rater: (R,) number of its rater, −1 where unknown.
+        n_rows: conversations in all.
+        n_bots: bots in all.
+    """
+
+    value: np.ndarray
+    row: np.ndarray
+    bot: np.ndarray
+    rater: np.ndarray
+    n_rows: int
+    n_bots: int
+
+    @classmethod
+    def of(
+        cls,
+        ratings: Ratings | None,
+        targets: Sequence[str],
+        ids: np.ndarray,
+        bots: np.ndarray,
+        y: np.ndarray,
+    ) -> RatingNoise:
+        """Match the ratings with the rows, bots and raters of a design.
+
+        Args:
+            ratings: None if the raters are unknown: each conversation's target then counts as one rating.
+            targets: dimensions whose mean is predicted.
+            ids, bots, y: (n,) conversation, bot number and target of the design's rows.
+        """
+        n_rows, n_bots = len(y), int(bots.max(initial=-1)) + 1
+        if ratings is None:
+            rows = np.arange(n_rows)
+            return cls(y, rows, bots, np.full(n_rows, -1), n_rows, n_bots)
+        import pandas as pd
+
+        place = pd.Series(np.arange(n_rows), index=ids)
+        row = pd.Series(ratings.conversation).map(place).to_numpy(dtype=float)
+        value = ratings.values(targets)
+        # Numbers by hash are the order of first appearance, −1 where there is no name.
+        rater = pd.factorize(ratings.rater)[0]
+        keep = np.isfinite(row) & np.isfinite(value)
+        row = row[keep].astype(int)
+        return cls(value[keep], row, bots[row], rater[keep], n_rows, n_bots)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(n,) ratings per conversation, at least 1 and at most `MOST_RATINGS`."""
+        return np.clip(np.bincount(self.row, minlength=self.n_rows), 1, MOST_RATINGS)
+
+    def reliability(self, bots: np.ndarray) -> float:
+        """Return the intraclass correlation of two ratings of one conversation within these bots; 0 if unknown.
+
+        Args:
+            bots: (K,) which bots take part.
+        """
+        keep = bots[self.bot]
+        value, row, bot = self.value[keep], self.row[keep], self.bot[keep]
+        number = np.bincount(row, minlength=self.n_rows).astype(float)
+        there = number > 0
+        mean = np.divide(
+            np.bincount(row, weights=value, minlength=self.n_rows),
+            number,
+            out=np.zeros(self.n_rows),
+            where=there,
+        )
+        n_free = len(value) - there.sum()
+        if n_free < 1:
+            return 0.0
+        within = float(((value - mean[row]) ** 2).sum() / n_free)
+        bot_mean = _group_means(value, bot, self.n_bots)
+        n_between = there.sum() - len(np.unique(bot))
+        if n_between < 1:
+            return 0.0
+        between = float(((mean[row] - bot_mean[bot]) ** 2).sum() / n_between)
+        size = (len(value) - (number**2).sum() / len(value)) / max(there.sum() - 1, 1)
+        true = max(0.0, (between - within) / size)
+        return true / (true + within) if true + within > 0 else 0.0
+
+    def precision(self, bots: np.ndarray) -> np.ndarray:
+        """Return (`MOST_RATINGS` + 1,) weights of a conversation by its number of ratings; 1 for one rating.
+
+        The variance of the mean of m ratings is proportional to ρ + (1 − ρ) / m (Spearman-Brown).
+        """
+        m = np.arange(MOST_RATINGS + 1)
+        return m / (1.0 + (m - 1.0) * self.reliability(bots))
+
+    def rater_effects(self, bots: np.ndarray) -> np.ndarray:
+        """Return by how much the raters of each conversation rate above others, (n,), learned from these bots.
+
+        It is 0 where the raters are unknown or did not rate these bots.
+        """
+        moved = np.zeros(self.n_rows)
+        number = np.bincount(self.row, minlength=self.n_rows)
+        total = np.bincount(self.row, weights=self._effects(bots), minlength=self.n_rows)
+        return np.divide(total, number, out=moved, where=number > 0)
+
+    def _effects(self, bots: np.ndarray) -> np.ndarray:
+        """Return the effect of each rating's rater, (R,); 0 where unknown."""
+        keep = bots[self.bot] & (self.rater >= 0)
+        if not keep.any():
+            return np.zeros(len(self.value))
+        effects = _random_effects(
+            self.value[keep],
+            self.bot[keep],
+            self.rater[keep],
+            self.n_bots,
+            int(self.rater.max()) + 1,
+        )
+        return np.where(self.rater >= 0, effects[self.rater], 0.0)
+
+
+def _random_effects(
+    value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
+) -> np.ndarray:
+    """Return (n_raters,) best linear unbiased predictions of the raters' effects together with fixed bot effects."""
+    zero = np.zeros(n_raters)
+    number = np.bincount(rater, minlength=n_raters).astype(float)
+    there = number > 0
+    n_within = len(value) - there.sum()
+    if there.sum() < 2 or n_within < 1:
+        return zero  # one rating each: a rater's habit and chance cannot be told apart
+    rest = value - _group_means(value, bot, n_bots)[bot]
+    mean = _group_means(rest, rater, n_raters)
+    error = float(((rest - mean[rater]) ** 2).sum() / n_within)
+    between = float((number * mean**2).sum() / (there.sum() - 1))
+    size = (len(value) - (number**2).sum() / len(value)) / (there.sum() - 1)
+    spread = (between - error) / size
+    if spread <= 0 or error <= 0:
+        return zero
+    weight = number + error / spread
+    table = np.zeros((n_bots, n_raters))
+    np.add.at(table, (bot, rater), 1.0)
+    left = np.diag(table.sum(axis=1)) - (table / weight) @ table.T
+    sums = np.bincount(rater, weights=value, minlength=n_raters)
+    right = np.bincount(bot, weights=value, minlength=n_bots) - (table / weight) @ sums
+    fixed = np.linalg.lstsq(left, right, rcond=None)[0]
+    return (sums - fixed @ table) / weight
+
+
+def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
+    number = np.bincount(groups, minlength=n)
+    total = np.bincount(groups, weights=values, minlength=n)
+    return np.divide(total, number, out=np.zeros(n), where=number > 0)
+
+
+_MOST_SHARE = 0.999
+"""More than this share of the variance between raters changes no mean, and makes sums lose digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedMeans:
+    """Means of some bots, less the effects of the raters.
+
+    Attributes:
+        rows: (n,) each conversation's mean rating, of these bots less the effects of its raters.
+        mean: (K,) of the bots.
+        covariance: (K, K) of them.
+        df: (K,) Satterthwaite's degrees of freedom of their variances.
+        variance: s² = omega² + sigma², of a rating within bots and raters; 0 where no rating of a bot differs from
+            another.
+    """
+
+    rows: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    df: np.ndarray
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Raters:
+    """The raters of some ratings, whose bots are numbered 0 … K − 1.
+
+    Attributes:
+        table: (K, G) ratings that each rater gave to each bot, T.
+        shrink: (G,) the diagonal of C; 0 where raters do not differ.
+        inverse: (K, K) L⁺.
+        effect: (G,) u.
+        spread: tau²; error: omega² + sigma².
+        df: of the mean squares between raters and within them.
+    """
+
+    table: np.ndarray
+    shrink: np.ndarray
+    inverse: np.ndarray
+    effect: np.ndarray
+    spread: float
+    error: float
+    df: tuple[float, float]
+
+
+def adjusted_means(
+    y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, members: np.ndarray
+) -> AdjustedMeans:
+    """Return the adjusted means of those bots that take part, learned from their ratings alone.
+
+    Args:
+        y: (n,) mean rating of each conversation; codes: (n,) number of its bot.
+        ratings: of these conversations.
+        members: (K',) which bots take part.
+    """
+    at = np.flatnonzero(members)
+    place = np.full(len(members), -1)
+    place[at] = np.arange(len(at))
+    keep = members[ratings.bot]
+    value, row, bot = ratings.value[keep], ratings.row[keep], place[ratings.bot[keep]]
+    rater = np.where(ratings.rater[keep] >= 0, ratings.rater[keep], -1)
+    known = rater >= 0
+    names, number = np.unique(rater[known], return_inverse=True)
+    raters = _raters(value[known], bot[known], number.reshape(-1), len(at), len(names))
+    effect = np.zeros(len(value))
+    effect[known] = raters.effect[number]
+    less = value - effect
+    pooled, free = _pooled(less, bot, len(at))
+
+    n_given = np.bincount(row, minlength=len(y))
+    moved = np.bincount(row, weights=effect, minlength=len(y)) / np.maximum(n_given, 1)
+    rows = np.flatnonzero(members[codes])
+    of_row = place[codes[rows]]
+    n_rows = np.bincount(of_row, minlength=len(at))
+    less_of_row = y - moved
+    mean = np.bincount(of_row, weights=less_of_row[rows], minlength=len(at)) / n_rows
+    error = raters.error if raters.spread > 0 else pooled
+    icc = _icc(ratings, keep, less, members)
+    parts = _parts(raters, row, bot, known, number.reshape(-1), n_rows)
+    # A conversation without a rating of its own counts as one rating by an unknown rater.
+    unrated = np.diag(np.bincount(of_row[n_given[rows] == 0], minlength=len(at)) / n_rows**2)
+    between, together, alike = (part + unrated for part in parts)
+    covariance = raters.spread * between + error * (icc * together + (1 - icc) * alike)
+    variances = np.diag(covariance)
+    df = _freedom(variances, np.diag(between), raters, free)
+    return AdjustedMeans(less_of_row, mean, covariance, df, error)
+
+
+def _raters(
+    value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
+) -> _Raters:
+    """Return the raters' effects together with those of bots, with their variances by restricted maximum likelihood."""
+    table = np.zeros((n_bots, n_raters))
+    np.add.at(table, (bot, rater), 1.0)
+    there, place = np.unique(bot, return_inverse=True)
+    nothing = _Raters(
+        table,
+        np.zeros(n_raters),
+        np.zeros((n_bots, n_bots)),
+        np.zeros(n_raters),
+        *(0.0, 0.0, (np.inf, np.inf)),
+    )
+    if not len(there) < len(value) or not 1 < n_raters < len(value):
+        return nothing  # one rating each: a rater's habit and chance cannot be told apart
+    likelihood = Likelihood(value, place.reshape(-1), rater, len(there), n_raters)
+    if likelihood.no_error():
+        return nothing
+    share = min(most_likely_share(likelihood)[0], _MOST_SHARE)
+    if share <= 0:
+        return nothing
+    error = likelihood.solve(share)[2]
+    spread = error * share / (1 - share)
+    shrink = 1 / (table.sum(axis=0) + error / spread)
+    left = np.diag(table.sum(axis=1)) - (table * shrink) @ table.T
+    inverse = np.linalg.pinv(left, hermitian=True)
+    centre = float(value.mean())
+    sums = np.bincount(rater, weights=value - centre, minlength=n_raters)
+    right = np.bincount(bot, weights=value - centre, minlength=n_bots) - (table * shrink) @ sums
+    effect = shrink * (sums - (inverse @ right) @ table)
+    groups = _groups(table)
+    df_between = float(n_raters - groups)
+    df_within = float(len(value) - len(there) - n_raters + groups)
+    return _Raters(table, shrink, inverse, effect, spread, error, (df_between, df_within))
+
+
+def _groups(table: np.ndarray) -> int:
+    """Return into how many groups bots and raters fall of which no rater of one rated a bot of another."""
+    from scipy.sparse import bmat, csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    there = csr_matrix(table[table.sum(axis=1) > 0])
+    return int(connected_components(bmat([[None, there], [there.T, None]]), directed=False)[0])
+
+
+def _icc(ratings: RatingNoise, keep: np.ndarray, less: np.ndarray, members: np.ndarray) -> float:
+    """Return the intraclass correlation of two ratings of one conversation, less their raters' effects."""
+    value = ratings.value.copy()
+    value[keep] = less
+    return replace(ratings, value=value).reliability(members)
+
+
+def _pooled(value: np.ndarray, bot: np.ndarray, n_bots: int) -> tuple[float, float]:
+    """Return the pooled variance within bots and its degrees of freedom."""
+    number = np.bincount(bot, minlength=n_bots)
+    mean = np.bincount(bot, weights=value, minlength=n_bots) / np.maximum(number, 1)
+    free = len(value) - int((number > 0).sum())
+    return (float(((value - mean[bot]) ** 2).sum() / free) if free > 0 else 0.0), float(free)
+
+
+def _parts(
+    raters: _Raters,
+    row: np.ndarray,
+    bot: np.ndarray,
+    known: np.ndarray,
+    rater: np.ndarray,
+    n_rows: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
+
+    Args:
+        row, bot: (R,) of the ratings; known: (R,) which have a rater with a name; rater: their numbers.
+        n_rows: (K,) conversations of each bot.
+    """
+    rows, place, n_each = np.unique(row, return_inverse=True, return_counts=True)
+    place = place.reshape(-1)
+    weight = 1 / (n_each[place] * n_rows[bot])
+    table = raters.table
+    averaged = np.zeros_like(table)
+    np.add.at(averaged, (bot[known], rater), weight[known])  # P Z
+    taken = averaged * raters.shrink
+    f = taken @ table.T @ raters.inverse
+    h = taken + f @ (table * raters.shrink)
+
+    nobody = np.bincount(bot[~known], weights=weight[~known] ** 2, minlength=len(table))
+    moved = averaged + f @ table - h * table.sum(axis=0)  # A Z
+    between = moved @ moved.T + np.diag(nobody)
+
+    of_row = np.zeros((len(rows), len(table)))
+    np.add.at(of_row, (place, bot), weight)
+    np.add.at(of_row, place[known], (f[:, bot[known]] - h[:, rater]).T)
+    together = of_row.T @ of_row
+
+    own = np.bincount(bot, weights=weight**2, minlength=len(table))
+    once = averaged.sum(axis=1)[:, None] * f.T - averaged @ h.T - f @ table @ h.T
+    alike = np.diag(own) + once + once.T
+    alike += (f * table.sum(axis=1)) @ f.T + (h * table.sum(axis=0)) @ h.T
+    return between, together, alike
+
+
+def _freedom(variances: np.ndarray, shares: np.ndarray, raters: _Raters, free: float) -> np.ndarray:
+    """Return (K,) Satterthwaite's degrees of freedom, by the mean squares between raters and within them.
+
+    Args:
+        shares: (K,) of tau² in each variance.
+        free: degrees of freedom where raters do not differ.
+    """
+    if not raters.spread > 0:
+        return np.full(len(variances), max(free, 1.0))
+    df_between, df_within = (max(one, 1.0) for one in raters.df)
+    # Between raters the mean square is about size · tau² + error.
+    size = float(raters.table.sum()) / raters.table.shape[1]
+    between = size * raters.spread + raters.error
+    of_between = shares / size * between
+    of_within = variances - of_between
+    return np.asarray(variances**2 / (of_between**2 / df_between + of_within**2 / df_within))

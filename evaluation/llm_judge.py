@@ -1,0 +1,407 @@
+"""A language model as judge of pairs of replies or whole chats.
+
+Each pair is shown in both orders; the bias of the judge for a position or for length is reported.
+
+Preferences are stored in a growing file: CSV as `confab.rank` reads it, one line a pair.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chatbots import Conversation
+from evaluation.formats.base import Skipped
+from evaluation.formats.tables import escape_cell, unescape_cell
+from evaluation.items import ChatPair, ReplyItem, items_read
+from evaluation.metrics.judge import (
+    CHATS_PROMPT,
+    PAIR_PROMPT,
+    PAIRS_WEIGHTED,
+    PAIRS_WRITTEN,
+    JudgeMetric,
+    chat_lines,
+    lines,
+)
+from evaluation.stats.correlation import Correlation, correlate
+from evaluation.stats.means import SHARE, Interval, mean_interval
+
+NO_SECOND = "it has no second reply to compare with"
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """Judgement of one pair by a judge.
+
+    Attributes:
+        item: its name; context: a name for the turns before, which groups pairs; a pair of chats has its own.
+        first, second: the dialogue models.
+        preference: probability that the first reply or chat is better, mean of both orders.
+        first_place: probability that the one shown first is preferred, mean of both orders.
+        words_first, words_second: length of the replies, of chats all replies of the bot.
+    """
+
+    item: str
+    context: str
+    first: str
+    second: str
+    preference: float
+    first_place: float
+    words_first: int
+    words_second: int
+
+    @property
+    def preferred(self) -> str:
+        """`first` or `second` where both orders agree, else `tie`."""
+        forward = self.preference + self.first_place - 0.5
+        swapped = self.preference - self.first_place + 0.5
+        if forward > 0.5 and swapped > 0.5:
+            return "first"
+        return "second" if forward < 0.5 and swapped < 0.5 else "tie"
+
+    @property
+    def changed(self) -> bool:
+        """True if the preferred reply changes with the order."""
+        forward = self.preference + self.first_place - 0.5
+        swapped = self.preference - self.first_place + 0.5
+        return (forward - 0.5) * (swapped - 0.5) < 0
+
+
+@dataclass(frozen=True)
+class JudgedPairs:
+    """Comparisons of two replies by a judge.
+
+    Attributes:
+        judge: the name of the judge.
+        pairs: those that it judged.
+        n_requests: what they cost in this run.
+        refused: pairs that were not asked since the judge's cap was reached.
+        unanswered: pairs that were asked without a usable answer, and why the first of them.
+        kinds: how many of the pairs judged in this run have a preference of which kind, by log-probabilities in both
+            orders or as written.
+    """
+
+    judge: str
+    pairs: tuple[JudgedPair, ...]
+    n_requests: int
+    refused: int
+    unanswered: int = 0
+    trouble: str = ""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def position_bias(self) -> Interval:
+        """Mean increase in the preference for a reply that stands first, from −.5 to .5, over contexts."""
+        values = [one.first_place - 0.5 for one in self.pairs]
+        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=(-0.5, 0.5))
+
+    @property
+    def changed(self) -> Interval:
+        """Share of pairs whose preferred reply changes with the order, over contexts."""
+        values = [float(one.changed) for one in self.pairs]
+        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=SHARE)
+
+    @property
+    def n_changed(self) -> int:
+        """Pairs whose better reply is another one in the other order."""
+        return sum(one.changed for one in self.pairs)
+
+    @property
+    def length_bias(self) -> Correlation:
+        """Spearman correlation of preference with greater length: a bias as far as it exceeds people's."""
+        longer = [one.words_first - one.words_second for one in self.pairs]
+        preference = [one.preference for one in self.pairs]
+        units = [one.context for one in self.pairs]
+        return correlate(longer, preference, "spearman", units=units)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each pair, as `rank` reads them: `first`, `second`, `preferred` and more.
+
+        There is no `rater`: of one alone nobody could tell how raters differ, so judgements count as independent.
+        """
+        return [
+            {
+                **{name: getattr(one, name) for name in JudgedPair.__slots__},
+                "preferred": one.preferred,
+                "judged_by": self.judge,
+            }
+            for one in self.pairs
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        position, changed = self.position_bias, self.changed
+        return {
+            "judge": self.judge,
+            "n": len(self.pairs),
+            "n_requests": self.n_requests,
+            "refused": self.refused,
+            "unanswered": self.unanswered,
+            "trouble": self.trouble,
+            "kinds": dict(self.kinds),
+            "position_bias": {
+                "value": position.mean,
+                "ci95": None if position.low is None else [position.low, position.high],
+            },
+            "changed": {
+                "value": changed.mean,
+                "ci95": None if changed.low is None else [changed.low, changed.high],
+            },
+            "length_bias": self.length_bias.to_json(),
+        }
+
+
+def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> JudgedPairs:
+    """Have the judge compare the two replies of each item, or two chats, in both orders, as far as its cap allows.
+
+    Raises:
+        ValueError: the judge cannot be asked here, with the reason; or an item has one reply.
+    """
+    reason = judge.unavailable_reason()
+    if reason is not None or judge.options is None:
+        raise ValueError(f"{judge.name} cannot judge: {reason}")
+    for item in items:
+        if isinstance(item, ReplyItem) and item.second_response is None:
+            raise ValueError(f"item {item.key}: {NO_SECOND}")
+    window = judge.options.window
+    left = max(judge.options.max_requests - judge.n_requests, 0) // 2
+    asked = items[:left]
+    prompts = [prompt for item in asked for prompt in _both_orders(item, window)]
+    before = judge.n_requests
+    found, weighted = np.full((0, 2), np.nan), np.zeros((0, 2), dtype=bool)
+    if prompts:
+        whole = any(isinstance(item, ChatPair) for item in asked)
+        found = judge.chances(prompts, ("A", "B"), whole=whole)[:, 0].reshape(-1, 2)
+        weighted = judge.weighted.reshape(-1, 2)
+    answered = np.isfinite(found).all(axis=1)
+    kinds = Counter(PAIRS_WEIGHTED if all(one) else PAIRS_WRITTEN for one in weighted[answered])
+    pairs = tuple(
+        _pair(item, float(forward), float(swapped))
+        for item, (forward, swapped) in zip(asked, found, strict=True)
+        if np.isfinite(forward + swapped)
+    )
+    unanswered = len(asked) - len(pairs)
+    return JudgedPairs(
+        judge=judge.name,
+        pairs=pairs,
+        n_requests=judge.n_requests - before,
+        refused=len(items) - len(asked),
+        unanswered=unanswered,
+        trouble=(judge.trouble or "its answer was neither A nor B") if unanswered else "",
+        kinds=kinds,
+    )
+
+
+def judge_pairs(
+    pairs: Sequence[ReplyItem] | Path | str, judge: JudgeMetric | None = None, **options: Any
+) -> JudgedPairs:
+    """Have a language model judge pairs of replies, each in both orders.
+
+    Args:
+        pairs: items with two replies, or a file of such.
+        judge: who judges; without it one is made of the options (`bot` or `model`, `max_requests`, `window`, …).
+
+    Raises:
+        ValueError: a line of the file is no item, or has one reply; or the judge cannot be asked.
+    """
+    if isinstance(pairs, str | Path):
+        read = list(items_read(Path(pairs)))
+        for one in read:
+            if isinstance(one, Skipped):
+                raise ValueError(f"{pairs}, line {one.line}: {one.reason}")
+        pairs = [one.item for one in read if not isinstance(one, Skipped)]
+    return pairs_judged(judge or JudgeMetric(**options), pairs)
+
+
+def in_batches(
+    judge: JudgeMetric,
+    items: Sequence[ReplyItem | ChatPair],
+    known: Sequence[JudgedPair],
+    keep: Callable[[Sequence[JudgedPair]], None],
+    size: int = 25,
+) -> JudgedPairs:
+    """Have the judge compare pairs in small batches, so that paid results are kept after an error.
+
+    It ends where the cap is reached, or where none of a batch is answered.
+
+    Args:
+        known: what was judged before; these items are not asked again.
+        keep: stores what was just judged.
+    """
+    there = {one.item for one in known}
+    missing = [item for item in items if item.key not in there]
+    pairs, n_requests, n_asked, unanswered, trouble = list(known), 0, 0, 0, ""
+    kinds: Counter[str] = Counter()
+    for begin in range(0, len(missing), size):
+        batch = missing[begin : begin + size]
+        found = pairs_judged(judge, batch)
+        keep(found.pairs)
+        pairs += found.pairs
+        n_requests += found.n_requests
+        n_asked += len(batch) - found.refused
+        unanswered += found.unanswered
+        trouble = trouble or found.trouble
+        kinds.update(found.kinds)
+        if found.refused or not found.pairs:
+            break
+    return JudgedPairs(
+        judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble, kinds
+    )
+
+
+def _pair(item: ReplyItem | ChatPair, forward: float, swapped: float) -> JudgedPair:
+    if isinstance(item, ChatPair):
+        texts = [_bots_words(item.first), _bots_words(item.second)]
+    else:
+        texts = [item.response.split(), (item.second_response or "").split()]
+    return JudgedPair(
+        item=item.key,
+        context=context_name(item),
+        first=item.model,
+        second=item.second_model,
+        preference=(forward + 1 - swapped) / 2,
+        first_place=(forward + swapped) / 2,
+        words_first=len(texts[0]),
+        words_second=len(texts[1]),
+    )
+
+
+def _bots_words(chat: Conversation) -> list[str]:
+    return [word for turn in chat.turns if turn.speaker == "bot" for word in turn.text.split()]
+
+
+def context_name(item: ReplyItem | ChatPair) -> str:
+    """Return a name for the context, which groups pairs; without a context each pair stands alone."""
+    said = f"pair {item.key}"
+    if isinstance(item, ReplyItem) and item.context:
+        said = "\n".join((item.source, *item.context))
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def _both_orders(item: ReplyItem | ChatPair, window: int) -> list[str]:
+    """Return the judge's prompts for a pair, in its own order and swapped."""
+    if isinstance(item, ChatPair):
+        chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
+        return [
+            CHATS_PROMPT.format(first=one, second=other) for one, other in (chats, reversed(chats))
+        ]
+    replies = [item.response, str(item.second_response)]
+    said = lines(item.context[-window:])
+    return [
+        PAIR_PROMPT.format(context=said, first=one, second=other)
+        for one, other in (replies, reversed(replies))
+    ]
+
+
+_TEXTS = ("item", "context", "first", "second")
+_NUMBERS = ("preference", "first_place", "words_first", "words_second")
+_COLUMNS = (*_TEXTS, "preferred", "judged_by", *_NUMBERS, "judge")
+
+
+class JudgedRead(NamedTuple):
+    """A file of judged pairs.
+
+    Attributes:
+        name: of the judge; judge: a digest of its model, prompt and window; both empty of a file without a pair.
+    """
+
+    name: str
+    judge: str
+    pairs: tuple[JudgedPair, ...]
+
+
+def judged_file_read(path: Path) -> JudgedRead:
+    """Read a file of judged pairs; a last line that a kill cut short is passed over.
+
+    Raises:
+        ValueError: it is another kind of file, or holds the judgements of several judges.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            whole = list(csv.reader(line for line in file if line.endswith("\n")))
+    except csv.Error:
+        whole = []
+    if not whole or tuple(whole[0]) != _COLUMNS or {len(row) for row in whole} != {len(_COLUMNS)}:
+        raise ValueError(
+            f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one"
+        )
+    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in whole[1:]]
+    judges = sorted({(unescape_cell(row["judged_by"]), row["judge"]) for row in rows})
+    if len({judge for _name, judge in judges}) > 1:
+        told = ", ".join(f"{name} ({judge})" for name, judge in judges)
+        raise ValueError(f"{path} holds the judgements of several judges: {told}")
+    name, judge = judges[0] if judges else ("", "")
+    return JudgedRead(
+        name,
+        judge,
+        tuple(
+            JudgedPair(
+                **{name: unescape_cell(row[name]) for name in _TEXTS},
+                preference=float(row["preference"]),
+                first_place=float(row["first_place"]),
+                words_first=int(row["words_first"]),
+                words_second=int(row["words_second"]),
+            )
+            for row in rows
+        ),
+    )
+
+
+class JudgedFile:
+    """A file of judged pairs of one judge.
+
+    What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is
+    asked again.
+
+    Args:
+        prompt: what the judge is asked: of two replies, or of two chats.
+
+    Raises:
+        ValueError: it is another kind of file, or of another judge, model, prompt or window.
+    """
+
+    def __init__(self, path: Path, judge: JudgeMetric, *, prompt: str = PAIR_PROMPT) -> None:
+        self.path = path
+        self._name = judge.name
+        self._judge = hashlib.sha256(f"{judge.identity.key} {prompt}".encode()).hexdigest()[:16]
+        self.known: list[JudgedPair] = []
+        if path.exists() and path.stat().st_size:
+            self.known = self._read()
+            self._mend()
+
+    def _mend(self) -> None:
+        """Take away what a kill left of a line, so that the next one begins a new line."""
+        with self.path.open("rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+
+    def _read(self) -> list[JudgedPair]:
+        found = judged_file_read(self.path)
+        if found.judge and found.judge != self._judge:
+            raise ValueError(
+                f"{self.path} is of another judge ({found.judge}, now {self._judge}): its model, its prompt "
+                "or its window was another; name another file"
+            )
+        return list(found.pairs)
+
+    def keep(self, pairs: Sequence[JudgedPair]) -> None:
+        """Add these pairs to the file, at once."""
+        is_new = not self.path.exists() or not self.path.stat().st_size
+        with self.path.open("a+", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if is_new:
+                writer.writerow(_COLUMNS)
+            for one in pairs:
+                texts = [getattr(one, name) for name in _TEXTS]
+                numbers = [repr(getattr(one, name)) for name in _NUMBERS]
+                writer.writerow(
+                    [*map(escape_cell, texts), one.preferred, escape_cell(self._name), *numbers, self._judge]
+                )  # fmt: skip

@@ -1,0 +1,435 @@
+"""Agreement of turn-level metrics with human scores of single replies.
+
+`judgements_read` reads a file of judged items and reports the ones left out; `judge` scores them by metrics and
+correlates, for each data set, each dialogue model in it, and all together. Replies to one context share it, so
+intervals are by the jackknife over contexts, not replies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from chatbots import Conversation
+from chatbots.text import quote
+from chatbots.validation import values_read
+from evaluation.agreement_by_group import (
+    AgreementCells,
+    HumanScores,
+    length_bias,
+    max_over_raters_everywhere,
+)
+from evaluation.formats.base import Skipped
+from evaluation.items import (
+    VOTE,
+    VOTE_SCALE,
+    JudgedItem,
+    JudgedLine,
+    detokenise_reply,
+    judged_lines,
+)
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_and_columns
+from evaluation.metrics.replies import (
+    Progress,
+    ReplyMetric,
+    item_scores,
+    lacking_in,
+)
+from evaluation.metrics.text_cache import TextCache
+from evaluation.paired_comparison import PairedComparison
+from evaluation.paired_comparison import compare_paired as against_column
+from evaluation.published.correlations import with_published
+from evaluation.stats.correlation import METHODS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JUDGED_TABLE = "judged"
+
+
+def judged_rows(table: pd.DataFrame) -> Iterator[JudgedItem]:
+    """Yield the items of the exported table `judged`; cells without a value are left out."""
+    for row in table.to_dict("records"):
+        known = {str(name): value for name, value in row.items() if not _is_missing(value)}
+        yield values_read(JudgedItem, known, what=f"item {known.get('id')}")
+
+
+def items_from_votes(chats: Iterable[tuple[Conversation, str]]) -> Iterator[JudgedItem]:
+    """Yield the replies with a thumb up or down; the voter is unknown, so each has no rater.
+
+    Args:
+        chats: conversations, each with its bot.
+    """
+    for chat, bot in chats:
+        texts = tuple(turn.text for turn in chat.turns)
+        for number, turn in enumerate(chat.turns):
+            if turn.speaker == "bot" and turn.vote:
+                score: Mapping[str, Any] = {VOTE: turn.vote}
+                yield JudgedItem(
+                    id=f"{chat.id}/{number}",
+                    context=texts[:number],
+                    response=turn.text,
+                    model=bot,
+                    ratings=(dict(score),),
+                    scale=VOTE_SCALE,
+                )
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(value is None or (pd.api.types.is_scalar(value) and pd.isna(value)))
+
+
+USUAL_TARGET = "overall"
+UNREADABLE = "the line is no judged item"
+DUPLICATE_ID = "the same item came before"
+CLASH = "an item of this id and model came before, with other texts or scores"
+PARTLY_BEYOND = "compared without those human scores that lie beyond the scale"
+OF_CHATS = "it says nothing of single replies"
+_MOST_LINES_TOLD = 5
+
+
+@dataclass(frozen=True)
+class JudgedReplies:
+    """Judged items, each id of a source and model once, and the lines that were left out.
+
+    Attributes:
+        items: those with at least one score on some dimension.
+        skipped: why others were left out, and how many.
+        lines: the first lines that were left out, as "line 3: what is wrong".
+    """
+
+    items: tuple[JudgedItem, ...]
+    skipped: dict[str, int] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> list[str]:
+        """The dimensions that people judged, in the order of the file."""
+        return list(dict.fromkeys(name for item in self.items for name in item.dimensions))
+
+    def target(self, name: str = "") -> str:
+        """Return the dimension to compare with: this one; without a name the only one, else `overall`, else the first.
+
+        Raises:
+            ValueError: nothing was judged, or nothing by this name; the message lists what was.
+        """
+        there = self.targets
+        if not there:
+            told = "".join(f"; {line}" for line in self.lines)
+            raise ValueError(
+                f"there is no single reply with a human score (`ratings` of a file){told}"
+            )
+        if name and name not in there:
+            raise ValueError(f"nobody judged {quote(name)}; there is {', '.join(there)}")
+        return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
+
+
+def judgements_read(path: Path) -> JudgedReplies:
+    """Read a file of judged items, one JSON object per line."""
+    return judgements_of(judged_lines(path))
+
+
+def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
+    """Keep the first item of each id and model; count the others by what is wrong with them."""
+    items: dict[tuple[str, str], JudgedItem] = {}
+    first_line: dict[tuple[str, str], int] = {}
+    skipped: Counter[str] = Counter()
+    lines: list[str] = []
+    for number, one in enumerate(found, start=1):
+        wrong = ""
+        if isinstance(one, Skipped):
+            skipped[UNREADABLE] += 1
+            wrong = f"line {one.line}: {one.reason}"
+        else:
+            line, item = (one.line, one.item) if isinstance(one, JudgedLine) else (number, one)
+            key = (item.key, item.model)
+            if key not in items:
+                items[key], first_line[key] = item, line
+            elif items[key] == item:
+                skipped[DUPLICATE_ID] += 1
+            else:
+                skipped[CLASH] += 1
+                of_model = f" of model {quote(item.model)}" if item.model else ""
+                wrong = (
+                    f"line {line}: id {quote(item.key)}{of_model} has other texts or scores in line "
+                    f"{first_line[key]}; items of one id are told apart by `model`"
+                )
+        if wrong and len(lines) < _MOST_LINES_TOLD:
+            lines.append(wrong)
+    return JudgedReplies(tuple(items.values()), dict(skipped), tuple(lines))
+
+
+@dataclass(frozen=True)
+class MetricAgreement:
+    """One metric compared with people.
+
+    Attributes:
+        name: as it was requested.
+        target: the dimension people judged.
+        columns: by column; the first is the metric's main one.
+        unavailable: why it could not be computed; empty where it was.
+        scores: by column, the score of each item of the file, NaN where undefined.
+        by_length: Spearman's coefficient with the number of words of the reply, of the main column and of people: what
+            the first has beyond the second is a length bias.
+        source: the data set, where all items are of one that has a name.
+        remarks: what to know of some of the scored replies, and of how many.
+        against: the main column compared with another one on the same replies, where one was requested.
+        best_rater: the main column compared with each rater alone, where that was requested.
+        lines: the first lines of the file that were left out, with the reasons.
+    """
+
+    name: str
+    target: str
+    columns: dict[str, AgreementCells]
+    unavailable: str = ""
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    by_length: tuple[float | None, float | None] = (None, None)
+    source: str = ""
+    remarks: dict[str, int] = field(default_factory=dict)
+    against: PairedComparison | None = None
+    best_rater: dict[str, Any] | None = None
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the agreement of the main column, and of all if there are several; next to published figures."""
+        if self.unavailable:
+            nothing = {"r": None, "p": None}
+            return {
+                **dict.fromkeys(METHODS, nothing),
+                "n": 0,
+                "target": self.target,
+                "unavailable": self.unavailable,
+            }
+        main, *more = self.columns
+        found = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        found |= {"remarks": self.remarks} if self.remarks else {}
+        found |= {"source": self.source} if self.source else {}
+        found |= {"skipped_lines": list(self.lines)} if self.lines else {}
+        found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
+        if more:
+            found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
+        if self.against is not None:
+            found["against"] = self.against.to_json()
+        if self.best_rater is not None:
+            found["max_over_raters"] = self.best_rater
+        return with_published(found)
+
+
+class JudgementSource(Protocol):
+    """Source of judgements, such as a study in a notebook."""
+
+    @property
+    def judged(self) -> JudgedReplies:
+        """The judgements."""
+        ...
+
+
+def judge(
+    judgements: JudgedReplies | JudgementSource | Path | str,
+    metrics: Sequence[Metric | str],
+    *,
+    target: str = "",
+    against: str = "",
+    by_best_rater: bool = False,
+    shared: TextCache | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> dict[str, MetricAgreement]:
+    """Score all items by each metric and correlate with people; a metric that cannot be computed here has the reason.
+
+    Args:
+        judgements: judged items, the file that holds them, or a study whose people judged single replies.
+        metrics: metrics, their names, or names of turn-level columns.
+        target: the dimension people judged; see `Judgements.target`.
+        against: a metric or column with which each of them is compared on the same replies (`evaluation.paired_comparison`).
+        by_best_rater: also set the main column against each rater alone, and take the best, in every cell
+            (`evaluation.agreement_by_group`).
+        shared: texts encoded so far; by default a new one.
+        progress: given a metric's name, returns what is called with (replies done, replies in all).
+
+    Returns:
+        By the names as requested, in their order.
+
+    Raises:
+        UnknownName: for an unknown name, with the nearest ones.
+        ValueError: the target is not rated, or the column to compare with cannot be computed here.
+    """
+    if isinstance(judgements, str | Path):
+        judgements = judgements_read(Path(judgements))
+    elif not isinstance(judgements, JudgedReplies):
+        judgements = judgements.judged
+    target = judgements.target(target)
+    chosen = {
+        (one if isinstance(one, str) else one.name): metric_and_columns(one) for one in metrics
+    }
+    shared = shared or TextCache()
+    humans = HumanScores.of(judgements.items, judgements.skipped, target)
+    found = {}
+    for name, (metric, wanted) in chosen.items():
+        [one] = _judged(
+            name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
+        )
+        found[name] = replace(one, lines=judgements.lines)
+    if by_best_rater:
+        found = {
+            name: one
+            if one.unavailable
+            else replace(
+                one,
+                best_rater=max_over_raters_everywhere(
+                    next(iter(one.scores.values())), humans.given, humans.sources, humans.models
+                ),
+            )
+            for name, one in found.items()
+        }
+    return _compared(found, against, humans, shared) if against else found
+
+
+def _compared(
+    found: dict[str, MetricAgreement], column: str, humans: HumanScores, shared: TextCache
+) -> dict[str, MetricAgreement]:
+    """Set the main column of each metric against another one."""
+    other = found.get(column)
+    if other is None:
+        [other] = _judged(column, *metric_and_columns(column), [humans], shared, None)
+    if other.unavailable:
+        raise ValueError(f"nothing can be compared with {column}: {other.unavailable}")
+    theirs = next(iter(other.scores.values()))
+    cells = list(zip(humans.sources, humans.models, strict=True))
+    return {
+        name: one
+        if one.unavailable or name == column
+        else replace(
+            one,
+            against=against_column(
+                next(iter(one.scores.values())),
+                theirs,
+                humans.means,
+                humans.contexts,
+                cells,
+                next(iter(other.scores)),
+            ),
+        )
+        for name, one in found.items()
+    }
+
+
+def judge_everywhere(
+    judgements: JudgedReplies,
+    metric: Metric | str,
+    *,
+    shared: TextCache | None = None,
+    progress: Progress | None = None,
+) -> dict[str, MetricAgreement]:
+    """Score all items by a metric, once, and correlate with people on every dimension that they judged.
+
+    Returns:
+        By dimension, in the order of the file.
+
+    Raises:
+        UnknownName: for an unknown name, with the nearest ones.
+    """
+    name = metric if isinstance(metric, str) else metric.name
+    humans = [
+        HumanScores.of(judgements.items, judgements.skipped, target)
+        for target in judgements.targets
+    ]
+    found = _judged(name, *metric_and_columns(metric), humans, shared or TextCache(), progress)
+    return {one.target: one for one in found}
+
+
+def human_means(judgements: JudgedReplies, target: str) -> np.ndarray:
+    """Return the mean score of each item on a dimension: (N,), NaN where there is none."""
+    return HumanScores.of(judgements.items, judgements.skipped, target).means
+
+
+def _judged(
+    name: str,
+    metric: Metric,
+    wanted: tuple[str, ...],
+    humans: Sequence[HumanScores],
+    shared: TextCache,
+    progress: Progress | None,
+) -> list[MetricAgreement]:
+    """Score the items that people judged on any of these dimensions, and correlate on each."""
+    reason = metric.unavailable_reason()
+    if reason is None and not any(column.level == "turn" for column in metric.columns):
+        reason = OF_CHATS
+    if reason is not None:
+        return [MetricAgreement(name, one.target, {}, unavailable=reason) for one in humans]
+    items = humans[0].items if humans else ()
+    replies = [item.replies_by_reference for item in items]
+    if not getattr(metric, "reads_tokens", False):
+        replies = [[detokenise_reply(reply) for reply in several] for several in replies]
+    told = np.array([bool(item.response.strip()) for item in items], dtype=bool)
+    judged = np.any([one.judged for one in humans], axis=0)
+    reads = isinstance(metric, ReplyMetric) and (metric.needs_reference or metric.reads_reference)
+    asked = [
+        (k, reply)
+        for k in np.flatnonzero(told & judged)
+        for reply in (replies[k] if reads else replies[k][:1])
+    ]
+    made = item_scores(metric, [reply for _, reply in asked], shared, progress=progress)
+    owner = np.array([k for k, _ in asked], dtype=int)
+    mean = getattr(metric, "over_references", "best") == "mean"
+    scores = {
+        column: _over_references(values, owner, len(items), mean=mean)
+        for column, values in made.items()
+        if not wanted or column in wanted
+    }
+    for column in wanted:  # none of the replies has one
+        scores.setdefault(column, np.full(len(items), np.nan))
+    if isinstance(metric, ReplyMetric) and reads:
+        for k in np.flatnonzero(told & judged):
+            if len(replies[k]) > 1:
+                for column, value in metric.together(replies[k]).items():
+                    if column in scores:
+                        scores[column][k] = value
+    firsts = [several[0] for several in replies]
+    lacking = {
+        column: lacking_in(metric, firsts, column, values, told & judged, shared)
+        for column, values in scores.items()
+    }
+    return [
+        MetricAgreement(
+            name,
+            one.target,
+            {column: one.cells(values, told, lacking[column]) for column, values in scores.items()},
+            scores=scores,
+            by_length=length_bias(
+                [item.response for item in items], next(iter(scores.values())), one.means
+            ),
+            source=one.only_source,
+            remarks={
+                **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
+                **({PARTLY_BEYOND: one.n_partly_beyond} if one.n_partly_beyond else {}),
+            },
+        )
+        for one in humans
+    ]
+
+
+def _over_references(
+    values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False
+) -> np.ndarray:
+    """Return (n,) each item's score: of several references' the best, or their mean; NaN where there is none.
+
+    Args:
+        values: (M,) one score for each item and reference.
+        owner: (M,) the number of the item.
+    """
+    there = np.isfinite(values)
+    if mean:
+        counts = np.bincount(owner[there], minlength=n)
+        sums = np.bincount(owner[there], weights=values[there], minlength=n)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    found = np.full(n, -np.inf)
+    np.maximum.at(found, owner[there], values[there])
+    return np.where(np.isneginf(found), np.nan, found)

@@ -1,0 +1,223 @@
+"""Toxicity, contradiction and coherence by classifiers that a researcher chooses.
+
+Toxicity. None is shipped: those that are good are hundreds of megabytes and learned from comments that not
+everybody may store. The released code's own, a regression on Jigsaw's comments, is not public either; its treatment
+of the result is the `compat` column (fact sheet section 1.6).
+
+Contradiction as commonly measured by natural language inference (Welleck et al. 2019, "Dialogue Natural
+Language Inference", ACL): the probability that a turn contradicts one that the same speaker said before.
+Coherence: the probability that a reply fits what it answers. Both take any classifier of text pairs, a
+transformers folder or an object; without one they say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.validation import InputModel
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, missing
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.local_models import LocalClassifier, TextClassifier
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.text_cache import BLANK, TextCache, blank
+from evaluation.tables import Column, per_turn
+
+
+class ClassifierOptions(InputModel):
+    """Options of an entry of `metrics.yaml` for such a metric."""
+
+    model: str = Field(
+        min_length=1,
+        description="a folder with a transformers classifier, or a hub id downloaded before",
+    )
+    label: str = Field(
+        "", description="which of its labels is looked for; the usual one of the kind if empty"
+    )
+    device: str = Field("cpu", description="where it computes")
+
+
+class ClassifierMetric(ConfiguredMetric):
+    """On request; unavailable until a classifier is chosen.
+
+    Args:
+        classifier: instead of options: anything that gives texts, or pairs of them, a probability.
+    """
+
+    has_network = True
+    licence = CHOSEN_LICENCE
+    options_type = ClassifierOptions
+    options: ClassifierOptions | None
+    usual_label: ClassVar[str]
+    reads: ClassVar[str] = "text pairs"
+
+    def __init__(
+        self,
+        name: str = "",
+        title: str = "",
+        *,
+        classifier: TextClassifier | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, title, **options)
+        self.needs = (f"a classifier of {self.reads}",)
+        self._classifier = classifier
+        if chosen := self.options:
+            label = chosen.label or self.usual_label
+            self._classifier = LocalClassifier(chosen.model, label, chosen.device)
+        self.columns = self._columns()
+
+    def _columns(self) -> tuple[Column, ...]:
+        raise NotImplementedError
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            "classifier": None if self._classifier is None else self._classifier.identity.as_dict()
+        }
+
+    def unavailable_reason(self) -> str | None:
+        if self._classifier is None:
+            return (
+                f"no classifier of {self.reads} is chosen; name a local one in metrics.yaml (kind: {self.kind}, "
+                f"params: {{model: path or hub id, label: {self.usual_label}}})"
+            )
+        return self._classifier.unavailable_reason()
+
+    def probabilities(
+        self, texts: Sequence[str | tuple[str, str]], shared: TextCache
+    ) -> np.ndarray:
+        """Return the classifier's probabilities of texts or pairs, (N,); each goes through it once."""
+        if not texts:
+            return np.zeros(0)
+        assert self._classifier is not None, "asked although it is unavailable"
+        key = self._classifier.identity.key
+        return np.array(shared.once(key, texts, self._classifier.probabilities), dtype=float)
+
+
+@register_metric
+class Toxicity(ClassifierMetric):
+    """Toxicity -B; the label looked for means toxic."""
+
+    kind = "toxicity"
+    usual_title = "Toxicity"
+    usual_label = "toxic"
+    reads = "texts"
+
+    def _columns(self) -> tuple[Column, ...]:
+        return (
+            *per_turn(
+                f"{self.name}_bot",
+                f"{self.title}, bot",
+                unit="probability",
+                range=(0, 1),
+                direction="lower",
+                description="Probability that the bot's turn is toxic, by the chosen classifier.",
+            ),
+            *per_turn(
+                f"compat_{self.name}_bot",
+                f"{self.title}, bot (2019 code)",
+                unit="1",
+                range=(-1, 0),
+                direction="higher",
+                description="Minus the probability that the bot's turn is toxic, and −0.2 wherever it has the "
+                "letters 'depressed' (2019 code).",
+            ),
+        )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        texts = layout.texts_at(layout.bot)
+        told = np.array([not blank(text) for text in texts], dtype=bool)
+        found = np.full(len(texts), np.nan)
+        found[told] = self.probabilities([text for text in texts if not blank(text)], shared)
+        depressed = np.array(["depressed" in text for text in texts], dtype=bool)
+        as_in_2019 = np.where(depressed, -0.2, -found)
+        return Measured(
+            {
+                f"{self.name}_bot": layout.spread(layout.bot, found),
+                f"compat_{self.name}_bot": layout.spread(layout.bot, as_in_2019),
+            },
+            reasons=dict.fromkeys(
+                (f"{self.name}_bot", f"compat_{self.name}_bot"), missing(found, BLANK)
+            ),
+        )
+
+
+@register_metric
+class Contradiction(ClassifierMetric):
+    """Self-contradiction -B; the label looked for means contradiction."""
+
+    kind = "contradiction"
+    usual_title = "Self-contradiction"
+    usual_label = "contradiction"
+
+    def _columns(self) -> tuple[Column, ...]:
+        return per_turn(
+            f"{self.name}_bot",
+            f"{self.title}, bot",
+            unit="probability",
+            range=(0, 1),
+            direction="lower",
+            description="Largest probability, by the chosen classifier, that the bot's turn contradicts one "
+            "of its earlier turns. Undefined for its first turn.",
+        )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        told = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
+        at: list[int] = []
+        pairs: list[tuple[str, str]] = []
+        for own in layout.by_conversation(told):
+            for k, later in enumerate(own.tolist()):
+                at.extend([later] * k)
+                pairs.extend((layout.texts[i], layout.texts[later]) for i in own[:k])
+        values = np.full(len(layout.texts), -np.inf)
+        np.maximum.at(values, np.array(at, dtype=int), self.probabilities(pairs, shared))
+        values[values == -np.inf] = np.nan
+        missed = np.isnan(values[layout.bot]).any()
+        return Measured(
+            {f"{self.name}_bot": values},
+            reasons={
+                f"{self.name}_bot": ("the bot has said nothing before", BLANK) if missed else ()
+            },
+        )
+
+
+@register_metric
+class Coherence(ClassifierMetric):
+    """Coherence -U/B by a learned model; the label looked for means that the second text fits the first."""
+
+    kind = "coherence"
+    usual_title = "Coherence"
+    usual_label = "coherent"
+
+    def _columns(self) -> tuple[Column, ...]:
+        return per_turn(
+            f"{self.name}_user_bot",
+            f"{self.title}, participant and bot",
+            unit="probability",
+            range=(0, 1),
+            direction="higher",
+            description="Probability, by the chosen classifier, that the bot's reply fits the message. Of a "
+            "run of several turns the last is taken. In self-play: of consecutive utterances.",
+        )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        pairs = [
+            (message, reply)
+            for message, reply in layout.exchanges.tolist()
+            if not blank(layout.texts[message]) and not blank(layout.texts[reply])
+        ]
+        found = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs], shared)
+        return Measured(
+            {
+                f"{self.name}_user_bot": layout.spread(
+                    np.array([r for _, r in pairs], dtype=int), found
+                )
+            },
+            reasons={
+                f"{self.name}_user_bot": (BLANK,) if len(pairs) < len(layout.exchanges) else ()
+            },
+        )

@@ -1,0 +1,296 @@
+"""Cues in an utterance: questions, laughter, compliments, politeness.
+
+Question score: Ghandeharioun et al. (2019), fact sheet section 1.5.
+
+Laughter ("ha", "haha", "ahahah"): Ghandeharioun et al. (2019), fact sheet section 1.2. The released code counts the
+letters "ha" anywhere, also in "that" and "what"; both ways are here under their own names.
+
+Phrases. The released code looks for short lists of phrases in the bot's response (fact sheet section 1.6). The
+lists here are our own. Phrases are found as whole words, whatever their case and the form of the apostrophe; the
+released code's way, letters anywhere in the text, is in `compat_2019`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.text_cache import QUESTION_WORDS, TOKENIZER, TextCache, lower_tokens
+from evaluation.tables import per_turn
+
+
+def question_score(text: str, tokens: Iterable[str]) -> float:
+    """Give half a point for a question mark and half a point for a question word.
+
+    Args:
+        text: the utterance.
+        tokens: the word tokens of the lower-cased utterance.
+
+    Returns:
+        0, 0.5 or 1.
+    """
+    return 0.5 * ("?" in text) + 0.5 * (not QUESTION_WORDS.isdisjoint(tokens))
+
+
+@register_metric
+class QuestionScore(MetricDefaults):
+    """Question Score -B and -U."""
+
+    name = "question"
+    languages = ("en",)
+    title = "Question score"
+    version = "2"
+    columns = (
+        *per_turn(
+            "question_bot",
+            "Question score, bot",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="0.5 if the bot's turn has a question mark, plus 0.5 if one of its words is who, "
+            "what, why, where, how or when (Question Score -B). A blank turn asks nothing: 0.",
+        ),
+        *per_turn(
+            "question_user",
+            "Question score, participant",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="The same of a participant's answer to the bot (Question Score -U).",
+        ),
+    )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"tokenizer": TOKENIZER}
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        def score(turns: np.ndarray) -> np.ndarray:
+            texts = layout.texts_at(turns)
+            return layout.spread(
+                turns, list(map(question_score, texts, lower_tokens(texts, shared)))
+            )
+
+        return Measured(
+            turns={"question_bot": score(layout.bot), "question_user": score(layout.user)}
+        )
+
+
+_LAUGH = re.compile(r"\b(?:a?(?:ha)+h?)\b")
+
+
+def laughs(text: str) -> int:
+    """Count the words of the text that are laughter, whatever their case: "Haha, ha!" has two."""
+    return len(_LAUGH.findall(text.casefold()))
+
+
+def laughs_substring(text: str) -> int:
+    """Count the letters `ha` in the text, case-sensitive, as the released code does."""
+    return text.count("ha")
+
+
+@register_metric
+class Laughter(MetricDefaults):
+    """Laughter -U and -B by words, and -U as the 2019 code counted."""
+
+    name = "laughter"
+    languages = ("en",)
+    title = "Laughter"
+    version = "2"
+    columns = (
+        *per_turn(
+            "laughter_user",
+            "Laughter, participant",
+            unit="laughs",
+            range=(0, None),
+            direction="higher",
+            description="Words of laughter (ha, haha, ahah, hah) in a participant's answer to the bot, "
+            "whatever their case. In self-play: in the next utterance.",
+        ),
+        *per_turn(
+            "laughter_bot",
+            "Laughter, bot",
+            unit="laughs",
+            range=(0, None),
+            direction="neither",
+            description="Words of laughter in the bot's turn (Laughter -B).",
+        ),
+        *per_turn(
+            "laughter_substring_user",
+            "Laughter, participant (2019 code)",
+            unit="occurrences",
+            range=(0, None),
+            direction="neither",
+            description="Occurrences of the letters 'ha', case-sensitive, in a participant's answer "
+            "(Laughter -U as the released code counts: 'that' and 'what' count too).",
+        ),
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        texts = layout.texts_at(layout.user)
+        return Measured(
+            turns={
+                "laughter_user": layout.spread(layout.user, [laughs(t) for t in texts]),
+                "laughter_bot": layout.spread(
+                    layout.bot, [laughs(t) for t in layout.texts_at(layout.bot)]
+                ),
+                "laughter_substring_user": layout.spread(
+                    layout.user, [laughs_substring(t) for t in texts]
+                ),
+            }
+        )
+
+
+PHRASES: dict[str, tuple[str, ...]] = {
+    "compliment": (
+        "you are great",
+        "you're great",
+        "you are so kind",
+        "you're so kind",
+        "you are amazing",
+        "you're amazing",
+        "you are funny",
+        "you're funny",
+        "you are smart",
+        "you're smart",
+        "good for you",
+        "well done",
+        "i like your",
+        "i love your",
+        "great idea",
+        "impressive",
+    ),
+    "politeness": (
+        "please",
+        "thank you",
+        "thanks",
+        "you are welcome",
+        "you're welcome",
+        "excuse me",
+        "pardon me",
+        "may i ask",
+        "if you don't mind",
+        "i appreciate",
+    ),
+    "support": (
+        "i am sorry to hear",
+        "i'm sorry to hear",
+        "sorry for your loss",
+        "i am here for you",
+        "i'm here for you",
+        "you can do it",
+        "you can do this",
+        "you've got this",
+        "it will be okay",
+        "it will be ok",
+        "it'll be okay",
+        "everything will be fine",
+        "don't worry",
+        "don't give up",
+        "hang in there",
+        "take care of yourself",
+        "take your time",
+        "that must be hard",
+        "that must be difficult",
+        "that sounds hard",
+        "that sounds difficult",
+        "that sounds tough",
+        "i understand how you feel",
+        "i know how you feel",
+        "i feel for you",
+        "you are not alone",
+        "you're not alone",
+        "i believe in you",
+        "i hope you feel better",
+        "get well soon",
+        "proud of you",
+        "it is not your fault",
+        "it's not your fault",
+    ),
+    "cheer": (
+        "yay",
+        "hooray",
+        "woohoo",
+        "awesome",
+        "wonderful",
+        "fantastic",
+        "congratulations",
+        "so happy",
+        "so glad",
+        "can't wait",
+        "how exciting",
+    ),
+}
+"""What is looked for, lower case with straight apostrophes, by the name of its column."""
+
+_CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+
+
+def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of any of the phrases as whole words; blanks within a phrase stand for any white space."""
+    choices = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
+    return re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
+
+
+def straightened(text: str) -> str:
+    """Return the text in lower case with straight apostrophes, as the patterns of phrases read it."""
+    return text.lower().translate(_CURLY)
+
+
+_FOUND = {
+    **{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()},
+    "you": phrase_pattern(["you"]),
+}
+
+
+def has_phrase(kind: str, text: str) -> bool:
+    """Return True if the text has a phrase of that kind, a key of `PHRASES` or `you`."""
+    return _FOUND[kind].search(straightened(text)) is not None
+
+
+_WHAT = {
+    "compliment": ("Compliment", "pays a compliment"),
+    "politeness": ("Politeness", "has a polite phrase"),
+    "support": ("Supportiveness", "has a supportive phrase"),
+    "cheer": ("Cheerfulness", "has a cheerful phrase"),
+    "you": ("Speaks to the participant", 'has the word "you"'),
+}
+
+
+@register_metric
+class PhraseDetectors(MetricDefaults):
+    """Phrase detectors -B."""
+
+    name = "phrases"
+    languages = ("en",)
+    title = "Phrases"
+    columns = tuple(
+        column
+        for kind, (title, what) in _WHAT.items()
+        for column in per_turn(
+            f"{kind}_bot",
+            f"{title}, bot",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description=f"1 if the bot's turn {what}, as whole words, whatever the case; else 0 (fact sheet "
+            "section 1.6, own lists in metrics/phrases.py).",
+        )
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        texts = [straightened(text) for text in layout.texts_at(layout.bot)]
+        return Measured(
+            {
+                f"{kind}_bot": layout.spread(
+                    layout.bot, [pattern.search(text) is not None for text in texts]
+                )
+                for kind, pattern in _FOUND.items()
+            }
+        )

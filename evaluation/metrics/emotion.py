@@ -1,0 +1,446 @@
+"""Sentiment and emotions of participant and bot.
+
+Sources: each gives a score per text and a distribution over emotions. Any emotion encoder of `chatbots/encoders`
+can be used (`EncoderEmotionSource`): S(x) = Σ_k w_k p_k(x), fact sheet section 1.2. VADER (Hutto and Gilbert 2014)
+has a score of its own and, for a distribution, its shares of negative, neutral and positive words.
+
+Sentiment family. Ghandeharioun et al. (2019), fact sheet section 1.2, by any source of emotions (`EmotionSource`):
+the emotion encoder of our own by default, DeepMoji as the paper has it where its files are, and VADER's lexicon.
+
+Emotions: the mean share of each of the 28 in the participant's answers, as a logarithm. Shares lie near 0 and
+differ by factors, so their logarithms are compared; `FLOOR` keeps that of 0 finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.encoders.emotion import LABELS
+from chatbots.identity import Identity
+from chatbots.validation import InputModel
+from evaluation.metrics.base import (
+    CHOSEN_LICENCE,
+    ConfiguredMetric,
+    Measured,
+    MetricDefaults,
+    missing,
+)
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.text_cache import BLANK, TextCache, blank
+from evaluation.tables import Column, per_turn
+
+if TYPE_CHECKING:
+    from chatbots.encoders.emotion import EmotionEncoder
+
+
+class EmotionSource(Protocol):
+    """Interface of the models that read feelings from texts for the sentiment family."""
+
+    @property
+    def identity(self) -> Identity:
+        """Identity of the model; known without loading it."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Return the reason why it cannot be used here, or None."""
+        ...
+
+    def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts' (N,) sentiment in [-1, 1] and (N, K) shares of emotions; NaN for a blank text."""
+        ...
+
+
+class EncoderEmotionSource:
+    """Feelings by an emotion encoder.
+
+    Args:
+        encoder: gives it when it is first needed, so that importing a metric loads nothing.
+    """
+
+    def __init__(self, encoder: Callable[[], EmotionEncoder]) -> None:
+        self._encoder = encoder
+
+    @property
+    def identity(self) -> Identity:
+        return self._encoder().identity
+
+    def unavailable_reason(self) -> str | None:
+        return self._encoder().unavailable_reason()
+
+    def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
+        encoder = self._encoder()
+        told = np.array([not blank(text) for text in texts], dtype=bool)
+        score = np.full(len(texts), np.nan)
+        share = np.full((len(texts), len(encoder.labels)), np.nan)
+        if told.any():
+            p = emotions([t for t, keep in zip(texts, told, strict=True) if keep], encoder, shared)
+            share[told] = p
+            score[told] = encoder.sentiment(p)
+        return score, share
+
+
+def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -> np.ndarray:
+    """Return distributions over the encoder's emotions, (N, K); each text goes through it once.
+
+    A head on the default sentence encoder is given the sentence vectors that metrics share, so a sentence and
+    its emotions cost one encoding.
+    """
+    from chatbots.encoders.emotion import EmotionHead
+
+    if isinstance(encoder, EmotionHead):
+        return encoder.from_embeddings(shared.encode(texts))
+    found = shared.once(encoder.identity.key, texts, encoder.encode, keep=True)
+    return np.array(found).reshape(-1, len(encoder.labels))
+
+
+class VaderEmotionSource:
+    """Feelings by VADER's lexicon."""
+
+    @property
+    def identity(self) -> Identity:
+        from chatbots.encoders.emotion import vader_identity
+
+        return vader_identity()
+
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
+        from chatbots.encoders.emotion import vader_details
+
+        found = shared.once(self.identity.key, texts, vader_details)
+        details = np.array(found, dtype=float).reshape(-1, 4)
+        details[[blank(text) for text in texts]] = np.nan
+        return details[:, 0], details[:, 1:]
+
+
+FEW_ANSWERS = "fewer than two answers to the bot"
+
+
+def slope_min_max(scores: np.ndarray) -> float:
+    """Compute the slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
+
+    i counts the scores from the first on; undefined scores keep their place and are passed over. The slope is
+    positive when the lowest comes before the highest. Of equal lowest scores the first is taken, of equal
+    highest the last, so that a constant series has slope 0.
+
+    Args:
+        scores: (n,) in order, NaN where undefined.
+
+    Returns:
+        The slope, or NaN with fewer than two defined scores.
+    """
+    at = np.flatnonzero(~np.isnan(scores))
+    if len(at) < 2:
+        return float("nan")
+    defined = scores[at]
+    low = int(np.argmin(defined))
+    high = len(defined) - 1 - int(np.argmax(defined[::-1]))
+    return float((defined[low] - defined[high]) / (at[low] - at[high]))
+
+
+def variance(scores: np.ndarray) -> float:
+    """Compute the population variance of the defined scores, NaN with fewer than two of them."""
+    defined = scores[~np.isnan(scores)]
+    return float(np.var(defined)) if len(defined) > 1 else float("nan")
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN where a row has no length."""
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    dots = np.einsum("kd,kd->k", a, b)
+    found = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
+    return np.clip(found, -1.0, 1.0)
+
+
+def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Column, ...]:
+    """Return the columns of one family.
+
+    Args:
+        prefix: beginning of all names.
+        by: the score, for descriptions: "VADER's compound score".
+        title: appended to titles, to distinguish families; "" for the default one.
+        shares: the distribution whose cosine is the coherence.
+    """
+
+    def named(text: str) -> str:
+        return f"{text} ({title})" if title else text
+
+    return (
+        *per_turn(
+            f"{prefix}_user",
+            named("Sentiment, participant"),
+            unit="1",
+            range=(-1, 1),
+            direction="higher",
+            description=f"{by} of a participant's answer to the bot (Sentiment -U). The first message, "
+            "which answers nothing, is left out. In self-play: of the next utterance.",
+        ),
+        *per_turn(
+            f"{prefix}_bot",
+            named("Sentiment, bot"),
+            unit="1",
+            range=(-1, 1),
+            direction="neither",
+            description=f"{by} of the bot's turn (Sentiment -B).",
+        ),
+        *per_turn(
+            f"{prefix}_transition",
+            named("Sentiment transition, participant"),
+            unit="1",
+            range=(-2, 2),
+            direction="higher",
+            description="Sentiment of the participant's message after the bot's turn minus the one before "
+            "it (Sentiment Transition -U), stored at the later message; of a run of several messages the "
+            "last is taken. In self-play: of consecutive utterances.",
+        ),
+        Column(
+            f"{prefix}_minmax",
+            "conversation",
+            named("Sentiment min-max slope, participant"),
+            "1 per exchange",
+            (-2, 2),
+            "higher",
+            "Slope from the participant's lowest to the highest sentiment (Sentiment Min-Max -U): "
+            "(S_min − S_max) / (i_min − i_max), i counting the participant's answers. Needs two answers.",
+        ),
+        *per_turn(
+            f"{prefix}_coherence_user_bot",
+            named("Sentiment coherence, participant and bot"),
+            unit="cosine",
+            range=(0, 1),
+            direction="neither",
+            description="Cosine of the emotion distributions of a message and the bot's reply (Sentiment "
+            f"Coherence -U/B); the distribution is {shares}. Of a run of several turns the last is taken. "
+            "Stored at the reply. In self-play: of consecutive utterances.",
+        ),
+        Column(
+            f"{prefix}_variance_user",
+            "conversation",
+            named("Sentiment variance, participant"),
+            "1",
+            (0, 1),
+            "neither",
+            "Population variance of the participant's sentiment over the answers to the bot. Needs two "
+            "answers.",
+        ),
+        Column(
+            f"{prefix}_auc_user",
+            "conversation",
+            named("Sentiment gained, participant"),
+            "1",
+            (None, None),
+            "higher",
+            "Sum of the sentiment transitions of a conversation (the 2019 code's AUC): how much the "
+            "participant's sentiment has risen in all.",
+        ),
+    )
+
+
+class SentimentFamily(MetricDefaults):
+    """Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC of one source.
+
+    A subclass names itself, its `prefix`, its `feelings` and its columns.
+    """
+
+    prefix: str
+    feelings: EmotionSource
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"feelings": self.feelings.identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        return self.feelings.unavailable_reason()
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        # Every turn takes part in something, the first message in a transition.
+        score, share = self.feelings.read(layout.texts, shared)
+        before, after = layout.transitions.T
+        message, reply = layout.exchanges.T
+        transition = score[after] - score[before]
+        coherence = cosine(share[message], share[reply])
+        answers = [score[turns] for turns in layout.by_conversation(layout.user)]
+        slopes = np.array([slope_min_max(scores) for scores in answers])
+        spreads = np.array([variance(scores) for scores in answers])
+        n = len(layout.conversations)
+        told = ~np.isnan(transition)
+        owner = layout.conversation_of[after[told]]
+        gained = np.bincount(owner, weights=transition[told], minlength=n).astype(float)
+        gained[np.bincount(owner, minlength=n) == 0] = np.nan
+        by_name = {
+            "user": (layout.user, score[layout.user], BLANK),
+            "bot": (layout.bot, score[layout.bot], BLANK),
+            "transition": (after, transition, BLANK),
+            "coherence_user_bot": (reply, coherence, "a text is blank or has no word in it"),
+        }
+        whole = {
+            "minmax": (slopes, FEW_ANSWERS),
+            "variance_user": (spreads, FEW_ANSWERS),
+            "auc_user": (gained, "no message before and after a turn of the bot"),
+        }
+        return Measured(
+            turns={
+                f"{self.prefix}_{name}": layout.spread(turns, values)
+                for name, (turns, values, _) in by_name.items()
+            },
+            conversations={f"{self.prefix}_{name}": values for name, (values, _) in whole.items()},
+            reasons={
+                **{
+                    f"{self.prefix}_{name}": missing(values, reason)
+                    for name, (_, values, reason) in by_name.items()
+                },
+                **{
+                    f"{self.prefix}_{name}": missing(values, reason)
+                    for name, (values, reason) in whole.items()
+                },
+            },
+        )
+
+
+def default_emotions() -> EmotionEncoder:
+    """Return the emotion encoder that `sentiment` is made with: our own head on the sentence encoder."""
+    from chatbots.encoders.emotion import emotion_encoder
+
+    return emotion_encoder()
+
+
+@register_metric
+class Sentiment(SentimentFamily):
+    """The sentiment family by the emotion encoder that is shipped."""
+
+    has_network = True
+    licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
+    name = "sentiment"
+    languages = ("en",)
+    title = "Sentiment"
+    version = "2"
+    prefix = "sentiment"
+    feelings = EncoderEmotionSource(default_emotions)
+    columns = sentiment_columns(
+        prefix,
+        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), w_k how pleasant "
+        "each is,",
+        "",
+        "the head's over 28 emotions",
+    )
+
+
+@register_metric
+class VaderSentiment(SentimentFamily):
+    """The sentiment family by VADER's lexicon; on request."""
+
+    name = "vader"
+    languages = ("en",)
+    title = "Sentiment by VADER"
+    default = False
+    prefix = "vader"
+    feelings = VaderEmotionSource()
+    columns = sentiment_columns(
+        prefix, "VADER's compound score", "VADER", "VADER's negative, neutral and positive share"
+    )
+
+
+class DeepMojiOptions(InputModel):
+    """Options of an entry of `metrics.yaml`."""
+
+    weights: str = Field(min_length=1, description="the file of torchMoji's weights")
+    vocabulary: str = Field(min_length=1, description="torchMoji's `vocabulary.json`")
+    device: str = Field("cpu", description="where it computes")
+
+
+@register_metric
+class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
+    """Sentiment by DeepMoji's 64 emoji and the paper's weights; on request."""
+
+    has_network = True
+    needs = ("torchMoji's weights and vocabulary",)
+    licence = CHOSEN_LICENCE
+    kind = "deepmoji"
+    usual_title = "DeepMoji"
+    languages = ("en",)
+    options_type = DeepMojiOptions
+    options: DeepMojiOptions | None
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.prefix = self.name
+        self.columns = sentiment_columns(
+            self.name,
+            "Σ w_k p_k over DeepMoji's 64 emoji, with the paper's weights,",
+            self.title,
+            "DeepMoji's",
+        )
+        self.title = f"Sentiment by {self.title}"
+        if chosen := self.options:
+            from chatbots.encoders.deepmoji import DeepMojiEncoder
+
+            encoder = DeepMojiEncoder(chosen.weights, chosen.vocabulary, chosen.device)
+            self.feelings = EncoderEmotionSource(lambda: encoder)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        # Files that are not here have no digest to go by.
+        return super().params if self.unavailable_reason() is None else {"feelings": None}
+
+    def unavailable_reason(self) -> str | None:
+        if self.options is None:
+            return (
+                "its files are not named; name them in metrics.yaml (kind: deepmoji, params: {weights: "
+                "path, vocabulary: path})"
+            )
+        return super().unavailable_reason()
+
+
+FLOOR = 0.001
+"""Added to a mean share before its logarithm is taken."""
+
+
+def _column(label: str) -> Column:
+    return Column(
+        f"emotion_{label}_user",
+        "conversation",
+        f"{label.capitalize()} in the answers",
+        "log share",
+        (float(np.log(FLOOR)), float(np.log(1 + FLOOR))),
+        "neither",
+        f"log(p + {FLOOR}), p the mean share of {label} among the 28 emotions that the shipped head reads from the "
+        "participant's answers to the bot. In self-play: from the next utterances.",
+    )
+
+
+@register_metric
+class Emotions(MetricDefaults):
+    """Emotions of the participant's answers, each by itself."""
+
+    name = "emotions"
+    has_network = True
+    licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
+    languages = ("en",)
+    title = "Emotions of the participant"
+    columns = tuple(_column(label) for label in LABELS)
+    ingredient = True
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"feelings": EncoderEmotionSource(default_emotions).identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        return EncoderEmotionSource(default_emotions).unavailable_reason()
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        _, share = EncoderEmotionSource(default_emotions).read(layout.texts_at(layout.user), shared)
+        means = {
+            column.name: np.log(layout.mean(layout.spread(layout.user, share[:, k])) + FLOOR)
+            for k, column in enumerate(self.columns)
+        }
+        return Measured(
+            turns={},
+            conversations=means,
+            reasons={name: missing(values, BLANK) for name, values in means.items()},
+        )

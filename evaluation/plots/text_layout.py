@@ -1,0 +1,161 @@
+"""Text layout in plots: width, truncation, tick labels, and names next to points.
+
+Names are placed so that they cover neither each other nor the marks.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.number_format import MINUS
+
+# Advance widths of Helvetica, in thousandths of the font size; system fonts are close to it.
+_NARROW = {**dict.fromkeys("iIjl'|.,:;! ", 278), **dict.fromkeys("ft()[]r/\\-`", 333)}
+_WIDE = {**dict.fromkeys("mMW%@", 890), **dict.fromkeys("w&GOQ", 760), **dict.fromkeys("–—−", 584)}
+_SAFETY = 1.14  # Inter and Segoe UI run a little wider, DejaVu and Verdana more
+
+
+def text_width(text: str, size: float = 13, *, bold: bool = False) -> float:
+    """Estimate the pixels that one line of text takes, rather too many than too few."""
+    thousandths = 0
+    for letter in text:
+        if letter in _NARROW:
+            thousandths += _NARROW[letter]
+        elif letter in _WIDE:
+            thousandths += _WIDE[letter]
+        elif unicodedata.combining(letter):
+            continue
+        elif unicodedata.east_asian_width(letter) in "WF":
+            thousandths += 1000
+        elif letter.isupper():
+            thousandths += 690
+        else:
+            thousandths += 556
+    return thousandths / 1000 * size * _SAFETY * (1.13 if bold else 1)
+
+
+NAME_PX = text_width("n" * 24)
+"""Room for a bot's name of 24 letters, which no wide drawing cuts."""
+
+
+def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) -> str:
+    """Return the text, cut with an ellipsis where it is wider than `width` pixels."""
+    text = " ".join(text.split())
+    if text_width(text, size, bold=bold) <= width:
+        return text
+    while text and text_width(text + "…", size, bold=bold) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def tick_label(value: float) -> str:
+    """Return a tick's label with as few decimals as it takes."""
+    return f"{value:.10g}".replace("-", MINUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle in pixels."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def ends(self) -> tuple[float, float, float, float]:
+        """Its left, upper, right and lower end."""
+        return self.x0, self.y0, self.x1, self.y1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Position of a name: its left end and baseline, and whether a thin line connects it to its point."""
+
+    x: float
+    y: float
+    box: Box
+    leader: bool
+
+
+def place_labels(
+    names: Sequence[str],
+    points: Sequence[tuple[float, float]],
+    obstacles: Sequence[Box],
+    bounds: Box,
+    size: float = 13,
+) -> list[Label]:
+    """Place one label for each point.
+
+    Every label tries places around its point, nearest first, and takes the cheapest. Then each is tried
+    again, twice, now that the others have their places. Covering another name costs most, then leaving the
+    plot, then covering a mark, then distance.
+
+    Args:
+        names: what to print.
+        points: the marks' centres, in pixels.
+        obstacles: boxes of marks and intervals.
+        bounds: where labels may go.
+        size: font size in pixels.
+    """
+    options = [list(_around(name, point, size)) for name, point in zip(names, points, strict=True)]
+    boxes = [np.array([label.box.ends for _distance, label in tried]) for tried in options]
+    marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
+    alone = [
+        np.array([distance for distance, _label in tried])
+        + 30 * (_areas(places) - _overlaps(places, np.array([bounds.ends]))[:, 0])
+        + 2 * _overlaps(places, marks).sum(axis=1)
+        for tried, places in zip(options, boxes, strict=True)
+    ]
+    chosen = [-1] * len(names)
+    taken = np.full((len(names), 4), np.nan)
+    for _round in range(3):
+        for i, places in enumerate(boxes):
+            others = np.delete(taken, i, axis=0)
+            others = others[np.isfinite(others[:, 0])]
+            chosen[i] = int(np.argmin(alone[i] + 60 * _overlaps(places, others).sum(axis=1)))
+            taken[i] = places[chosen[i]]
+    return [tried[at][1] for tried, at in zip(options, chosen, strict=True)]
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    """Return the areas of boxes, (N,) in square pixels."""
+    areas: np.ndarray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return areas
+
+
+def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the areas that boxes share with others, (N, M) in square pixels.
+
+    Args:
+        boxes, others: (N, 4) and (M, 4): left, upper, right and lower end.
+    """
+    here, there = boxes[:, None, :], others[None, :, :]
+    sides = np.minimum(here[..., 2:], there[..., 2:]) - np.maximum(here[..., :2], there[..., :2])
+    shared: np.ndarray = np.clip(sides, 0.0, None).prod(axis=-1)
+    return shared
+
+
+def _around(name: str, point: tuple[float, float], size: float):
+    width = text_width(name, size, bold=True)
+    height = size * 1.3
+    x, y = point
+    for ring, gap in enumerate((11, 24, 40, 58, 80)):
+        places = [
+            (x + gap, y),
+            (x - gap - width, y),
+            (x - width / 2, y - gap - height / 2),
+            (x - width / 2, y + gap + height / 2),
+            (x + gap * 0.7, y - gap * 0.7 - height / 2),
+            (x + gap * 0.7, y + gap * 0.7 + height / 2),
+            (x - gap * 0.7 - width, y - gap * 0.7 - height / 2),
+            (x - gap * 0.7 - width, y + gap * 0.7 + height / 2),
+        ]
+        for order, (left, middle) in enumerate(places):
+            box = Box(left - 2, middle - height / 2, left + width + 2, middle + height / 2)
+            label = Label(left, middle + size * 0.35, box, leader=ring > 0)
+            yield ring * 45 + order, label

@@ -1,0 +1,266 @@
+"""Published correlations, shown next to ours.
+
+The rows of `correlations.csv`, and their caveats from `sets.yaml`. They are of the papers' own runs and of whole
+sets. A row is shown next to a figure of ours where the judged file names the set as its `source`, the dimension is
+the paper's, and the dialogue model is the same or all are taken together.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from chatbots.text import quote
+from chatbots.validation import InputModel, Many, Number, values_read
+from evaluation.stats.correlation import METHODS, Method, fisher_interval
+
+_FOLDER = Path(__file__).parent
+
+
+class Source(InputModel):
+    """Publication that figures come from.
+
+    Attributes:
+        where: reference to the paper.
+        caveats: of all its figures.
+    """
+
+    title: str
+    where: str
+    caveats: Many[str] = ()
+
+
+class PublishedSet(InputModel):
+    """A set of judged replies that figures are published of.
+
+    Attributes:
+        dimension: what people judged.
+        whole: how many replies it has; None where the figures are of a part that is not known.
+        ceilings: by dialogue model what a perfect metric could reach (Pearson), by the raters' reliability.
+        caveats: what to mind of all figures of it.
+    """
+
+    title: str
+    dimension: str
+    whole: int | None = None
+    ceilings: dict[str, Number] = {}
+    caveats: Many[str] = ()
+
+
+class _Metric(InputModel):
+    ours: Many[str]
+    same_in: Many[str] = ()
+
+
+class _Facts(InputModel):
+    sources: dict[str, Source]
+    metrics: dict[str, _Metric]
+    sets: dict[str, PublishedSet]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Published figures of one metric.
+
+    Attributes:
+        set: the name of the set of replies, as judged files give it in `source`.
+        system: the dialogue model; empty for all of them together.
+        variant: of the metric, such as its encoder.
+        values: the coefficient by method, of those that were printed.
+        n: replies; None where the paper does not say.
+        source, table: of the figures.
+        ours: columns of Confab that are this metric or the nearest to it.
+        is_same: ours is the same formula.
+        note: peculiarity of this row.
+        dimension: of the human ratings; the set's, unless the table has several.
+    """
+
+    set: str
+    system: str
+    metric: str
+    variant: str
+    values: dict[Method, float]
+    n: int | None
+    source: Source
+    table: str
+    ours: tuple[str, ...]
+    is_same: bool
+    note: str
+    dimension: str
+
+    @property
+    def title(self) -> str:
+        """The metric with its variant."""
+        return f"{self.metric}, {self.variant}" if self.variant else self.metric
+
+    @property
+    def place(self) -> str:
+        """Source and table."""
+        return f"{self.source.title}, Table {self.table}" if self.table else self.source.title
+
+    def to_json(self) -> dict[str, Any]:
+        """Return metric, variant, place, coefficients by method, `n`, sameness of our formula, and the note."""
+        return {
+            "metric": self.metric,
+            "variant": self.variant,
+            "place": self.place,
+            **{str(method): value for method, value in self.values.items()},
+            "n": self.n,
+            "is_same": self.is_same,
+            "note": self.note,
+        }
+
+    def interval(self, method: Method) -> tuple[float | None, float | None]:
+        """Return Fisher's 95 % interval from r and n, as if replies were independent: papers print none."""
+        r = self.values.get(method)
+        if r is None or self.n is None:
+            return None, None
+        return fisher_interval(r, self.n, method)
+
+
+@cache
+def _facts() -> _Facts:
+    found = yaml.safe_load((_FOLDER / "sets.yaml").read_text(encoding="utf-8"))
+    return values_read(_Facts, found, what="sets.yaml")
+
+
+@cache
+def published_rows() -> tuple[Published, ...]:
+    """Return all published figures, in the order of the file."""
+    facts = _facts()
+    with (_FOLDER / "correlations.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_row(facts, row) for row in csv.DictReader(file))
+
+
+def _row(facts: _Facts, row: dict[str, str]) -> Published:
+    known = facts.metrics.get(row["metric"])
+    if row["set"] not in facts.sets:
+        raise ValueError(
+            f"correlations.csv names the set {quote(row['set'])}, which sets.yaml lacks"
+        )
+    return Published(
+        set=row["set"],
+        system=row["system"],
+        metric=row["metric"],
+        variant=row["variant"],
+        values={method: float(row[method]) for method in METHODS if row[method]},
+        n=int(row["n"]) if row["n"] else None,
+        source=facts.sources[row["source"]],
+        table=row["table"],
+        ours=tuple(known.ours) if known else (),
+        is_same=known is not None and row["source"] in known.same_in,
+        note=row["note"],
+        dimension=row["dimension"] or facts.sets[row["set"]].dimension,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Published accuracy of a classifier: the share of replies whose class is that of people's ratings."""
+
+    set: str
+    metric: str
+    value: float
+    n: int
+    source: Source
+    table: str
+
+    @property
+    def place(self) -> str:
+        """Source and table."""
+        return f"{self.source.title}, Table {self.table}"
+
+
+@cache
+def published_accuracies() -> tuple[Accuracy, ...]:
+    """Return the published accuracies of three-way classifiers, in the order of the file."""
+    facts = _facts()
+    with (_FOLDER / "accuracies.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(
+            Accuracy(
+                row["set"],
+                row["metric"],
+                float(row["accuracy"]),
+                int(row["n"]),
+                facts.sources[row["source"]],
+                row["table"],
+            )
+            for row in csv.DictReader(file)
+        )
+
+
+def published_sets() -> dict[str, PublishedSet]:
+    """Return the sets that figures are published of, by name."""
+    return _facts().sets
+
+
+def published_of(source: str, dimension: str) -> tuple[Published, ...]:
+    """Return the published rows of a set and dimension, by dialogue model and together; none of an unknown set."""
+    return tuple(
+        row for row in published_rows() if row.set == source and row.dimension == dimension
+    )
+
+
+def matching_row(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
+    """Return the row to show next to a column of ours: of the same formula if there is one, else the nearest."""
+    found = [row for row in rows if column in row.ours and row.system == system]
+    return min(found, key=lambda row: not row.is_same, default=None)
+
+
+def caveats_of(rows: Sequence[Published]) -> list[str]:
+    """Return the caveats of these rows, each once with its subject: of their sources, then of their sets."""
+    found = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
+    for name in dict.fromkeys(row.set for row in rows):
+        one = published_sets()[name]
+        found += [f"{one.title}: {text}" for text in one.caveats]
+    return list(dict.fromkeys(found))
+
+
+def cells_of(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Return (data set, dialogue model, agreement) of a metric's JSON, all together first; names are empty for all."""
+    yield "", "", found
+    for model, one in found.get("models", {}).items():
+        yield "", model, one
+    for source, part in found.get("sources", {}).items():
+        yield source, "", part
+        for model, one in part.get("models", {}).items():
+            yield source, model, one
+
+
+def published_in_cell(found: Mapping[str, Any], source: str, model: str) -> Published | None:
+    """Return a paper's figures of a metric's main column in a cell, or None if none are known.
+
+    Args:
+        found: the metric's JSON; source, model: of the cell, empty for all.
+    """
+    name = source or found.get("source", "")
+    return matching_row(published_of(name, found["target"]), found["column"], model)
+
+
+def with_published(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a metric's JSON with `published` in every cell that a paper printed, and `caveats` of them all.
+
+    Cells are changed in place. The columns besides the main one have their own rows.
+    """
+    rows = []
+    for column in (found["column"], *found.get("columns", {})):
+        part = found.get("columns", {}).get(column, found)
+        asked = {"column": column, "target": found["target"], "source": found.get("source", "")}
+        for source, model, one in cells_of(part):
+            row = published_in_cell(asked, source, model)
+            if row is not None:
+                one["published"] = row.to_json()  # type: ignore[index]
+                rows.append(row)
+    main = found.get("columns", {}).get(found["column"])
+    if main is not None:
+        for (_s, _m, one), (_t, _n, same) in zip(cells_of(found), cells_of(main), strict=True):
+            if "published" in same:
+                one["published"] = same["published"]  # type: ignore[index]
+    found["caveats"] = caveats_of(rows)
+    return found

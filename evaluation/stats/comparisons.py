@@ -1,0 +1,369 @@
+"""Differences of means for every pair of bots, corrected for multiple comparisons.
+
+The one fixed-sample test of Confab. Differences are those of generalised least squares with raters as a random
+effect, and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people
+rate the same things (replies to one context), the variance of a pair is the largest of three: over raters, over
+things, and over both (Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the
+fewer of their degrees of freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
+
+`welch` compares two means whose variances may differ: Welch (1947), by SciPy.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.stats.gls import Gap, RaterGls, fit_gls, label_codes
+from evaluation.stats.means import NO_VALUE, ONE_GROUP, interval_ends, mean_p_value, mean_spread
+from evaluation.stats.zscores import rater_codes
+
+ORDER_ALPHA = 0.10
+"""Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
+
+
+ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
+ONE_RATER = Reason("one_rater", "a bot was rated by one participant only")
+NO_SPREAD = Reason("no_spread", "neither bot's ratings vary")
+ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two bots, `a` before `b` in the alphabet.
+
+    Attributes:
+        difference: mean of a − mean of b, for the average rater.
+        low, high: interval of the difference, not corrected; None where there is none.
+        p: two-sided p-value; None where undefined.
+        p_holm: corrected for all pairs compared.
+        ordered: whether p_holm is below 1 − level: the two can be put in order.
+        reason: why there is no p-value.
+        error: standard error of the difference; None without a p-value.
+        df: degrees of freedom of the test; None where it has none.
+    """
+
+    a: str
+    b: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    ordered: bool
+    reason: Reason | None = None
+    error: float | None = None
+    df: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestedPairs:
+    """Every pair of bots, with the basis of the test.
+
+    Attributes:
+        pairs: sorted by name.
+        means: by bot with a rating, its mean for the average rater.
+        n_raters: by bot, who rated it.
+        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
+        rater_variance: that variance itself; own_variance: by bot, that of its ratings around their raters'. In
+            points².
+    """
+
+    pairs: tuple[Comparison, ...]
+    means: dict[str, float]
+    n_raters: dict[str, int]
+    rater_share: float
+    rater_variance: float
+    own_variance: dict[str, float]
+
+
+def pairwise(
+    values: Sequence[float] | np.ndarray,
+    bots: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+    *,
+    level: float = 0.95,
+) -> TestedPairs:
+    """Compare every pair of bots.
+
+    Args:
+        values: (k,) ratings; undefined ones are left out.
+        bots: (k,) whom each rates.
+        raters: (k,) rater of each; None stands for a rater of this one only.
+        things: (k,) what was rated, where several people rate the same; None: everybody something else.
+        level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    from scipy import stats
+
+    array = np.asarray(values, dtype=float)
+    names = np.asarray(bots, dtype=object).astype(str)
+    if len(array) != len(names):
+        raise ValueError(f"{len(array)} values for {len(names)} bots; there must be one bot each")
+    keep = np.isfinite(array)
+    labels = sorted(set(names.tolist()))
+    people = np.arange(len(array)) if raters is None else rater_codes(raters)
+    if len(people) != len(array):
+        raise ValueError(f"{len(array)} values by {len(people)} raters; there must be one each")
+    array, names, people = array[keep], names[keep], label_codes(people[keep])
+    rated = sorted(set(names.tolist()))
+    fit = fit_gls(array, label_codes(names), people) if len(array) else None
+    over = _Things.of(things, keep, fit) if fit is not None and things is not None else None
+    found = []
+    for a, b in combinations(labels, 2):
+        gap, reason = difference_or_reason(array, names, a, b)
+        pair = Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
+        if fit is not None and a in rated and b in rated:
+            i, j = rated.index(a), rated.index(b)
+            pair = replace(pair, difference=float(fit.means[i] - fit.means[j]))
+            if reason is None and min(fit.n_raters[i], fit.n_raters[j]) < 2:
+                pair = replace(pair, reason=ONE_RATER)
+            elif reason is None:
+                pair = _tested(pair, _widest(fit, over, i, j), level, stats.t)
+        found.append(pair)
+    pairs = tuple(corrected(found, level))
+    if fit is None:
+        return TestedPairs(pairs, {}, {}, 0.0, 0.0, {})
+    between, own = fit.spread
+
+    def by_bot(column: np.ndarray) -> dict[str, Any]:
+        return dict(zip(rated, column.tolist(), strict=True))
+
+    return TestedPairs(
+        pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own)
+    )
+
+
+def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
+    if not gap.error:
+        return replace(pair, reason=NO_SPREAD)
+    half = float(t.ppf(0.5 + level / 2, gap.df)) * gap.error
+    return replace(
+        pair,
+        low=gap.difference - half,
+        high=gap.difference + half,
+        p=float(2 * t.sf(abs(gap.difference) / gap.error, gap.df)),
+        error=gap.error,
+        df=gap.df,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Things:
+    """Variances over the things that several raters rated.
+
+    Attributes:
+        covariances: (2, K, K) of the means, over things, and over raters and things.
+        n: (K,) things of each bot.
+    """
+
+    covariances: np.ndarray
+    n: np.ndarray
+
+    @classmethod
+    def of(cls, things: Sequence[Any], keep: np.ndarray, fit: RaterGls) -> _Things | None:
+        """Return them; None where no thing was rated by two people."""
+        labels = np.asarray(things, dtype=object).astype(str)
+        if len(labels) != len(keep):
+            raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
+        what = label_codes(labels[keep])
+        n_things = int(what.max()) + 1
+        both = label_codes(fit.rater.astype(np.int64) * n_things + what)
+        if int(both.max()) + 1 == n_things:
+            return None
+        of_things, n = clustered(fit, what)
+        crossed = clustered(fit, fit.rater)[0] + of_things - clustered(fit, both)[0]
+        return cls(np.stack([of_things, crossed]), n)
+
+
+def _widest(fit: RaterGls, over: _Things | None, i: int, j: int) -> Gap:
+    gap = fit.gap(i, j)
+    if over is None:
+        return gap
+    own = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
+    df = min(gap.df, max(float(min(over.n[i], over.n[j])) - 1, 1.0))
+    return Gap(gap.difference, max(gap.error, float(np.sqrt(max(own.max(), 0.0)))), df)
+
+
+def clustered(fit: RaterGls, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means' covariance over groups, (K, K), and the number of groups of each bot, (K,).
+
+    It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for bots a and b.
+
+    Args:
+        groups: (k,) codes.
+    """
+    n_groups, n_bots = int(groups.max()) + 1, len(fit.means)
+    sums = np.zeros((n_groups, n_bots))
+    np.add.at(sums, groups, fit.influence)
+    has = np.zeros((n_groups, n_bots), dtype=bool)
+    has[groups, fit.bot] = True
+    n = has.sum(axis=0).astype(float)
+    factor = np.sqrt(n / np.maximum(n - 1, 1))
+    return (sums.T @ sums) * factor[:, None] * factor[None], n
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and do not count.
+
+    statsmodels' `multipletests` gives the same, as a test holds, but collects garbage at every call: 71 ms in a process
+    that holds little, at every look at a study.
+    """
+    defined = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, i) in enumerate(defined):
+        largest = max(largest, min(1.0, (len(defined) - rank) * p))
+        adjusted[i] = largest
+    return adjusted
+
+
+def corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
+    """Return the pairs with p-values corrected by Holm, and whether each can be put in order at 1 − level."""
+    return [
+        replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
+        for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)
+    ]
+
+
+class PairScores(NamedTuple):
+    """Judgements of two bots, `a` before `b` in the alphabet.
+
+    Attributes:
+        scores: (k,) 1 where a is better, 0 for neither, -1 for b.
+        raters, things: (k,) codes; of things None where none are given.
+    """
+
+    a: str
+    b: str
+    scores: np.ndarray
+    raters: np.ndarray
+    things: np.ndarray | None
+
+
+def judged_by_pair(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+) -> Iterator[PairScores]:
+    """Yield the judgements of every two bots that were set against each other, sorted by name.
+
+    Args:
+        scores: (k,) 1 where the first is better, 0 for neither, -1 for the second; undefined ones are left out.
+        first, second: (k,) the two bots; raters, things: (k,) as in `pairwise`.
+    """
+    array = np.asarray(scores, dtype=float)
+    names = [tuple(sorted((str(a), str(b)))) for a, b in zip(first, second, strict=True)]
+    turned = [1.0 if a == str(x) else -1.0 for (a, _b), x in zip(names, first, strict=True)]
+    people = np.arange(len(array)) if raters is None else rater_codes(raters)
+    labels = None if things is None else np.asarray(things, dtype=object).astype(str)
+    for a, b in sorted(set(names)):
+        here = np.array([name == (a, b) for name in names]) & np.isfinite(array)
+        what = None if labels is None else label_codes(labels[here])
+        yield PairScores(a, b, (array * turned)[here], label_codes(people[here]), what)
+
+
+def preferences_fixed(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+    *,
+    level: float = 0.95,
+) -> list[Comparison]:
+    """Return the preferred one of every two compared bots, for one look at a finished study.
+
+    The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean
+    on a scale (`evaluation.stats.means`), clustered by raters, by things and by both.
+
+    Returns:
+        Pairs sorted by name; p is corrected by Holm; the interval, not corrected.
+
+    Args:
+        scores, first, second: as `judged_by_pair`.
+        raters, things: as `pairwise`; a thing is what both were judged by: a context, or two conversations.
+        level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
+    """
+    scale, found = (-1.0, 1.0), []
+    for a, b, kept, people, what in judged_by_pair(scores, first, second, raters, things):
+        pair = Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
+        if len(kept):
+            shared = what if what is not None and len(np.unique(what)) < len(what) else None
+            spread, gap = mean_spread(kept, people, shared), float(kept.mean())
+            alone = ONE_JUDGEMENT if len(kept) == 1 else ONE_GROUP
+            pair = replace(pair, difference=gap, reason=alone)
+            if spread is not None:
+                low, high = interval_ends(gap, spread, level, scale) or (None, None)
+                p = mean_p_value(gap, spread, 0.0, scale)
+                pair = replace(pair, low=low, high=high, p=p, df=spread.df, reason=None)
+        found.append(pair)
+    return corrected(found, level)
+
+
+def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
+    """Return by bot the best and the worst rank among these bots that the comparisons leave open, from 1.
+
+    A bot comes after all that are better beyond chance, by corrected p-values, and before all that are worse so.
+    """
+    above = dict.fromkeys(bots, 0)
+    below = dict(above)
+    for pair in pairs:
+        if not pair.ordered or pair.difference is None or not {pair.a, pair.b} <= above.keys():
+            continue
+        better, worse = (pair.a, pair.b) if pair.difference > 0 else (pair.b, pair.a)
+        above[worse] += 1
+        below[better] += 1
+    return {bot: (1 + above[bot], len(above) - below[bot]) for bot in above}
+
+
+def difference_or_reason(
+    array: np.ndarray, names: np.ndarray, a: str, b: str
+) -> tuple[float | None, Reason | None]:
+    """Return the difference of two bots' plain means, and why it cannot be tested; None where it can.
+
+    Args:
+        array, names: (k,) finite ratings, and whom each rates.
+    """
+    x, y = array[names == a], array[names == b]
+    if not len(x) or not len(y):
+        missing = a if not len(x) else b
+        return None, Reason("no_rating_of_bot", f"{missing} has no rating", bot=missing)
+    gap = float(x.mean() - y.mean())
+    return gap, ONE_RATING if len(x) < 2 or len(y) < 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Welch:
+    """Ends of the interval of mean(x) − mean(y), and the p-value of no difference."""
+
+    low: float
+    high: float
+    p: float
+
+
+def welch(x: np.ndarray, y: np.ndarray, level: float) -> Welch:
+    """Compare two samples of two values or more, of which at least one varies.
+
+    Args:
+        level: of the interval, e.g. 0.90.
+    """
+    from scipy import stats
+
+    with warnings.catch_warnings():
+        # scipy warns of lost digits where one sample is constant: its variance is exactly 0 and right.
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        test = stats.ttest_ind(x, y, equal_var=False)
+        ends = test.confidence_interval(level)
+    return Welch(float(ends.low), float(ends.high), float(test.pvalue))

@@ -1,0 +1,342 @@
+"""Means and shares with intervals that hold with few, dependent raters.
+
+The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is
+e_g = s_g − n_g m. Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho
+and raters not at all (CR2; Bell and McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g²
+rho and D = Σ d_g in place of the ratings' variances,
+
+    v = Σ a_g² e_g² / n²,  a_g² = d_g / (d_g (1 − 2 n_g / n) + D n_g² / n²)
+
+rho is estimated by analysis of variance. v is held against Student's t with Satterthwaite's degrees of freedom,
+which count a few large raters for what they are worth: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under
+that rho (Imbens and Kolesár 2016, Review of Economics and Statistics 98). With equally many ratings each these are
+s² / k and k − 1.
+
+Without a scale the interval is m ± t √v. With one from a to b, it is all mu with
+
+    (m − mu)² ≤ t² v (mu − a) (b − mu) / ((m − a) (b − m)),
+
+the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke
+and Wooldridge 1996). It stays on the scale and is longer towards its middle, as ratings near an end are skewed.
+With one end a alone, as counts and lengths have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on
+the right; what people write is more skewed than that says, so it reaches at least as far as the interval that is
+corrected for the skewness of the units' sums (Hall 1992, Journal of the Royal Statistical Society B 54), with T =
+(m − mu) / √v and κ their standardised third moment over √k:
+
+    |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t,
+
+with no more degrees of freedom than the excess of the units' sums leaves their variance (`resampling`): one long
+text carries much of it.
+
+Of zeros and ones it is Wilson's interval with the effective number of ratings m (1 − m) / v of survey statistics
+(Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where all raters agree nothing determines v, and it
+takes the most that the scale allows, (m − a) (b − m) / k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from evaluation.findings import Reason
+from evaluation.stats.resampling import FEWEST_UNITS, freedom_of
+
+NO_VALUE = Reason("no_value", "no value")
+ONE_VALUE = Reason("one_value", "one value: no interval")
+ONE_GROUP = Reason("one_group", "all values of one group: no interval")
+ALL_ALIKE = Reason(
+    "all_alike", "all values are the same: nothing tells how far the mean can be off"
+)
+SHARE = (0.0, 1.0)
+"""The scale of zeros and ones."""
+_ROUNDING = 1e-6
+"""Share of the scale, or of the values, below which a distance or deviation is rounding in single precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Mean with its confidence interval.
+
+    Attributes:
+        mean: None without any value.
+        low, high: ends of the interval; None where there is none.
+        n: values used.
+        reason: why something is missing.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanSpread:
+    """Uncertainty of a mean.
+
+    Attributes:
+        variance: of the mean; 0 where all values are equal.
+        df: degrees of freedom of that variance.
+        n_units: number of independent units.
+        skew: of the mean, by the skewness of the units' contributions to its error.
+        tails_df: upper limit of the degrees of freedom, by the tails of these contributions; for scales with one end.
+    """
+
+    variance: float
+    df: float
+    n_units: int
+    skew: float = 0.0
+    tails_df: float = np.inf
+
+
+def mean_interval(
+    values: Sequence[float] | np.ndarray,
+    groups: Sequence[Any] | np.ndarray | None = None,
+    level: float = 0.90,
+    *,
+    scale: tuple[float, float] | None = None,
+    things: Sequence[Any] | np.ndarray | None = None,
+) -> Interval:
+    """Return the mean of the finite values with its interval.
+
+    Args:
+        values: (k,), NaN where undefined.
+        groups: (k,) what is independent of each other, e.g. the rater of each rating: one person's ratings resemble
+            each other, and treated as independent they would promise too much.
+        level: of the interval.
+        scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
+        things: (k,) what was rated, where several people rated the same: ratings of one thing resemble each other too.
+            The largest variance over groups, things and both counts (Cameron, Gelbach and Miller 2011).
+
+    Raises:
+        ValueError: a value lies outside the scale.
+    """
+    array = np.asarray(values, dtype=float)
+    keep = np.isfinite(array)
+    array = array[keep]
+    if not len(array):
+        return Interval(None, None, None, 0, NO_VALUE)
+    if scale is not None:
+        array = _on_scale(array, scale)
+    units = np.arange(len(array)) if groups is None else _codes(groups, keep)
+    spread = mean_spread(array, units, None if things is None else _codes(things, keep))
+    mean = float(array.mean())
+    if spread is None:
+        alone = ONE_VALUE if len(array) == 1 else ONE_GROUP
+        return Interval(mean, None, None, len(array), alone)
+    ends = interval_ends(mean, spread, level, scale)
+    low, high = ends or (None, None)
+    return Interval(mean, low, high, len(array), None if ends else ALL_ALIKE)
+
+
+def mean_spread(
+    values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None
+) -> MeanSpread | None:
+    """Return the uncertainty of the mean of values, or None where all are of one unit.
+
+    Args:
+        values: (k,) finite; units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
+    """
+    over_units = _spread(values, units)
+    if things is None or over_units is None:
+        return over_units
+    over_things = _spread(values, things)
+    if over_things is None:
+        return over_units  # of one thing, for which alone the mean then stands
+    crossed = units * (int(things.max()) + 1) + things
+    cells = _spread(values, np.unique(crossed, return_inverse=True)[1])
+    both = MeanSpread(
+        over_units.variance + over_things.variance - (cells.variance if cells else 0.0),
+        min(over_units.df, over_things.df),
+        min(over_units.n_units, over_things.n_units),
+    )
+    # Where all agree none varies, and the fewest units tell least.
+    return max(over_units, over_things, both, key=lambda one: (one.variance, -one.n_units))
+
+
+def interval_ends(
+    mean: float, spread: MeanSpread, level: float, scale: tuple[float, float] | None = None
+) -> tuple[float, float] | None:
+    """Return the ends of the interval of a mean; None where its error is unknown.
+
+    Args:
+        level: of the interval; scale: as in `mean_interval`.
+    """
+    from scipy.special import stdtrit
+
+    t = float(stdtrit(spread.df, 0.5 + level / 2))
+    if scale is None or not np.isfinite(scale).any():
+        half = t * float(np.sqrt(spread.variance))
+        return (mean - half, mean + half) if spread.variance > 0 else None
+    low, high = scale
+    if not np.isfinite(scale).all():
+        t = float(stdtrit(min(spread.df, spread.tails_df), 0.5 + level / 2))
+    if np.isinf(low):
+        ends = _ends_above(high - mean, replace(spread, skew=-spread.skew), t)
+        return ends and (high - ends[1], high - ends[0])
+    if np.isinf(high):
+        ends = _ends_above(mean - low, spread, t)
+        return ends and (low + ends[0], low + ends[1])
+    most = max((mean - low) * (high - mean), 0.0)
+    reach = t**2 * _variance_share(mean, spread, scale)
+    middle = (mean + reach * (low + high) / 2) / (1 + reach)
+    half = float(np.sqrt(reach * most + (reach * (high - low) / 2) ** 2)) / (1 + reach)
+    return max(low, middle - half), min(high, middle + half)
+
+
+def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, float] | None:
+    """Return the interval of a mean so far above its scale's only end, measured from there."""
+    error = float(np.sqrt(spread.variance))
+    if not (error > 0 and above > 0):
+        return None
+    added = t**2 * spread.variance / above / 2
+    half = float(np.hypot(t * error, added))
+    low, high = above + added - half, above + added + half
+    if abs(spread.skew) > _ROUNDING:
+        k = spread.skew
+        turned = [3 / k * (np.cbrt(1 + k * (end - k / 6)) - 1) for end in (t, -t)]
+        low, high = min(low, above - error * turned[0]), max(high, above - error * turned[1])
+    return max(low, 0.0), high
+
+
+def mean_p_value(
+    mean: float, spread: MeanSpread, at: float, scale: tuple[float, float] | None = None
+) -> float | None:
+    """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level
+    leaves it out.
+
+    None where nothing tells how far the mean can be off.
+
+    Args:
+        at: within the scale, not at its ends; scale: as in `mean_interval`.
+    """
+    from scipy.special import stdtr
+
+    variance = spread.variance
+    if scale is not None:
+        variance = _variance_share(mean, spread, scale) * (at - scale[0]) * (scale[1] - at)
+    if not variance > 0:
+        return None
+    return 2 * float(stdtr(spread.df, -abs(mean - at) / np.sqrt(variance)))
+
+
+def _variance_share(mean: float, spread: MeanSpread, scale: tuple[float, float]) -> float:
+    """Return the variance of a mean as a share of the most that its place on the scale allows."""
+    most = (mean - scale[0]) * (scale[1] - mean)
+    return spread.variance / most if spread.variance > 0 and most > 0 else 1 / spread.n_units
+
+
+def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
+    """Return the values, those that rounding put beyond an end of the scale at that end."""
+    low, high = scale
+    least, most = float(values.min()), float(values.max())
+    margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(most)))
+    if least < low - margin or most > high + margin:
+        raise ValueError(
+            f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it"
+        )
+    return np.clip(values, low, high)
+
+
+def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Return the number of each kept label among the different ones."""
+    kept = np.asarray(labels)[keep]
+    if kept.dtype.kind not in "iu":
+        kept = np.asarray(labels, dtype=object)[keep].astype(str)
+    return np.unique(kept, return_inverse=True)[1].reshape(-1)
+
+
+def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
+    """Return the uncertainty of a mean whose units are independent, or None for one unit."""
+    n = np.bincount(units).astype(float)
+    n_units, n_all = len(n), len(values)
+    if n_units < 2:
+        return None
+    mean = values.mean()
+    apart = np.bincount(units, weights=values - mean)
+    rho = _resemblance(values - mean, apart, n)
+    d, share = n * (1 - rho) + n**2 * rho, n / n_all
+    total = d.sum()
+    a2 = d / (d * (1 - 2 * share) + share**2 * total)
+    variance = float((a2 * apart**2).sum()) / n_all**2
+    if variance * n_units <= _ROUNDING**2 * max(float((values**2).mean()), 1e-300):
+        variance = 0.0
+    # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix of units.
+    a = np.sqrt(a2)
+    u, p, c = a * share, a * d, a2 * d
+    own = total * u**2 - 2 * u * p
+    trace = float((c + own).sum())
+    squares = float(
+        (c**2 + 2 * c * own).sum()
+        + 2 * (u @ u) * (p @ p)
+        + 2 * (u @ p) ** 2
+        + total**2 * (u @ u) ** 2
+        - 4 * total * (u @ p) * (u @ u)
+    )
+    parts = a * apart
+    enough = n_units >= FEWEST_UNITS and variance > 0
+    tails = freedom_of(parts) if enough else np.inf
+    return MeanSpread(variance, trace**2 / squares, n_units, _skew(parts), tails)
+
+
+def _skew(parts: np.ndarray) -> float:
+    """Return the skewness of the sum of independent parts, as scipy's unbiased one of them says; 0 of two parts."""
+    k, squares = len(parts), float((parts**2).sum())
+    if k < 3 or not squares > 0:
+        return 0.0
+    return float((parts**3).sum()) / squares**1.5 * np.sqrt(k * (k - 1)) / (k - 2)
+
+
+def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
+    """Return the correlation of two values of a unit by analysis of variance, from 0 to 1; 0 where each unit has one.
+
+    Args:
+        apart: (k,) values less their mean; sums: (units,) of them; n: (units,) values.
+    """
+    n_all, n_units = len(apart), len(n)
+    if n_all == n_units:
+        return 0.0
+    between = float((sums**2 / n).sum())
+    within = max(float((apart**2).sum()) - between, 0.0) / (n_all - n_units)
+    size = (n_all - float((n**2).sum()) / n_all) / (n_units - 1)
+    of_units = max((between / (n_units - 1) - within) / size, 0.0)
+    return of_units / (of_units + within) if of_units + within > 0 else 0.0
+
+
+def share_interval(k: int, n: int, *, level: float = 0.95) -> tuple[float, float] | None:
+    """Return the ends of the interval of the share `k` of `n`, both from 0 to 1; None for `n` = 0.
+
+    The score interval of Wilson (1927), Journal of the American Statistical Association 22.
+
+    Raises:
+        ValueError: for a count below 0 or above `n`.
+    """
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} of {n} is no share; the first number must be from 0 to the second")
+    if n == 0:
+        return None
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, extra = k / n, z * z / n
+    middle = (share + extra / 2) / (1 + extra)
+    half = z / (1 + extra) * sqrt(share * (1 - share) / n + extra / (4 * n))
+    return (0.0 if k == 0 else middle - half), (1.0 if k == n else middle + half)
+
+
+def wilson(shares: np.ndarray, n: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of Wilson's interval of each share, which stays between 0 and 1.
+
+    Args:
+        n: observations.
+    """
+    from scipy.special import ndtri
+
+    z = float(ndtri(0.5 + level / 2))
+    middle = (shares + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(shares * (1 - shares) / n + z**2 / (4 * n**2))
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)

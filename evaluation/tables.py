@@ -1,0 +1,131 @@
+"""Columns of metrics, and results as text tables and plain values.
+
+The data dictionary of exports and pages is made of `Column`s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, fields, is_dataclass
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluation.findings import Reason
+
+Level = Literal["turn", "conversation"]
+Direction = Literal["higher", "lower", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a metric's table.
+
+    Args:
+        name: unique among all metrics within its level, lower case with underscores, e.g.
+            `sentiment_user`. Where a name stands at both levels, the conversation's value is the mean
+            over its turns that have one.
+        level: a value per turn (stored at the turn it describes) or per conversation.
+        title: readable name, e.g. "Sentiment, participant".
+        unit: what is counted ("words", "cosine", "1"); 1 for a pure number.
+        range: smallest and largest possible value; None where unbounded.
+        direction: which way is commonly thought better.
+        description: one or two sentences with the formula's source.
+    """
+
+    name: str
+    level: Level
+    title: str
+    unit: str
+    range: tuple[float | None, float | None]
+    direction: Direction
+    description: str
+
+
+def ends_of(range: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    """Return the ends that values cannot leave, infinite on an open side; None where both are open."""
+    low, high = range
+    if low is None and high is None:
+        return None
+    return -inf if low is None else low, inf if high is None else high
+
+
+def per_turn(
+    name: str,
+    title: str,
+    *,
+    unit: str,
+    range: tuple[float | None, float | None],
+    direction: Direction,
+    description: str,
+) -> tuple[Column, Column]:
+    """Return a turn-level column and its mean over the defined turns of a conversation, under one name."""
+    mean = f"Mean over the turns that have a value. {description}"
+    return (
+        Column(name, "turn", title, unit, range, direction, description),
+        Column(name, "conversation", f"{title}, mean", unit, range, direction, mean),
+    )
+
+
+def text_table(
+    title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], foot: str = ""
+) -> str:
+    """Return a table between lines, its title above it, as statsmodels prints them.
+
+    The first column stands at the left, and every other one that holds no digit.
+    """
+    columns = list(zip(headers, *rows, strict=True)) if rows else [(header,) for header in headers]
+    widths = [max(len(cell) for cell in column) for column in columns]
+    left = [
+        i == 0 or not any(c.isdigit() for cell in column[1:] for c in cell)
+        for i, column in enumerate(columns)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        shown = [
+            cell.ljust(width) if at_left else cell.rjust(width)
+            for cell, width, at_left in zip(cells, widths, left, strict=True)
+        ]
+        return "  ".join(shown).rstrip()
+
+    lines = [line(headers), *map(line, rows)]
+    width = max(len(title), *map(len, lines))
+    parts = [title, "=" * width, lines[0], "-" * width, *lines[1:], "=" * width]
+    return "\n".join([*parts, foot] if foot else parts)
+
+
+def number_or_reason(reason: str | None) -> dict[str, Any]:
+    """Return `{"reason": …}` to stand next to a number that is undefined, or nothing."""
+    if reason is None:
+        return {}
+    return {"reason": reason.to_json() if isinstance(reason, Reason) else {"code": str(reason)}}
+
+
+def to_plain(value: Any) -> Any:
+    """Return a result as plain JSON values.
+
+    Dataclasses become objects, tuples and arrays lists, numbers that are not finite null, and reasons objects with
+    a code. Where there is no reason, none is named.
+    """
+    if isinstance(value, Reason):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            name: to_plain(part)
+            for name, part in found.items()
+            if part is not None or not name.endswith("reason")
+        }
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return to_plain(value.tolist())
+    if isinstance(value, Set):
+        return [to_plain(part) for part in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [to_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

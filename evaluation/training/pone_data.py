@@ -1,0 +1,280 @@
+"""Training data of PONE: augmented responses, label filter and inputs.
+
+Augmented responses (section 4): the true one changed a little, or a bot's reply. Easy data augmentation (Wei and
+Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or deletes some; one of the four
+is chosen for each copy. Synonyms are WordNet's. Where none are at hand, replacement falls away and what is inserted
+is a word of the response itself.
+
+Synonyms: `evaluation/shipped/wordnet/README.md` says how the slice was made and under what licence it may be passed
+on.
+
+Label filter (section 5): the augmented responses that the scorer itself takes for fitting. A frozen copy of the
+scorer gives every augmented pair a score. Those it is sure of, score ≤ θ or ≥ 1 − θ, get the label (score > ½); the
+others are dropped or stay positive. Then the scorer is trained on with these labels and looks again, until few
+labels change.
+
+Inputs: vectors of a frozen encoder, kept in the cache folder, or the words of RUBER's texts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from chatbots import Conversation
+from chatbots.bots.base import Bot
+from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.sentence import encoder_get
+from chatbots.identity import Identity, canonical_json, derive_seed
+from chatbots.serving import reply
+from evaluation.metrics.text_cache import QUESTION_WORDS, STOPWORDS
+from evaluation.models.pone import WordTexts
+from evaluation.training.config import MetricTrainingConfig
+
+Synonyms = Callable[[str], Sequence[str]]
+Operation = Callable[[list[str], int, np.random.Generator, Synonyms | None], list[str]]
+ALPHA = 0.1
+
+
+def replace_words(
+    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
+) -> list[str]:
+    """Replace up to n different words that have synonyms by one of them, wherever they stand."""
+    assert synonyms is not None, "words can only be replaced by synonyms"
+    changed = list(words)
+    left = n
+    for word in rng.permutation(sorted(set(words))).tolist():
+        known = synonyms(word) if left else ()
+        if known:
+            other = str(rng.choice(list(known)))
+            changed = [other if one == word else one for one in changed]
+            left -= 1
+    return changed
+
+
+def insert_words(
+    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
+) -> list[str]:
+    """Insert n synonyms of random words at random places; of a word without any, the word itself."""
+    changed = list(words)
+    for _ in range(n):
+        word = words[rng.integers(len(words))]
+        known = (synonyms(word) if synonyms else ()) or (word,)
+        changed.insert(int(rng.integers(len(changed) + 1)), str(rng.choice(list(known))))
+    return changed
+
+
+def swap_words(
+    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
+) -> list[str]:
+    """Swap two random words, n times."""
+    changed = list(words)
+    if len(changed) > 1:
+        for _ in range(n):
+            i, j = rng.choice(len(changed), size=2, replace=False)
+            changed[i], changed[j] = changed[j], changed[i]
+    return changed
+
+
+def delete_words(
+    words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None
+) -> list[str]:
+    """Delete each word with the probability n / words; one is left at least."""
+    kept = [
+        word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)
+    ]
+    return kept or [words[rng.integers(len(words))]]
+
+
+def augmented(
+    text: str,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    synonyms: Synonyms | None = None,
+    alpha: float = ALPHA,
+) -> list[str]:
+    """Return up to k changed copies of a text, all different from it and one another.
+
+    Args:
+        synonyms: gives the synonyms of a word; None: there are none.
+        alpha: share of the words that an operation changes, at least one.
+    """
+    operations: list[Operation] = [insert_words, swap_words, delete_words]
+    if synonyms is not None:
+        operations.insert(0, replace_words)
+    words = text.split()
+    if not words:
+        return []
+    n = max(1, round(alpha * len(words)))
+    found: dict[str, None] = {}
+    for _ in range(4 * k):  # short texts have few copies that differ
+        if len(found) == k:
+            break
+        changed = " ".join(operations[rng.integers(len(operations))](words, n, rng, synonyms))
+        if changed != " ".join(words):
+            found[changed] = None
+    return list(found)
+
+
+def generated(
+    bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int = 0
+) -> list[list[str]]:
+    """Return up to k different replies of a bot to each context, all contexts at once.
+
+    Args:
+        bot: any; one that takes the likeliest word each time gives one reply to each context.
+        seed: of its draws; the n-th reply to a context is drawn by a seed of its own.
+    """
+    found: list[dict[str, None]] = [{} for _ in contexts]
+    for n in range(k):
+        asked = [
+            Conversation.from_texts(
+                list(context),
+                id=f"{number}",
+                first="human" if len(context) % 2 else "bot",
+                seed=derive_seed(seed, number, n),
+            )
+            for number, context in enumerate(contexts)
+        ]
+        for replies, one in zip(found, reply(bot, asked), strict=True):
+            if one.text and one.text.strip():
+                replies[one.text] = None
+    return [list(replies) for replies in found]
+
+
+SLICE = Path(__file__).parent.parent / "shipped" / "wordnet" / "synonyms.tsv.gz"
+_WORD = re.compile(r"(\W*)([^\W\d_]+)(\W*)")
+
+
+@cache
+def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
+    """Return a function that gives the synonyms of a word of a text, with its marks and its capital letter.
+
+    Words of grammar have none, as in Wei and Zou's code (their "a" and "i" would become vitamins and iodine).
+
+    Raises:
+        FileNotFoundError: the slice is not there.
+    """
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        known = dict(line.rstrip("\n").split("\t") for line in file)
+
+    def synonyms(word: str) -> list[str]:
+        found = _WORD.fullmatch(word)
+        if found is None:
+            return []
+        before, letters, after = found.groups()
+        plain = letters.lower()
+        if plain in STOPWORDS or plain in QUESTION_WORDS:
+            return []
+        others = known.get(plain, "").split()
+        if letters[0].isupper():
+            others = [one.capitalize() for one in others]
+        return [f"{before}{one}{after}" for one in others]
+
+    return synonyms
+
+
+Uncertain = Literal["drop", "change"]
+THETA = 0.05
+SETTLED = 0.001
+"""Labelling ends when less than this share of labels has changed (the paper's rule)."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of augmented pairs.
+
+    Attributes:
+        positive: (N,) bool.
+        kept: (N,) bool, whether a pair is learnt from.
+    """
+
+    positive: np.ndarray
+    kept: np.ndarray
+
+    @property
+    def kept_share(self) -> float:
+        """Share of pairs that are learnt from."""
+        return float(self.kept.mean()) if len(self.kept) else float("nan")
+
+    def changed(self, before: Labels) -> float:
+        """Return the share of pairs whose label, or whether they are kept, differs from before."""
+        if not len(self.kept):
+            return 0.0
+        same = (self.kept == before.kept) & ((self.positive == before.positive) | ~self.kept)
+        return float((~same).mean())
+
+
+def all_positive(n: int) -> Labels:
+    """Return the labels before any filtering: every augmented response fits."""
+    return Labels(np.ones(n, dtype=bool), np.ones(n, dtype=bool))
+
+
+def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = "drop") -> Labels:
+    """Return the labels that (N,) scores from 0 to 1 give.
+
+    Args:
+        theta: how near to 0 or 1 a score must be; ½ keeps everything.
+        uncertain: what happens to the others: "drop", or "change", which keeps them as positive.
+
+    Raises:
+        ValueError: theta is not in 0 … ½.
+    """
+    if not 0 <= theta <= 0.5:
+        raise ValueError(f"theta is {theta}; it must be in 0 … 0.5")
+    sure = (scores <= theta) | (scores >= 1 - theta)
+    if uncertain == "drop":
+        return Labels(scores > 0.5, sure)
+    return Labels((scores > 0.5) | ~sure, np.ones(len(scores), dtype=bool))
+
+
+def labels_are_stable(now: Labels, before: Labels | None) -> bool:
+    """Return True if hardly a label changes any more."""
+    return before is not None and now.changed(before) < SETTLED
+
+
+def inputs_of(
+    queries: Sequence[tuple[str, ...]],
+    said: Sequence[str],
+    config: MetricTrainingConfig,
+    device: str,
+) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
+    """Return the network's input for texts and queries, the texts in that order, and each query's position."""
+    options = config.own
+    distinct = list(dict.fromkeys(queries))
+    if options.sentences == "recurrent":
+        joined = [" ".join(query) for query in distinct]
+        texts = list(dict.fromkeys([*said, *joined]))
+        place = {text: k for k, text in enumerate(texts)}
+        return (
+            WordTexts(texts),
+            texts,
+            {query: place[text] for query, text in zip(distinct, joined, strict=True)},
+        )
+    texts = list(dict.fromkeys([*said, *(text for query in distinct for text in query)]))
+    place = {text: k for k, text in enumerate(texts)}
+    vectors = _vectors(texts, config.backbone.model, device)
+    if options.window == 1:
+        return vectors, texts, {query: place[query[0]] for query in distinct}
+    means = np.stack([vectors[[place[t] for t in query]].mean(axis=0) for query in distinct])
+    both = np.concatenate([vectors, means.astype(np.float32)])
+    return both, texts, {query: len(texts) + k for k, query in enumerate(distinct)}
+
+
+def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:
+    """Return (T, d) sentence vectors of length 1, which the cache folder keeps."""
+    encoder = encoder_get(model, device)
+    digest = hashlib.sha256(canonical_json(list(texts)).encode()).hexdigest()
+    identity = Identity(
+        "metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
+    )
+    return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]

@@ -1,0 +1,101 @@
+"""The catalogue of public checkpoints: complete entries that make bots, and none loaded unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chatbots import remote_models
+from chatbots.bots.transformers_bot import TransformersBot
+from chatbots.registry import UnknownName
+from chatbots.remote_models import remote_add, remote_get, remote_list
+from chatbots.yaml_registry import EntriesError, configured_bots
+
+
+def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "new" / "bots.yaml"
+    for model in remote_list():
+        assert model.licence
+        assert model.about
+        assert model.download_mb > 100
+        assert "allow_download" not in model.params
+        remote_add(model, path)
+    made = configured_bots.load(path)
+    assert [bot.name for bot in made] == [model.id for model in remote_list()]
+    for bot, model in zip(made, remote_list(), strict=True):
+        assert isinstance(bot, TransformersBot)
+        assert (bot.options.model, bot.title, bot.options.allow_download) == (
+            model.model,
+            model.name,
+            True,
+        )
+        for name, value in model.params.items():
+            assert getattr(bot.options, name) == value
+    assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {
+        bot.name for bot in made
+    }
+
+
+def test_adding_keeps_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "bots.yaml"
+    mine = "# mine\n- {id: own, kind: retrieval}  # my corpus"
+    path.write_text(mine)
+    path.chmod(0o600)
+    for _ in range(2):
+        remote_add(remote_get("dialogpt-small"), path)
+    text = path.read_text()
+    assert text.startswith(mine + "\n- id: dialogpt-small\n")
+    assert text.count("dialogpt-small") == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[{id: own, kind: retrieval}]\n", "add it by hand:\n- id: dialogpt-small\n  kind"),
+        ("id: own\n", "must hold a list of bots"),
+    ],
+)
+def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "bots.yaml"
+    path.write_text(content)
+    with pytest.raises(EntriesError) as caught:
+        remote_add(remote_get("dialogpt-small"), path)
+    assert told in str(caught.value)
+    assert path.read_text() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_broken_entry_beside_it_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "bots.yaml"
+    path.write_text("- {id: own, kind: retrival}\n")
+    remote_add(remote_get("dialogpt-small"), path)
+    assert [bot.name for bot in configured_bots.read(path).made] == ["dialogpt-small"]
+
+
+def test_an_unknown_id_gets_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean dialogpt-small"):
+        remote_get("dialogpt-smal")
+
+
+def test_mistakes_of_the_catalogue_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "remote_models.yaml"
+    path.write_text(
+        "- {id: A b, name: A, model: a/b, license: MIT, download_mb: 0, params: {tmp: 1}}"
+    )
+    monkeypatch.setattr(remote_models, "REMOTE_MODELS_FILE", path)
+    remote_models.remote_list.cache_clear()
+    try:
+        with pytest.raises(ValueError, match=r"remote_models\.yaml: \d mistakes") as caught:
+            remote_models.remote_list()
+    finally:
+        remote_models.remote_list.cache_clear()
+    said = str(caught.value)
+    for part in ("[0].id is 'A b'", "did you mean licence?", "[0].parameters is missing"):
+        assert part in said

@@ -1,0 +1,163 @@
+"""Chats and self-play with a bot that costs money, against the endpoint tests' server."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from channels.layers import get_channel_layer
+
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.registry import bots
+from tests.builders import make_conversation, make_participant, make_study
+from tests.chatbots.endpoint_server import Server, counts, says, serving
+from webapp.bots.models import Spending
+from webapp.bots.selectors import bot_entry, bot_find
+from webapp.conversations import events, services
+from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.task_start import conversation_start
+from webapp.core.database import in_database
+from webapp.core.errors import Refused
+from webapp.jobs.engine import run_job
+from webapp.jobs.kinds import base
+from webapp.jobs.services.selfplay import run_create
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PRICES: dict[str, Any] = {"price_in": 0, "price_out": 1e6, "max_new_tokens": 20}
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    bots.discard("e")
+    base._loaded.clear()
+
+
+def paid(server: Server, **params: Any) -> EndpointBot:
+    bot = server.bot(**{**PRICES, **params})
+    bots.add(bot)
+    return bot
+
+
+def write(conversation: Conversation) -> None:
+    services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi")
+
+
+async def answered(conversation: Conversation) -> dict[str, Any]:
+    """Return the last frame after one more message."""
+    await in_database(write)(conversation)
+    layer, runtime = get_channel_layer(events.FRAMES), BotHostRuntime()
+    channel = await layer.new_channel()
+    await layer.group_add(events.conversation_group(conversation.pk), channel)
+    try:
+        runtime.request(conversation.pk)
+        while True:
+            frame = (await asyncio.wait_for(layer.receive(channel), 20))["frame"]
+            if frame["type"] != "token":
+                return frame
+    finally:
+        await runtime.close()
+
+
+async def test_a_reply_is_stored_with_its_tokens_and_cost_and_charged_to_bot_and_study() -> None:
+    async with serving(counts(30, 4, "Hello"), says("four")) as server:
+        paid(server)
+        conversation = await in_database(lambda: make_conversation(make_study(bots=["e"])))()
+        for _ in range(2):
+            assert (await answered(conversation))["type"] == "reply"
+
+    def stored() -> tuple[list[Any], list[Any], list[Any]]:
+        turns = Turn.objects.order_by("index").values_list(
+            "tokens_in", "tokens_out", "tokens_estimated", "cost"
+        )
+        accounts = Spending.objects.order_by("of").values_list("of", "spent_nano", "n_calls")
+        table = exporter_get("messages")
+        study = Study.objects.get()
+        names = [column.name for column in table.columns(study, ExportOptions())]
+        rows = [dict(zip(names, row, strict=True)) for row in table.rows(study, ExportOptions())]
+        told = [[row[n] for n in ("tokens_in", "tokens_estimated", "cost")] for row in rows]
+        return list(turns), list(accounts), told
+
+    turns, accounts, told = await in_database(stored)()
+    assert turns[:3] == [(None, None, False, None), (30, 4, False, 4.0), (None, None, False, None)]
+    assert turns[3][1:] == (1, True, 1.0)  # four bytes are about a token
+    assert accounts == [("bot", 5 * 10**9, 2), ("study", 5 * 10**9, 2)]
+    assert told[:2] == [[None, None, None], [30, False, 4.0]]
+
+
+async def test_a_studys_cap_ends_in_the_usual_way_out() -> None:
+    def prepare() -> Conversation:
+        study = make_study(bots=["e", "eliza"], max_cost=25.0)
+        first, second = make_conversation(study), make_conversation(study)
+        return first if first.bot.bot_id == "e" else second  # one has either
+
+    async with serving(counts(1, 6, "ok")) as server:
+        paid(server)
+        conversation = await in_database(prepare)()
+        assert (await answered(conversation))["type"] == "reply"
+        frame = await answered(conversation)
+    assert (frame["code"], frame["can"]) == ("bot_failed", ["retry", "swap", "finish"])
+    assert len(server.requests) == 1
+
+    def after() -> tuple[str, str]:
+        conversation.refresh_from_db()
+        error = conversation.due_error
+        other = services.conversation_swap(conversation=conversation)
+        return error, other.bot.bot_id
+
+    error, other = await in_database(after)()
+    assert error.startswith("e: the cap of study s, 25, is reached: 6 is spent")
+    assert other == "eliza"
+
+
+async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
+    async with serving(counts(1, 20, "ok")) as server:
+        bot = paid(server, max_cost=30)
+        study = await in_database(lambda: make_study(bots=["e"]))()
+        conversation = await in_database(lambda: make_conversation(study))()
+        await answered(conversation)
+    entry = await in_database(bot_entry)(bot)
+    assert not entry.available
+    assert entry.reason == (
+        "its cap of 30 is reached: 20 is spent; max_cost in bots.yaml is the cap"
+    )
+
+    def next_one() -> None:
+        conversation_start(participant=make_participant(study))
+
+    with pytest.raises(Refused, match="No chatbot is available"):
+        await in_database(next_one)()
+
+
+async def test_self_play_spends_from_the_same_account() -> None:
+    def play() -> tuple[str, str, list[float]]:
+        run = run_create(bots=["e"], n_conversations=1, n_turns=6, enqueue=False)
+        run_job(run)
+        run.refresh_from_db()
+        found = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
+        return run.state, run.error, list(found.values_list("cost", flat=True))
+
+    async with serving(counts(1, 10, "ok")) as server:
+        paid(server, max_cost=35)
+        state, error, costs = await asyncio.to_thread(_closing, play)
+    assert state == "failed"
+    assert "the cap of bot e, 35, is reached: 20 is spent" in error
+    assert costs == [10.0, 10.0]
+    assert bot_find("e").unavailable_reason() is None
+    assert await in_database(lambda: Spending.objects.get().spent)() == 20.0
+
+
+def _closing(work: Any) -> Any:
+    from django.db import connection
+
+    try:
+        return work()
+    finally:
+        connection.close()

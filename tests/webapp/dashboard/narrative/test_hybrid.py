@@ -1,0 +1,149 @@
+"""What the hybrid page makes of a stored fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluation.hybrid.fit import fit_hybrid
+from evaluation.number_format import figure, share
+from webapp.dashboard.narrative.hybrid import hybrid_view, target_in_words
+from webapp.dashboard.narrative.hybrid_tables import combined_table
+from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Make the table of a small study."""
+    rng = np.random.default_rng(0)
+    bots = np.repeat([f"bot{k}" for k in range(6)], 10)
+    mean = np.repeat(np.arange(6.0), 10)
+    table = pd.DataFrame(
+        rng.normal(size=(60, 3)) + mean[:, None],
+        columns=["words_user", "embedding_user_000", "embedding_user_001"],
+    )
+    return table.assign(
+        bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
+    )
+
+
+@pytest.fixture(scope="module")
+def result(table: pd.DataFrame) -> dict:
+    return fit_hybrid(table, features=["words_user"], preset="strong@2").to_json()
+
+
+def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
+    columns = ["words_user", "embedding_user_000"]
+    values = fit_hybrid(table, features=columns, preset="strong").to_json()
+    view = hybrid_view(values, {}, lambda bot: "")
+    assert f"(Q² {share(values['q2']['value'])}; ratings dealt out at random pass" in view.verdict
+    rows = {row.title: row for row in view.checks}
+    assert rows["Mean absolute error"].found == figure(values["mae"])
+    assert figure(values["mae_of_mean"]) in rows["Mean absolute error"].why
+    combined = {table.id: table for table in view.tables}["hybrid-combined"]
+    best = max(
+        (found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"]
+    )
+    assert combined.table.rows[0][3].raw == (best["mean"],)
+    assert "contradict" not in combined.note
+    best["conflict"] = True
+    unlike = combined_table(values, {})
+    assert unlike is not None
+    assert "contradict each other for bot" in unlike.note
+    low, high = best["ci95"]
+    assert high - low < best["ratings_ci95"][1] - best["ratings_ci95"][0]
+    inside = values["coverage95"]
+    assert rows["Bots inside their own 95 % interval"].found == f"{inside['inside']} of 6"
+    assert rows["Share of the block “paper” in what differs between bots"].found.endswith(" %")
+    assert caution_sentences([{"code": "other_study", "study": "elsewhere"}])[0].startswith(
+        "Fitted to another study, elsewhere"
+    )
+
+
+def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
+    view = hybrid_view(result, {}, lambda bot: "")
+    # This version states nothing of a true mean: where a mean is expected is known by the errors of the others.
+    assert "hybrid-combined" not in {table.id for table in view.tables}
+    expected = next(table for table in view.tables if table.id == "hybrid-expected")
+    assert "by how far the predictions of the other bots are off" in expected.method
+    for row in expected.table.rows:
+        assert row[4].text == "–"
+        assert row[5].text.startswith("[")
+    assert view.scatter.method.endswith("Lines: 90 % intervals of people’s means.")
+    assert {row[5].text for row in view.scatter.table.rows} == {"–"}
+    assert view.verdict == verdict_text(result["verdict"])
+    assert "more than chance" in view.verdict
+    rows = {row.title: row for row in view.checks}
+    common = result["intercepts"]["common"]["bot_level"]["pearson"]
+    assert rows["r, one intercept for all folds"].found == share(common["r"])
+    assert "Chance passes" in rows["r, an intercept for each fold"].why
+    assert "own" in rows["r, one intercept for all folds"].why
+    assert "r that perfect predictions would reach" in rows
+    bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
+    assert f"r without {bot}" in rows
+    assert "without its bot" in rows["Penalty"].why
+
+
+def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
+    new = ("verdict", "intercepts", "ceiling", "influence", "within_group", "q2")
+    old = {name: value for name, value in result.items() if name not in new}
+    old["bot_level_ci95_over_conversations"] = None
+    old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]
+    view = hybrid_view(old, {}, lambda bot: "")
+    assert view.verdict == ""
+    assert view.checks == []
+
+
+def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(result: dict) -> None:
+    bot = next(iter(result["bots"]))
+    bots = {**result["bots"], bot: {**result["bots"][bot], "predicted": 7.62}}
+    caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
+    view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
+    rows = {row[0].text: row[4] for row in view.scatter.table.rows}
+    assert (rows[bot].text, rows[bot].why) == ("7.62", "above the scale, whose highest is 7")
+    assert "above the scale, whose highest is 7" in view.scatter.wide
+    (said,) = view.notes
+    assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
+
+
+def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
+    assert hybrid_view(result, {}, lambda bot: "").unrated is None
+    nobody = {"human_mean": None, "human_ci90": None, "predicted": None, "predicted_ci90": None}
+    played = {"n": 0, "n_selfplay": 7, "predicted_selfplay": 3.0}
+    ends = {"predicted_selfplay_ci90": [2.5, 3.5]}
+    bots = {**result["bots"], "<new>": {**nobody, **played, **ends}}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert view.selfplay is None
+    assert view.unrated is not None
+    assert [row[0].text for row in view.unrated.table.rows] == ["<new>"]
+    assert "&lt;new&gt;" in view.unrated.wide
+    assert "rated-span" in view.unrated.wide
+    assert "<new>" not in [row[0].text for row in view.scatter.table.rows]
+    assert "only the order counts" not in view.unrated.method
+
+    why = {"code": "selfplay_unchecked", "n_bots": 2, "needed": 4}
+    bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert view.unrated is not None
+    assert "only the order counts" in view.unrated.method
+    (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
+    (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
+    assert row[3].text == "–"
+    assert table.note == (
+        "<new>: only 2 bots have ratings and self-play to see by how far predictions from self-play err; 4 others are "
+        "needed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "dimensions", "words"),
+    [
+        ("quality", ["quality"], "quality"),
+        ("quality,topic_fit", ["quality", "topic_fit", "fun"], "quality and topic fit"),
+        ("a,b,c", ["a", "b", "c", "d"], "3 dimensions"),
+        ("a,b", ["b", "a"], "all dimensions"),
+    ],
+)
+def test_a_target_is_told_in_few_words(target: str, dimensions: list[str], words: str) -> None:
+    assert target_in_words(target, dimensions) == words

@@ -1,0 +1,147 @@
+"""Kinds of flags: who has each, at its threshold, and the sentence that explains it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from chatbots.registry import UnknownName
+from webapp.ratings.flag_selectors import without_read
+from webapp.ratings.flags.answers import fewest
+from webapp.ratings.flags.base import (
+    EndedTask,
+    Message,
+    MessageTyping,
+    StudyWork,
+    clock,
+    flag_kinds,
+    percent,
+)
+from webapp.ratings.flags.copied_messages import folded
+
+_ME, _OTHER = uuid.uuid4(), uuid.uuid4()
+
+
+def work_of(*said: Sequence[str | Message], people: Sequence[Any] = ()) -> StudyWork:
+    """Return work whose tasks hold these messages; each of another person unless said otherwise."""
+    tasks = {
+        number: [m if isinstance(m, Message) else Message(m) for m in messages]
+        for number, messages in enumerate(said)
+    }
+    work = StudyWork.__new__(StudyWork)
+    who = list(people) or [uuid.uuid4() for _ in said]
+    work.__dict__.update(
+        study=None,
+        done=[EndedTask(number, who[number], "", "rated", 100.0) for number in tasks],
+        messages=tasks,
+        _typed={1: None} if any(m.typed for all_ in tasks.values() for m in all_) else {},
+    )
+    return work
+
+
+def words(name: str, work: StudyWork) -> dict[int, str]:
+    """Return what a kind says of each task that has it."""
+    kind = flag_kinds.get(name)
+    found = kind.find(work)
+    assert found.of or found.why_none in kind.reasons
+    return {task: kind.explain(figures, found.about) for task, figures in found.tasks.items()}
+
+
+def test_every_kind_has_words_and_a_name_of_its_own() -> None:
+    assert flag_kinds.names() == [
+        "fast",
+        "inconsistent",
+        "machine",
+        "missed_check",
+        "missed_gold",
+        "pasted",
+        "repeated",
+        "same_answer",
+        "short",
+    ]
+    assert all(kind.title and kind.rule and kind.reasons for kind in flag_kinds)
+    assert without_read("pasted, fast,fast") == ("fast", "pasted")
+    assert without_read("") == ()
+    with pytest.raises(UnknownName, match="fast"):
+        without_read("fats")
+
+
+def test_shares_are_never_rounded_to_nobody_or_everybody() -> None:
+    assert [percent(n, 1000) for n in (0, 1, 500, 999, 1000)] == [
+        "0 %",
+        "<1 %",
+        "50 %",
+        ">99 %",
+        "100 %",
+    ]
+    assert clock(59.6) == "1:00"
+
+
+def test_repeated_are_long_messages_said_again_or_by_others() -> None:
+    mine = "I like to walk in the woods with my dog."
+    shared = "As an assistant I enjoy helping people every day."
+    assert folded("I'd LIKE, it!") == folded("i d like it")
+    work = work_of(
+        [mine, mine.upper(), f"{mine}!", "yes", "yes"],
+        [shared, shared.replace(" ", "  "), "something else entirely, of my own"],
+        [shared, "what I think about it is quite different", "and again I tell you another thing"],
+        [mine + " And my cat.", "yes", "no", "yes", "no", "yes"],
+    )
+    assert words("repeated", work) == {
+        0: "2 of 5 messages repeat an earlier one of theirs.",
+        1: "1 of 3 messages repeat an earlier one of theirs, and 2 were written by others in the study, too.",
+    }
+    twice = work_of([mine], [mine, "and more"], people=[_ME, _ME])
+    assert words("repeated", twice) == {}, "one message said again is not two"
+
+
+def test_short_is_beside_what_is_usual_in_the_study() -> None:
+    usual = [["x" * 40] * 3 for _ in range(9)]
+    assert words("short", work_of(*usual)) == {}, "nine tasks are no distribution"
+    assert words("short", work_of(*usual, ["ok"] * 3, ["ok"] * 2, ["y" * 10] * 3)) == {
+        9: "3 messages, half of them of 2 characters or fewer; 91 % of people wrote longer ones, usually of 40."
+    }
+
+
+def test_pasted_needs_few_keys_and_a_paste_or_the_chatbots_own_words() -> None:
+    text = "A rather long message about the weather in the mountains."
+    reply = f"So you say: {text}"
+    pasted = Message(text, typed=MessageTyping(3, 1, 0, 900))
+    typed = Message(text, typed=MessageTyping(60, 0, 4, 20_000))
+    with_link = Message(text, typed=MessageTyping(50, 1, 0, 20_000))
+    copied = Message(text, reply)
+    assert words(
+        "pasted", work_of([pasted, pasted, typed], [typed, with_link], [copied, copied])
+    ) == {
+        0: "2 of 3 messages were pasted.",
+        2: "2 of 3 messages only repeat the chatbot's last reply.".replace("of 3", "of 2"),
+    }
+
+
+def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
+    long, longer = "y" * 100, "y" * 220
+    slow = Message(long, typed=MessageTyping(104, 0, 4, 20_000))
+    quick = Message(long, typed=MessageTyping(100, 0, 0, 3_000))
+    even = Message(longer, typed=MessageTyping(220, 0, 0, 60_000))
+    by_words = Message(longer, typed=MessageTyping(44, 0, 0, 60_000))
+    pasted = Message(long, typed=MessageTyping(1, 1, 0, 400))
+    found = words(
+        "machine",
+        work_of(
+            [quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow]
+        ),
+    )
+    assert list(found) == [0], "and two of five are not half"
+    assert found[0].startswith(
+        "1 of 2 long messages came faster than anybody types. 1 of 2 long messages were typed without one deletion. "
+    )
+    kind = flag_kinds.get("machine")
+    assert kind.find(work_of(["a"])).why_none == "not_counted"
+    assert "consent" in str(kind.reasons["not_counted"])
+
+
+def test_so_many_alike_answers_are_rare_by_chance() -> None:
+    assert [fewest(points) for points in (2, 3, 5, 7, 101)] == [8, 6, 4, 4, 4]

@@ -1,0 +1,302 @@
+"""Flags that are stored, and leaving people out by them: one definition, one result wherever it is read."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+import confab
+from evaluation.metrics.text_cache import TextCache
+from tests.builders import (
+    make_annotated,
+    make_conversation,
+    make_pairwise,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
+from webapp.jobs.engine import run_job
+from webapp.jobs.hybrid_tables import FitTables
+from webapp.jobs.models import HybridFit, Job
+from webapp.jobs.selectors.fits import fit_leading, fits_newest
+from webapp.jobs.services.fits import fit_create
+from webapp.jobs.services.metrics import metric_run_create
+from webapp.ratings.flag_selectors import left_out_counts
+from webapp.ratings.flag_services import flags_make
+from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.rating_tasks import requested_ratings
+from webapp.ratings.selectors import study_ratings
+from webapp.ratings.services import rating_add
+from webapp.results import refresh as flags_module
+from webapp.results.cache import AnalysisKey
+from webapp.results.refresh import refresh_flags
+from webapp.studies.items import gold_store, item_add
+from webapp.studies.models import Dimension, Item, Participant, Study, Task
+from webapp.studies.privacy import participants_erase
+from webapp.studies.services import task_open
+
+pytestmark = pytest.mark.django_db
+
+ALIKE = {"quality": 2, "fluency": 2, "diversity": 2, "contingency": 2, "empathy": 2}
+WITHOUT = ("same_answer",)
+PAIR_QUESTIONS = ["quality", "fluency", "relatedness", "empathy"]
+
+
+@pytest.fixture
+def rated() -> Study:
+    """Return a study that four people rated, the first of them all alike."""
+    study = make_study("rated")
+    for number, answers in enumerate(
+        [ALIKE, *({"quality": 5 + n, "empathy": 3} for n in range(3))]
+    ):
+        chat = make_conversation(study, n_exchanges=3)
+        make_rating(chat, **answers)
+        if not number:
+            Conversation.objects.filter(pk=chat.pk).update(external_id="alike")
+    return study
+
+
+def alike(study: Study) -> Participant:
+    return Participant.objects.get(conversations__external_id="alike", study=study)
+
+
+def test_flags_are_found_once_and_again_when_the_data_change(
+    rated: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = refresh_flags(rated).state
+    assert state is not None
+    [flag] = TaskFlag.objects.all()
+    assert (flag.name, flag.participant) == ("same_answer", alike(rated))
+    assert (state.n_tasks, state.n_people) == (4, 4)
+    assert state.of("same_answer")["n"] == 1
+    assert state.of("fast")["why_none"] == "few"
+    assert state.found["durations"]["n"] == 4
+    assert state.found["checks"] == {"kinds": {}, "own": {}, "people": [], "n_people": 0}
+    with CaptureQueriesContext(connection) as queries:
+        assert refresh_flags(rated).state == state
+    assert len(queries) == 2, "nothing is looked for again"
+    monkeypatch.setattr(flags_module, "DIRECT_TASKS", 2)
+    make_rating(make_conversation(rated, n_exchanges=3), **ALIKE)
+    FlagState.objects.update(made_at="2020-01-01T00:00Z")
+    now = refresh_flags(rated)
+    assert not now.is_current
+    assert now.job is not None
+    assert refresh_flags(rated).job == now.job, "one job, whoever asks"
+    assert TaskFlag.objects.count() == 1
+    run_job(now.job)
+    assert TaskFlag.objects.count() == 2
+    assert refresh_flags(rated).is_current
+    assert Job.objects.filter(kind="flags").count() == 1
+
+
+def test_erasing_somebody_lets_flags_be_found_anew(
+    rated: Study, django_capture_on_commit_callbacks: Any
+) -> None:
+    flags_make(study=rated)
+    with django_capture_on_commit_callbacks(execute=True):
+        removed = participants_erase(participants=Participant.objects.filter(pk=alike(rated).pk))
+    assert removed["flags"] == 1
+    assert not FlagState.objects.exists()
+    state = refresh_flags(rated).state
+    assert state is not None
+    assert state.of("same_answer")["n"] == 0
+
+
+def test_whoever_has_a_flag_is_left_out_of_all_results_alike(
+    rated: Study, client: Client, tmp_path: Path
+) -> None:
+    client.force_login(make_staff(Right.READ, Right.PAY))
+    flags_make(study=rated)
+    everybody, fewer = study_ratings(rated), study_ratings(rated, without=WITHOUT)
+    assert (len(everybody), len(fewer)) == (4, 3)
+    assert str(alike(rated).pk) in set(everybody.rater) - set(fewer.rater)
+    assert left_out_counts(rated, WITHOUT).n_left_out == 1
+
+    def printed(command: str, *arguments: str) -> Any:
+        out = StringIO()
+        call_command(command, "--study", "rated", *arguments, "--json", stdout=out)
+        return json.loads(out.getvalue())
+
+    assert printed("report", "--without", "same_answer")["raters"]["screening"]["n_raters"] == 3
+    assert printed("report")["raters"]["screening"]["n_raters"] == 4
+
+    def lines(what: str, *without: str) -> int:
+        file = tmp_path / "table.jsonl"
+        options = [] if not without else ["--without", ",".join(without)]
+        call_command(
+            "export",
+            "--study",
+            "rated",
+            "--what",
+            what,
+            "--format",
+            "jsonl",
+            "--output",
+            str(file),
+            *options,
+            stdout=StringIO(),
+        )
+        return len(file.read_text().splitlines())
+
+    for what, n in (("ratings", 4), ("conversations", 4), ("participants", 4), ("messages", 24)):
+        assert lines(what) == n
+        assert lines(what, "same_answer") == n * 3 // 4
+    assert lines("pay", "same_answer") == 4, "everybody is to be paid"
+    lines("conversations")
+    read = confab.read(tmp_path / "table.jsonl")
+    assert read.flags == {"same_answer": 1}
+    assert len(read.where(without="same_answer").ratings) == 3
+    assert len(read.where(without=["fast"]).ratings) == 4
+    assert (
+        client.get(
+            reverse("dashboard:study_export", args=["rated"]),
+            {"what": "ratings", "format": "csv", "without": "fats"},
+        ).status_code
+        == 404
+    )
+
+
+def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client) -> None:
+    client.force_login(make_staff(Right.READ))
+    flags_make(study=rated)
+    for name in ("bots", "agreement", "statistics", "report", "conversations", "export"):
+        address = reverse(f"dashboard:study_{name}", args=["rated"])
+        html = client.get(address, {"without": "same_answer"}).content.decode()
+        assert (
+            "1 of 4 people is left out" in html
+            or "1 of 4 people are left out: All alike (1)." in html
+        )
+        assert 'href="?">Put them in' in html
+        assert "without=same_answer" in html, "the choice goes from page to page"
+        assert "Everybody is counted." in client.get(address).content.decode()
+    listed = reverse("dashboard:study_conversations", args=["rated"])
+    assert client.get(listed, {"without": "same_answer"}).context["page"].total == 3
+    assert client.get(listed, {"without": "none"}).status_code == 404
+    assert AnalysisKey(rated, "raters", without=WITHOUT).state != AnalysisKey(rated, "raters").state
+
+
+def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(
+    rated: Study, client: Client
+) -> None:
+    client.force_login(make_staff(Right.READ))
+    address = reverse("dashboard:study_quality", args=["rated"])
+
+    def shown(**query: str) -> tuple[str, int]:
+        client.get(address)
+        with CaptureQueriesContext(connection) as queries:
+            html = client.get(address, query).content.decode()
+        return html, len(queries)
+
+    html, n = shown()
+    assert "5 times 2. 25 % of tasks have this flag." in html
+    assert "With fewer than ten finished tasks there is no usual time yet." in html
+    assert alike(rated).pk.hex[:6] in html
+    assert "Nobody has a flag." in shown(flag="short")[0]
+    for _ in range(3):
+        make_rating(make_conversation(rated, n_exchanges=3), **ALIKE)
+    assert shown()[1] == n
+    make_study("empty")
+    html = client.get(reverse("dashboard:study_quality", args=["empty"])).content.decode()
+    assert "Nobody has finished a task yet" in html
+
+
+def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
+    Dimension.objects.filter(rubric=rated.rubric, key="empathy").update(reversed=True)
+    state = flags_make(study=rated)
+    assert state.of("same_answer")["n"] == 1, (
+        "the same number to a turned question is no other answer"
+    )
+    assert TaskFlag.objects.get().figures == {"n": 5, "answer": 2, "reversed": 1}
+
+    study = make_pairwise(n_items=8)
+    task = task_open(participant=make_participant(study))
+    asked = requested_ratings(task)
+    assert {one.slots[0].is_flipped for one in asked} == {True, False}
+    for judgement in asked:
+        left = -1 if judgement.slots[0].is_flipped else 1
+        rating_add(task=task, target=judgement.target, answers=dict.fromkeys(PAIR_QUESTIONS, left))
+    Task.objects.filter(pk=task.pk).update(outcome="rated", ended_at=timezone.now())
+    flags_make(study=study)
+    [flag] = TaskFlag.objects.filter(task=task, name="same_answer")
+    assert (flag.figures["n"], flag.figures["answer"]) == (8, 1), "always the left side"
+
+
+def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
+    study = make_annotated(n_gold=1, n_repeated=1, gold_misses_allowed=1)
+    item_add(
+        study=study, key="known", context=["hi"], responses=[{"model": "a", "text": "well said"}]
+    )
+    gold_store(item=study.items.get(key="known"), expected={"quality": [7]})
+    for known, again in ((7, 6), (1, 1)):
+        task = task_open(participant=make_participant(study))
+        for judgement in requested_ratings(task):
+            item = judgement.slots[0].item
+            assert item is not None
+            value = {Item.Purpose.GOLD: known, Item.Purpose.REPEAT: again}.get(
+                Item.Purpose(item.purpose), 5
+            )
+            answers = dict.fromkeys(study.rubric.dimensions.values_list("key", flat=True), value)
+            rating_add(task=task, target=item, answers=answers)
+    state = flags_make(study=study)
+    flags = {
+        (flag.name, flag.task_id): flag_kinds.get(flag.name).explain(flag.figures, {})
+        for flag in TaskFlag.objects.exclude(name="same_answer")
+    }
+    n = study.rubric.dimensions.count()
+    assert flags == {
+        ("missed_gold", task.pk): "1 of 1 items with a known answer were answered otherwise.",
+        (
+            "inconsistent",
+            task.pk,
+        ): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
+    }
+    assert state.of("missed_gold")["of"] == state.of("inconsistent")["of"] == 2
+
+
+def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
+    run_job(metric_run_create(study=rated, metrics=["words"], enqueue=False))
+    refresh_flags(rated)
+    asked: dict[str, Any] = {"targets": ["quality"], "features": ["words_user"], "enqueue": False}
+    everybody = fit_create(study=rated, **asked)
+    fewer = fit_create(study=rated, **asked, without=WITHOUT)
+    assert "without" not in everybody.request
+    for fit, n in ((everybody, 4), (fewer, 3)):
+        tables = FitTables(fit, ["words_user"], [], TextCache("cpu"), lambda done, of: None)
+        table, ratings = tables.rated(rated)
+        assert (len(table), len(ratings)) == (n, n)
+    HybridFit.objects.filter(pk=fewer.pk).update(state="done", result={"bots": {}})
+    assert fit_leading(rated) is None
+    assert fit_leading(rated, WITHOUT) == fewer
+    assert fits_newest(rated, WITHOUT) == [fewer]
+    assert fit_leading(rated, ("fast", *WITHOUT)) is None
+    client = Client()
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    address = reverse("dashboard:study_hybrid", args=[rated.key])
+    HybridFit.objects.update(state="cancelled", result=None)
+    page = client.get(address, {"without": "same_answer"}).content.decode()
+    assert "1 of 4 people is left out" in page or "1 of 4 people are left out" in page
+    assert "No fit without these people yet" in page
+    sent = {"targets": ["quality"], "preset": "paper", "intercept": "common"}
+    made = client.post(f"{address}?without=same_answer", sent)
+    assert made.headers["Location"] == f"{address}?without=same_answer"
+    newest = HybridFit.objects.order_by("-pk")[0]
+    assert newest.request["without"] == ["same_answer"]
+    package = reverse("dashboard:study_package", args=[rated.key])
+    shown = Client()
+    shown.force_login(make_staff(Right.READ, Right.PAY, username="pays"))
+    told = shown.get(package, {"without": "same_answer"}).content.decode()
+    assert "rated.zip --without same_answer" in told

@@ -1,0 +1,119 @@
+"""The retention clock: when ids and texts go, that nothing of them stays in any table, and the command's report."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from tests.builders import make_conversation, make_staff, make_study
+from tests.webapp.participant.test_withdrawal import IDS, tables_with
+from tests.webapp.studies.test_erasure import SECRET, make_person
+from webapp.core.rights import Right
+from webapp.jobs.tasks import retention
+from webapp.pay.models import Decision
+from webapp.pay.submissions import submissions_of
+from webapp.ratings.models import Rating
+from webapp.studies.models import Erasure, Participant, Study, Task
+from webapp.studies.privacy.retention import clock_of, ids_due, retention_due, retention_run
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+HOME = [{"key": "home", "title": "Where do you live?", "kind": "text"}]
+
+
+def closed(days_ago: int, **fields: Any) -> Study:
+    """Return a study with a person in it, closed so long ago."""
+    study = make_study(questions=HOME, **fields)
+    make_person(study)
+    study = study_edit(study=Study.objects.get(pk=study.pk), state=Study.State.ENDED)
+    assert study.ended_at is not None
+    at = timezone.now() - timedelta(days=days_ago)
+    Study.objects.update(ended_at=at)
+    Decision.objects.update(updated_at=at - timedelta(days=1))
+    return Study.objects.get(pk=study.pk)
+
+
+def erase(*asked: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("erase", *asked, "--json", stdout=out, stderr=StringIO())
+    return json.loads(out.getvalue())
+
+
+def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
+    study = closed(10, ids_kept_days=10)
+    now = timezone.now()
+    assert not ids_due(study, now - timedelta(days=1)).exists()
+    # Whose pay was decided later keeps them as long after that.
+    Decision.objects.update(updated_at=now - timedelta(days=3))
+    assert not ids_due(study, now).exists()
+    assert clock_of(study).n_later == 1
+    Decision.objects.update(updated_at=now - timedelta(days=11))
+    assert [(one.key, what) for one, what, _n in retention_due()] == [("s", "ids")]
+    retention()  # as the worker does it
+    assert not tables_with(f"pid-{SECRET}")
+    assert not tables_with(SECRET) & IDS
+    assert retention_run() == []
+    [visit] = submissions_of(study).all
+    assert (visit.external_id, visit.key.submission, visit.verdict.action) == (
+        "",
+        "erased-1",
+        "approve",
+    )
+    assert (Task.objects.count(), Rating.objects.count()) == (1, 1)
+    assert [one.kind for one in Erasure.objects.all()] == [Erasure.Kind.IDS]
+    page = Client()
+    page.force_login(make_staff(Right.READ))
+    said = page.get("/dashboard/studies/s/").content.decode()
+    assert "Recruitment ids are erased on" in said
+    assert "Erasing reaches neither backups nor log files." in said
+    assert "Recruitment ids, by the clock (1 person)" in said
+
+
+def test_texts_go_and_ratings_stay() -> None:
+    study = closed(20, texts_kept_days=30)
+    assert retention_run() == []
+    study = study_edit(study=study, texts_kept_days=20)
+    [(_study, what, removed)] = retention_run()
+    assert (what, removed["turns"], removed["ratings"], removed["reports"]) == ("texts", 6, 1, 1)
+    assert not tables_with(f"{SECRET} says", f"to {SECRET}", f"{SECRET} thinks", f"in {SECRET}")
+    assert not tables_with(SECRET) - IDS
+    rating = Rating.objects.get()
+    assert rating.answers
+    assert rating.comment == ""
+    assert retention_run() == []
+
+
+def test_whoever_withdrew_is_forgotten_by_the_platform_s_name_after_ninety_days() -> None:
+    study = make_study()
+    person = make_conversation(study, platform="prolific", external_id="p1").participant
+    Participant.objects.filter(pk=person.pk).update(withdrawn_at=timezone.now())
+    assert not ids_due(study, timezone.now() + timedelta(days=89)).exists()
+    assert ids_due(study, timezone.now() + timedelta(days=91)).get() == person
+
+
+def test_the_command_counts_before_it_erases() -> None:
+    closed(10, ids_kept_days=5)
+    dry = erase("--study", "s", "--people", "--dry-run")
+    assert (dry["dry_run"], dry["removed"]["turns"], dry["removed"]["platform_ids"]) == (True, 6, 1)
+    assert erase("--due", "--dry-run")["studies"][0]["what"] == "ids"
+    assert erase("--study", "s", "--texts", "--dry-run")["removed"]["turns"] == 6
+    assert erase("--study", "s", "--ids", "--dry-run")["removed"] == {"platform_ids": 1}
+    assert SECRET in repr(list(Participant.objects.values("platform_ids__external_id")))
+    assert erase("--due")["removed"]["platform_ids"] == 1
+    assert erase("--study", "s", "--texts")["removed"]["turns"] == 6
+    gone = erase("--study", "s", "--people")["removed"]
+    assert gone["participants"] == 1
+    assert not tables_with(SECRET)
+    for wrong, said in (
+        (("--due", "--study", "s"), "leave --study out"),
+        (("--people",), "--study is missing"),
+    ):
+        with pytest.raises(CommandError, match=said):
+            erase(*wrong)

@@ -1,0 +1,67 @@
+"""Attention checks in a chat: the one due, and its answer.
+
+Researchers ask them, not the chatbot: they are no turns, no bot reads them, and the page shows them apart from the
+conversation. Of the two chats of an arena the first one keeps the answers.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from chatbots.text import sanitise_input
+from webapp.conversations.models import ChatCheckAnswer, Conversation
+from webapp.core.errors import Refused
+from webapp.studies.attention_checks import ChatCheck
+from webapp.studies.models import StudyVersion
+
+_MOST_CHARS = 200
+
+
+def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[ChatCheck]:
+    """Return the checks of the chat that are not answered yet, the earliest first; without any, nothing is read."""
+    checks = sorted(version.values.checking.chat_checks, key=lambda one: one.after)
+    if not checks:
+        return []
+    given = set(conversation.check_answers.values_list("check_digest", flat=True))
+    return [one for one in checks if one.digest not in given]
+
+
+def chat_check_due(conversation: Conversation, version: StudyVersion) -> ChatCheck | None:
+    """Return the check that is to be answered now, if there is one."""
+    left = chat_checks_left(conversation, version)
+    return next((one for one in left if one.after <= conversation.n_exchanges), None)
+
+
+def chat_check_answer(*, conversation: Conversation, check: str, answer: str) -> ChatCheckAnswer:
+    """Store the answer to the check that is due. Sent again, the first answer stays.
+
+    Args:
+        check: digest of the check that the page showed.
+
+    Raises:
+        Refused: `closed` where the chat is over or another check is due; `bad_answers` for no answer.
+    """
+    with transaction.atomic():
+        locked = (
+            Conversation.objects.select_for_update(of=("self",))
+            .select_related("slot__task__version", "study__version")
+            .get(pk=conversation.pk)
+        )
+        given = ChatCheckAnswer.objects.filter(conversation=locked, check_digest=check).first()
+        if given is not None:
+            return given
+        due = chat_check_due(locked, locked.version) if locked.version else None
+        if due is None or due.digest != check or locked.state != Conversation.State.OPEN:
+            raise Refused("closed", _("This page is not the one that is due."))
+        said = sanitise_input(answer, _MOST_CHARS)
+        if not said or (due.options and said not in due.options):
+            raise Refused("bad_answers", _("Please answer this question."))
+        return ChatCheckAnswer.objects.create(
+            conversation=locked,
+            check_digest=check,
+            question=due.question,
+            expected=list(due.expected),
+            answer=said,
+            is_right=due.passes(said),
+        )

@@ -1,0 +1,59 @@
+"""Cost meter of paid bots, with accounts in the database.
+
+A reply is charged to the bot's account and, in a chat, to the study's.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from chatbots import Conversation as Context
+from chatbots.endpoints.metering import PaidBot, ReplyCost
+from webapp.bots.models import Spending
+from webapp.bots.services import Purse, Reservation, spending_reserve, spending_settle
+from webapp.conversations.models import Conversation
+from webapp.core.database import in_database
+
+log = logging.getLogger(__name__)
+
+
+class DatabaseMeter:
+    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows keep the caps."""
+
+    async def reserve(self, bot: PaidBot, context: Context, bound: ReplyCost) -> Reservation:
+        """Set the bound aside on the bot's account and, in a chat, on its study's.
+
+        Raises:
+            CapReached
+        """
+        return await in_database(_reserve)(bot, context.id, bound)
+
+    async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
+        """Put the cost in the bound's place. Where that fails the bound stays: too much, never too little."""
+        try:
+            await in_database(spending_settle)(reservation=receipt, cost=cost)
+        except Exception:  # the reply is there, and must not be lost for this
+            log.exception("what a reply cost could not be stored; it stays with its upper bound")
+
+
+def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost) -> Reservation:
+    purses = [Purse(Spending.Of.BOT, bot.name, bot.max_cost, f"the cap of bot {bot.name}")]
+    study = _study_of(context_id)
+    if study is not None:
+        pk, key, cap = study
+        purses.append(Purse(Spending.Of.STUDY, str(pk), cap, f"the cap of study {key}"))
+    return spending_reserve(purses=purses, bound=bound)
+
+
+def _study_of(context_id: str) -> tuple[int, str, float | None] | None:
+    """Return number, key and cap of a chat's study; None for self-play, try-it chats and the terminal."""
+    try:
+        pk = uuid.UUID(context_id)
+    except ValueError:
+        return None
+    return (
+        Conversation.objects.filter(pk=pk, study__isnull=False)
+        .values_list("study_id", "study__key", "study__version__values__quotas__max_cost")
+        .first()
+    )

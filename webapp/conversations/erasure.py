@@ -1,0 +1,91 @@
+"""Erasure of encoded texts with the last turn that holds them.
+
+Studies, participants and conversations take their turns with them, in the admin, by a command or in a shell; Django
+announces every one of those turns (`pre_delete`), so this is the one place that has to know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models import QuerySet
+from django.db.models.signals import pre_delete
+
+from webapp.bots.selectors import text_store
+from webapp.conversations.models import Turn
+from webapp.studies.models import Study
+from webapp.studies.privacy.retention import TextsKind
+
+_NAMED_IN_A_QUERY = 500
+_MOST_QUERIES = 10
+"""Each of them reads the whole table of turns; for more texts, reading it once and comparing here is faster."""
+
+
+class _EncodedTextsErasure:
+    """The texts of turns that one transaction deletes; called after its commit."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        self.texts: set[str] = set()
+
+    def __call__(self) -> None:
+        encoded_texts_delete(self.texts, using=self.using)
+
+
+def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
+    """Note the text of a turn that is about to be deleted; with the transaction it is forgotten (receiver)."""
+    waiting = connections[using].run_on_commit
+    # A deletion announces its turns one after the other: they share one entry of the savepoint they are in.
+    if waiting:
+        savepoints, newest = waiting[-1][:2]
+        is_same = savepoints == set(connections[using].savepoint_ids)
+        if isinstance(newest, _EncodedTextsErasure) and is_same:
+            newest.texts.add(instance.text)
+            return
+    forgetting = _EncodedTextsErasure(using)
+    forgetting.texts.add(instance.text)
+    transaction.on_commit(forgetting, using=using)
+
+
+def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
+    """Remove what encoders made of texts that no turn says any more. Returns the number of rows removed.
+
+    Raises:
+        OSError, sqlite3.Error: rows may be left.
+    """
+    store = text_store()
+    kept = store.known(texts)
+    return store.forget(kept - _said(kept, using)) if kept else 0
+
+
+def turns_texts() -> TextsKind:
+    """Return the texts of a study's chats; emptying them also forgets their encodings."""
+
+    def rows(study: Study) -> QuerySet[Any]:
+        return Turn.objects.filter(conversation__study=study).exclude(text="")
+
+    def blank(study: Study, found: QuerySet[Any]) -> None:
+        texts = set(found.order_by().values_list("text", flat=True))
+        Turn.objects.filter(conversation__study=study).exclude(text="").update(text="")
+        transaction.on_commit(lambda: encoded_texts_delete(texts))
+
+    return TextsKind(rows, blank)
+
+
+def connect_signals() -> None:
+    """Listen to every deletion of a turn."""
+    pre_delete.connect(turn_deleted, sender=Turn, dispatch_uid="texts_forget")
+
+
+def _said(texts: set[str], using: str) -> set[str]:
+    """Return those of the texts that a turn says."""
+    said = Turn.objects.using(using).order_by().values_list("text", flat=True)
+    if len(texts) > _NAMED_IN_A_QUERY * _MOST_QUERIES:
+        return texts.intersection(said.iterator())
+    named = sorted(texts)
+    return {
+        text
+        for start in range(0, len(named), _NAMED_IN_A_QUERY)
+        for text in said.filter(text__in=named[start : start + _NAMED_IN_A_QUERY]).distinct()
+    }

@@ -1,0 +1,88 @@
+"""Sets of imported conversations that a study rates, and their removal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Case, CharField, Count, Exists, OuterRef, Q, Value, When
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Conversation
+from webapp.studies.item_sets import FILE_SOURCE, SAMPLE_SOURCE, ItemSet
+from webapp.studies.models import Item, Participant, Slot, Study
+from webapp.studies.privacy import participants_erase
+
+_SAMPLE_KEYS = "example-"
+_SHOWN = 5
+
+
+def imported_sets(study: Study) -> list[ItemSet]:
+    """Return the sets of imported conversations: the sample, and those of files."""
+    rows = (
+        _in_sets(study)
+        .order_by()
+        .values_list("set_name")
+        .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
+    )
+    return [ItemSet(name, n, given, _first(study, name)) for name, n, given in sorted(rows)]
+
+
+def imported_set_remove(*, study: Study, name: str) -> tuple[int, int]:
+    """Remove a set, but for conversations that participants were given, that have ratings, or that items were made of.
+
+    Rehearsals that judged the others go too.
+
+    Returns:
+        How many conversations are gone, and how many stay.
+
+    Raises:
+        ValidationError: the study is open, so people are given them now, or it has no such set.
+    """
+    with transaction.atomic():
+        # They are given with this row locked, so no participant gets one that is being removed.
+        locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
+        if locked.state == Study.State.COLLECTING:
+            raise ValidationError(
+                _("People are given its conversations now. Pause the study first.")
+            )
+        all_of_it = dict(_in_sets(study).filter(set_name=name).values_list("pk", "is_given"))
+        if not all_of_it:
+            raise ValidationError(
+                _("The study has no such conversations; they may be gone already.")
+            )
+        free = [pk for pk, is_given in all_of_it.items() if not is_given]
+        rehearsed = Participant.objects.filter(
+            tasks__slots__conversation__in=free, is_synthetic=True
+        )
+        participants_erase(participants=rehearsed.distinct())
+        Conversation.objects.filter(pk__in=free).delete()
+    return len(free), len(all_of_it) - len(free)
+
+
+def _in_sets(study: Study) -> Any:
+    """Annotate imported conversations with the name of their set and with `is_given`.
+
+    `is_given` is true where ratings, tasks or items depend on them.
+    """
+    found = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT)
+    people = Slot.objects.filter(task__participant__is_synthetic=False)
+    rated = Conversation.objects.filter(pk=OuterRef("pk"), ratings__isnull=False).exclude(
+        ratings__participant__is_synthetic=True
+    )
+    return found.annotate(
+        is_given=Exists(people.filter(conversation=OuterRef("pk")))
+        | Exists(rated)
+        | Exists(Item.objects.filter(conversation=OuterRef("pk"))),
+        set_name=Case(
+            When(external_id__startswith=_SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
+            default=Value(FILE_SOURCE),
+            output_field=CharField(),
+        ),
+    )
+
+
+def _first(study: Study, name: str) -> list[Conversation]:
+    found = _in_sets(study).filter(set_name=name).select_related("bot").order_by("external_id")
+    return list(found[:_SHOWN])

@@ -1,0 +1,317 @@
+"""Reply pipeline: a due reply from the bot's first piece to storage.
+
+Replies come onto the page in one of three ways. As they come: a bot's pieces are sent on, and what is known at once
+is stored and then typed. Paced (`studies/chat_settings.py`): the words run behind the bot's own, at a drawn pace, and the
+reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where a filter may
+withhold it, the whole reply is looked at before any of it is shown.
+
+Test replies are those that no participant waits for: of the dashboard's test chat, and of disabled bots. They count
+for a bot's health as replies to participants do, and a reply that works enables a bot again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.utils import timezone
+
+import chatbots
+from chatbots.bots.base import BotError, FallbackBot, WholeBot
+from chatbots.endpoints.metering import PaidBot, ReplyCost
+from webapp.bots.models import BotVersion
+from webapp.bots.selectors import bot_find
+from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
+from webapp.conversations import events, frames, selectors, services
+from webapp.conversations.filtering import (
+    FilterLabel,
+    names_of,
+    reply_check,
+    withheld_notice,
+    withholds,
+)
+from webapp.conversations.models import Conversation
+from webapp.conversations.pacing import FRAME_EVERY_S, PacedReply, ReplyTimes
+from webapp.core.database import DATABASE_AWAY, in_database
+from webapp.studies.assignment.counterbalance import pair_of_slot
+from webapp.studies.chat_settings import LONGEST_PACED_REPLY_S, ReplyPace
+from webapp.studies.reply_filters.base import FilterInput
+from webapp.studies.settings import StudyValues
+
+if TYPE_CHECKING:
+    from chatbots.serving import BotHost
+
+logger = logging.getLogger(__name__)
+
+# No reply is typed for longer than this, however slow the study's pace.
+TYPING_MAX_S = 8.0
+# Of two chatbots side by side, the one that is ready looks so often whether the other is.
+PAIR_LOOK_EVERY_S = 0.25
+# A whole reply that the database does not take is offered again so often.
+STORE_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPlan:
+    """A reply that is due, and what the study says of how it comes.
+
+    Attributes:
+        turn: its number; since: when the message that it answers was stored.
+        pace: at which it is shown; None: as it comes.
+        pair: the chat beside this one, where both begin together.
+    """
+
+    conversation_id: uuid.UUID
+    turn: int
+    since: datetime
+    bot: BotVersion
+    context: chatbots.Conversation
+    values: StudyValues
+    pace: ReplyPace | None = None
+    pair: uuid.UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedReply:
+    """A whole reply, looked at.
+
+    Attributes:
+        text: what people read; withheld_text: what the bot said, where that is something else.
+    """
+
+    text: str
+    times: ReplyTimes
+    cost: ReplyCost | None
+    stand_in: FallbackBot | None
+    marks: tuple[FilterLabel, ...] = ()
+    withheld_text: str = ""
+
+
+def reply_plan_read(conversation_id: uuid.UUID) -> ReplyPlan:
+    """Read the conversation's due reply.
+
+    Raises:
+        LookupError: none is due.
+    """
+    row = Conversation.objects.select_related("bot", "slot__task__version").get(pk=conversation_id)
+    if row.due_turn is None or row.version is None:
+        raise LookupError(f"no reply is due in {conversation_id}")
+    due = ReplyPlan(
+        conversation_id,
+        row.due_turn,
+        row.due_since or timezone.now(),
+        row.bot,
+        selectors.conversation_value(row),
+        row.version.values,
+    )
+    if not due.values.pacing.paces_alike:
+        return due
+    slots = pair_of_slot(row.slot) if row.slot is not None else None
+    if slots is None:
+        return replace(due, pace=due.values.pacing.draw(row.seed, due.turn))
+    # Both sides draw the same time, whatever their bots.
+    chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
+    pair = chats.values_list("pk", flat=True).first()
+    return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
+
+
+async def reply_make(host: BotHost, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
+    """Have the due reply made, show it, store it and say so; nothing is said if the lease is lost meanwhile.
+
+    Raises:
+        BotError: there is no reply, or a filter that withholds could not look at it.
+        OperationalError, InterfaceError: the database is away.
+    """
+    await _Replying(host, await in_database(reply_plan_read)(conversation_id), lease).make()
+
+
+class _Replying:
+    """One due reply on its way."""
+
+    def __init__(self, host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:
+        self.host, self.due, self.lease = host, due, lease
+        self.is_typed = isinstance(bot_find(due.bot.bot_id), WholeBot)
+        self.is_held = withholds(due.values)
+        self._zero = time.monotonic() - (timezone.now() - due.since).total_seconds()
+        self._sent = ""
+
+    def _clock(self) -> float:
+        """Return the seconds since the message was stored."""
+        return time.monotonic() - self._zero
+
+    async def make(self) -> None:
+        if self.due.pace is None:
+            made = await self._made(None)
+            if await self._store(made) and (self.is_typed or self.is_held):
+                await self._type(made.text)
+            await self._finish(made)
+            return
+        longest_s = min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S)
+        showing = PacedReply(
+            self.due.pace,
+            tell=self._tell,
+            clock=self._clock,
+            sleep=asyncio.sleep,
+            longest_s=longest_s,
+        )
+        both_ready = self._both_ready if self.due.pair is not None else None
+        shown = asyncio.get_running_loop().create_task(showing.run(both_ready))
+        try:
+            made = await self._made(showing)
+            try:
+                await shown
+            except asyncio.CancelledError:
+                # The host stops: what the bot has given need not be made, and paid, once more.
+                await self._store(made)
+                raise
+        finally:
+            shown.cancel()
+        times = replace(
+            made.times,
+            shown_first_s=showing.shown_first_s,
+            shown_s=showing.shown_s,
+            late_s=showing.late_s,
+        )
+        made = replace(made, times=times)
+        await self._store(made)
+        await self._finish(made)
+
+    async def _made(self, showing: PacedReply | None) -> FinishedReply:
+        """Have the whole reply made and looked at; what may be shown meanwhile is."""
+        context = self.due.context
+        gathered, told_at = "", 0.0
+        first_s: float | None = None
+        async for piece in self.host.stream(self.due.bot.bot_id, context):
+            gathered += piece
+            if first_s is None and gathered.strip():
+                first_s = self._clock()
+            if self.is_held:
+                continue
+            if showing is not None:
+                showing.add(gathered)
+            elif not self.is_typed and time.monotonic() - told_at >= FRAME_EVERY_S:
+                await self._tell(self._sent, gathered)
+                told_at = time.monotonic()
+        times = ReplyTimes(first_s, self._clock())
+        stand_in = self.host.stand_in_take(context)
+        answered = bot_find(stand_in.bot_id if stand_in is not None else self.due.bot.bot_id)
+        cost = answered.cost_take(context) if isinstance(answered, PaidBot) else None
+        names = names_of(self.due.bot)
+        if stand_in is not None:
+            names += (answered.name, answered.title)
+        marks = tuple(await reply_check(gathered, FilterInput(self.due.values, names)))
+        made = FinishedReply(gathered, times, cost, stand_in, marks)
+        if any(one.is_withheld for one in marks):
+            made = replace(made, text=withheld_notice(self.due.values), withheld_text=gathered)
+        if showing is not None:
+            showing.add(made.text, is_whole=True)
+        return made
+
+    async def _store(self, made: FinishedReply) -> bool:
+        """Store the reply; False if another host has taken over, which then shows it too.
+
+        While the database is away it is offered again for as long as a reply may take: it was made, and perhaps paid.
+        Offered twice it is stored once, by its lease.
+
+        Raises:
+            OperationalError, InterfaceError: the database stayed away.
+        """
+        until = time.monotonic() + settings.CONFAB_REPLY_TIMEOUT_S
+        while True:
+            try:
+                self._stored = await in_database(services.turn_add_bot)(
+                    conversation_id=self.due.conversation_id,
+                    lease=self.lease,
+                    text=made.text,
+                    cost=made.cost,
+                    stand_in=made.stand_in,
+                    times=made.times,
+                    marks=made.marks,
+                    withheld_text=made.withheld_text,
+                )
+            except DATABASE_AWAY as error:
+                if time.monotonic() >= until:
+                    raise
+                logger.warning("the reply of %s waits: %s", self.due.conversation_id, error)
+                await asyncio.sleep(STORE_AGAIN_S)
+            else:
+                return self._stored is not None
+
+    async def _finish(self, made: FinishedReply) -> None:
+        if self._stored is None:
+            return
+        await self._tell(self._sent, made.text)
+        frame = frames.reply_frame(
+            turn=self.due.turn, text=self._stored.turn.text, can_rate=self._stored.can_rate
+        )
+        await events.frame_publish(self.due.conversation_id, frame)
+
+    async def _tell(self, sent: str, gathered: str) -> None:
+        """Send what is new of the reply to its pages."""
+        if len(gathered) > len(sent):
+            frame = frames.token_frame(
+                turn=self.due.turn, offset=len(sent), text=gathered[len(sent) :]
+            )
+            await events.frame_publish(self.due.conversation_id, frame)
+            self._sent = gathered
+
+    async def _type(self, text: str) -> None:
+        """Send a reply known at once word by word, at the study's pace. It is stored already."""
+        chars_per_s = self.due.values.chat.typing_chars_per_s
+        if chars_per_s <= 0:
+            return
+        pace = max(chars_per_s, len(text) / TYPING_MAX_S)
+        for word in re.findall(r"\s*\S+\s*", text):
+            await asyncio.sleep(len(word) / pace)
+            await self._tell(self._sent, self._sent + word)
+
+    async def _both_ready(self) -> None:
+        """Say that this reply could begin, and wait until the one beside it can too, has failed, or takes too long."""
+        assert self.due.pair is not None, "asked without a pair"
+        await in_database(services.reply_ready)(lease=self.lease)
+        while self._clock() < min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S):
+            if not await in_database(selectors.reply_is_awaited)(self.due.pair, self.due.turn):
+                return
+            await asyncio.sleep(PAIR_LOOK_EVERY_S)
+
+
+TEST_MESSAGE = "Hello! How are you?"
+"""What a bot is asked in a trial: short, for it may cost money."""
+
+
+async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Conversation) -> str:
+    """Return the bot's own reply, by no other in its place, and note in its health how it went.
+
+    Raises:
+        BotError: there is none; the message gives the reason.
+        UnknownName: there is no such bot.
+    """
+    bot_find(bot_id)
+    try:
+        pieces = [piece async for piece in host.stream(bot_id, context, by_others=False)]
+    except BotError as error:
+        if error.is_trouble:
+            await in_database(bot_failed)(bot_id=bot_id, reason=str(error), chat=context.id)
+        raise
+    await in_database(bot_answered)(bot_id=bot_id)
+    return "".join(pieces)
+
+
+async def try_disabled_bot(host: BotHost, bot_id: str) -> None:
+    """Request a test reply of a disabled bot, unless another host is faster."""
+    if not await in_database(bot_try_claim)(bot_id=bot_id):
+        return
+    context = chatbots.Conversation(id="trial").with_turn("human", TEST_MESSAGE)
+    try:
+        await fetch_test_reply(host, bot_id, context)
+    except BotError as error:
+        logger.warning("a trial of %s failed: %s", bot_id, error)
+    else:
+        logger.info("a trial of %s gave a reply; it is given to people again", bot_id)

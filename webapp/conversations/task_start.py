@@ -1,0 +1,211 @@
+"""Start of a participant's task: the task, its chats and consent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots.registry import UnknownName
+from webapp.bots.selectors import bot_find, bots_aside
+from webapp.bots.services import bot_version_record
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import bots_unavailable_at_hosts
+from webapp.core.errors import Refused
+from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
+from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.services import (
+    consent_record,
+    conversation_seed,
+    pairs_replace,
+    participant_enter,
+    task_bot_add,
+    task_close,
+    task_open,
+)
+
+
+def task_enter(
+    *,
+    study: Study,
+    platform: str,
+    external_id: str,
+    recruitment: dict[str, str],
+    entry_nonce: str,
+    is_synthetic: bool,
+    wanted: str = "",
+) -> Task:
+    """Store a participant who consented: participant, consent and task with its chats, all of it or nothing.
+
+    Args:
+        study: and the others: as `participant_enter`.
+        wanted: as `task_open`.
+
+    Raises:
+        Refused: as `task_open`; then no participant was stored.
+    """
+    with transaction.atomic():
+        participant = participant_enter(
+            study=study,
+            platform=platform,
+            external_id=external_id,
+            recruitment=recruitment,
+            entry_nonce=entry_nonce,
+            is_synthetic=is_synthetic,
+        )
+        consent_record(participant=participant)
+        return task_start(participant=participant, version=study.version, wanted=wanted)
+
+
+def task_start(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+    wanted: str = "",
+) -> Task:
+    """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
+
+    Args:
+        exclude, version, wanted: as `task_open`.
+
+    Raises:
+        Refused: as `task_open`.
+    """
+    exclude = {*exclude, *bots_unavailable_at_hosts()}
+    task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted)
+    task_chats(task=task)
+    return task
+
+
+def conversation_start(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+) -> Conversation:
+    """Open the participant's next task as `task_start` does, and return its first chat."""
+    task = task_start(participant=participant, exclude=exclude, version=version)
+    return task_chats(task=task)[0]
+
+
+def task_chats(*, task: Task) -> list[Conversation]:
+    """Return the conversations that are made in the task so far, in their order, and open what is due.
+
+    Chats one after another: the next is opened when the one before it is over, and all so far come back. Of pairs of
+    chats one is open at a time: the first whose chats are not both over.
+
+    Raises:
+        Refused: `no_bot` if the bot of the next one is no longer registered.
+    """
+    slots = [slot for slot in slots_kept(task.slots.order_by("order")) if slot.bot_id]
+    existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
+    groups = slots_grouped(slots)
+    pairs: list[tuple[Slot, ...]] = [group for group in groups if len(group) == 2]
+    if pairs:
+        done = {pk for pk, chat in existing.items() if chat.state != Conversation.State.OPEN}
+        groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]
+    found: list[Conversation] = []
+    for group in groups:
+        chats = [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in group]
+        found += chats
+        if any(chat.state == Conversation.State.OPEN for chat in chats):
+            break
+    return found
+
+
+def task_goes_on(*, task: Task) -> bool:
+    """Open the next conversation of a task that is not complete; False if its bot is away and none takes its place."""
+    try:
+        with transaction.atomic():
+            _aside_replace(task)
+            task_chats(task=task)
+    except Refused:
+        return False
+    return True
+
+
+def _aside_replace(task: Task) -> None:
+    """Replace the task's coming bots that were disabled since it was drawn.
+
+    Raises:
+        Refused: if nothing is left to go on with.
+    """
+    coming = task.slots.filter(chat=None).exclude(bot_id="")
+    aside = set(bots_aside(coming.values_list("bot_id", flat=True)))
+    if not aside:
+        return
+    if coming.exclude(side="").exists():
+        pairs_replace(task=task, without=aside, n_given_up=0)
+        return
+    for slot in coming.filter(bot_id__in=aside):
+        with suppress(Refused):
+            task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
+        slot.delete()
+    if not coming.exists():
+        raise Refused("no_bot", _("No chatbot is available at the moment."))
+
+
+def _chat_open(participant: Participant, slot: Slot) -> Conversation:
+    study = participant.study
+    try:
+        bot = bot_find(slot.bot_id)
+    except UnknownName as error:
+        raise Refused("no_bot", _("No chatbot is available at the moment.")) from error
+    try:
+        with transaction.atomic():
+            return Conversation.objects.create(
+                source=Conversation.Source.CHAT,
+                bot=bot_version_record(bot=bot),
+                study=study,
+                participant=participant,
+                slot=slot,
+                seed=conversation_seed(study=study),
+                is_synthetic=participant.is_synthetic,
+            )
+    except IntegrityError:
+        # A second click was faster; a slot has one conversation.
+        return Conversation.objects.get(slot=slot)
+
+
+def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
+    """Make way where somebody names this participant's platform id without their session or token.
+
+    The visit in which the open task was given leads back to it. Another visit may be the same person with
+    another task, or somebody else: it never gets the open task, which is closed if it has been idle for a
+    while. A chat stays stored, and whoever has its session can still finish it.
+
+    Raises:
+        Refused: `elsewhere` while the open chat is in use.
+    """
+    task = _task_open_of(participant)
+    if task is None or (submission and task.submission == submission):
+        return
+    _idle_check(task)
+    task_close(task=task, state=Task.State.EXPIRED)
+
+
+def task_elsewhere_check(*, participant: Participant) -> None:
+    """Check that no page is at work on the participant's open task just now.
+
+    Raises:
+        Refused: `elsewhere` while one is.
+    """
+    task = _task_open_of(participant)
+    if task is not None:
+        _idle_check(task)
+
+
+def _task_open_of(participant: Participant) -> Task | None:
+    return participant.tasks.filter(state=Task.State.OPEN).select_related("version").first()
+
+
+def _idle_check(task: Task) -> None:
+    newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
+    # A judgement that was stored is noted in the task itself.
+    active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
+    if timezone.now() - active_at < task.version.values.assignment.idle_after:
+        raise Refused("elsewhere", _("You are chatting in another window."))

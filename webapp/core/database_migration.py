@@ -1,0 +1,214 @@
+"""Migrations of the database: upgrades, and copies to another database.
+
+An upgrade makes a backup, applies the migrations and runs the checks. A copy takes everything to another database,
+such as from the SQLite of a first study to PostgreSQL. Rows are streamed table by table with their keys as they are,
+in one transaction of the new database, which is migrated first. Nothing is changed in the old one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.apps import apps
+from django.core import checks
+from django.core.management import call_command
+from django.core.management.color import no_style
+from django.db import connection, connections, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Model
+from django.db.models.sql import InsertQuery
+
+from chatbots.text import quote
+from webapp.core.backups import backup_make, database_has_rows, table_counts
+from webapp.core.database import database_write_check
+from webapp.core.errors import Refused
+
+
+@dataclass(frozen=True)
+class UpgradeResult:
+    """Result of an upgrade.
+
+    Attributes:
+        backup: the archive made before; None where there was nothing to migrate or nothing in the database.
+        migrations: those applied now, as `app.name`, in their order.
+        tables: rows of every table afterwards.
+        problems: what Django's checks find; empty if all is well.
+    """
+
+    backup: Path | None
+    migrations: tuple[str, ...]
+    tables: dict[str, int]
+    problems: tuple[str, ...]
+
+
+def migrations_pending() -> list[str]:
+    """Return the migrations that the database lacks, as `app.name`, in the order they would be applied."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _backwards in plan]
+
+
+def backup_before_migrating() -> Path | None:
+    """Make a backup of a database that holds anything. Returns its archive, or None for an empty database."""
+    return backup_make(label="before-migrate")[0] if database_has_rows() else None
+
+
+def database_upgrade() -> UpgradeResult:
+    """Bring the database to this version. Returns what was done.
+
+    Raises:
+        Refused: if the backup before cannot be made; then nothing was changed.
+    """
+    pending = migrations_pending()
+    backup = backup_before_migrating() if pending else None
+    call_command("migrate", verbosity=0, interactive=False, no_backup=True)
+    database_write_check()
+    problems = [
+        str(message.msg) for message in checks.run_checks() if message.level >= checks.WARNING
+    ]
+    return UpgradeResult(backup, tuple(pending), table_counts(), tuple(problems))
+
+
+_OLD = "move_source"
+_BATCH = 2000
+
+
+@dataclass(frozen=True)
+class CopiedDatabase:
+    """Result of a move: row counts of every table in the new database, equal to those of the old one."""
+
+    target: str
+    tables: dict[str, int]
+
+
+def database_copy(url: str, told: Callable[[str, int], None] | None = None) -> CopiedDatabase:
+    """Copy all rows into the database that `url` names, and compare the counts before that is committed.
+
+    The old database is held from changing meanwhile where it is SQLite; otherwise stop what writes to it.
+
+    Args:
+        url: as in `DATABASE_URL`; a database without any study or conversation.
+        told: called with each table and its rows once they are copied.
+
+    Raises:
+        Refused: if the old database is of another version, the new one holds something already, or a count differs.
+    """
+    pending = migrations_pending()
+    if pending:
+        raise Refused(
+            "old",
+            f"this database lacks {len(pending)} migrations, from {pending[0]}; run `upgrade` before",
+        )
+    with new_database_opened(url) as target:
+        if database_has_rows():
+            raise Refused(
+                "not_empty", f"the database {target} holds something already; name an empty one"
+            )
+        call_command("migrate", verbosity=0, interactive=False, no_backup=True)
+        with transaction.atomic(using=_OLD), transaction.atomic():
+            return CopiedDatabase(target, _copied(told))
+
+
+@contextmanager
+def new_database_opened(url: str) -> Iterator[str]:
+    """Take the new database for Confab's own while the context lasts, with the old one beside it. Yields its name.
+
+    That way round because migrations write to the default database, whichever is named to `migrate`.
+
+    Raises:
+        Refused: if the address cannot be read or is that of the old database.
+    """
+    config = _address(url)
+    here = connections.settings["default"]
+    same = ("ENGINE", "NAME", "HOST", "PORT")
+    if all(str(config.get(key) or "") == str(here.get(key) or "") for key in same):
+        raise Refused("same", "that is the database that everything is in already")
+    filled = {**here, "OPTIONS": {}, **config}
+    try:
+        _exchange({"default": filled, _OLD: here})
+        yield str(config["NAME"])
+    finally:
+        _exchange({"default": here})
+        connections.settings.pop(_OLD)
+
+
+def _exchange(configs: dict[str, dict[str, Any]]) -> None:
+    """Let these names stand for these databases from the next query on."""
+    for alias in ("default", _OLD):
+        if hasattr(connections._connections, alias):  # type: ignore[attr-defined]
+            connections[alias].close()
+            del connections[alias]
+    connections.settings.update(configs)
+    # Keys that are kept in memory are those of the database before.
+    apps.get_model("contenttypes", "ContentType").objects.clear_cache()  # type: ignore[attr-defined]
+
+
+def _address(url: str) -> dict[str, Any]:
+    """Return Django's configuration of the database at an address."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what is refused below
+            config: dict[str, Any] = environ.Env.db_url_config(url)
+    except Exception as error:
+        raise Refused("url", f"{quote(url)} is no address of a database ({error})") from error
+    if not config.get("ENGINE") or not config.get("NAME"):
+        raise Refused(
+            "url",
+            f"{quote(url)} is no address of a database, such as postgres://user:password@host:5432/confab",
+        )
+    return config
+
+
+def _copied(told: Callable[[str, int], None] | None) -> dict[str, int]:
+    """Copy every table. Returns the rows of each."""
+    models = [
+        model
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed
+        and not model._meta.proxy
+        # What the database derives from other tables it makes in the new one, too.
+        and not getattr(model, "is_derived", False)
+    ]
+    with connection.constraint_checks_disabled():
+        for model in reversed(models):
+            # What the migrations put there: content types, permissions, groups. They come with their own keys.
+            model._base_manager.all()._raw_delete("default")
+        counts = {}
+        for model in models:
+            table = model._meta.db_table
+            counts[table] = _table_copied(model)
+            there = model._base_manager.count()
+            if there != counts[table]:
+                raise Refused(
+                    "count",
+                    f"{table} has {counts[table]} rows, and {there} arrived; nothing was moved",
+                )
+            if told is not None:
+                told(table, counts[table])
+    connection.check_constraints()
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), models):
+            cursor.execute(statement)
+    return counts
+
+
+def _table_copied(model: type[Model]) -> int:
+    """Copy one table, some thousand rows at a time. Returns how many rows it has."""
+    fields = [field for field in model._meta.local_concrete_fields if not field.generated]
+    n_rows = 0
+    stored = model._base_manager.using(_OLD).order_by("pk").iterator(chunk_size=_BATCH)
+    at_once = min(_BATCH, connection.ops.bulk_batch_size(fields, [None] * _BATCH))
+    while rows := list(islice(stored, at_once)):
+        # As they are: saving would overwrite the times of the last change.
+        query = InsertQuery(model)
+        query.insert_values(fields, rows, raw=True)
+        query.get_compiler(using="default").execute_sql(None)
+        n_rows += len(rows)
+    return n_rows

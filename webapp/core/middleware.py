@@ -1,0 +1,355 @@
+"""Middleware around pages and sockets, for ASGI and for Django.
+
+Path prefix: Confab below a path of a host that it shares, such as https://lab.example.org/confab/.
+
+Origins: only this server's pages and trusted ones may open a socket here.
+
+Limits of bodies, enforced while they come in: Django would put them on the disk before any view asks who sent them.
+
+Text that no column takes (U+0000, or half a surrogate pair): PostgreSQL refuses both, wherever a value is compared or
+stored. They come from programs alone: no browser sends them.
+
+Request ids: in the response, in every line that is logged meanwhile, and in one line at the end. The line has the
+page's name, status and duration, never an address: those of participants carry tokens and the ids that recruitment
+platforms assign.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextvars import Context
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.core.exceptions import RequestDataTooBig
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    JsonResponse,
+    UnreadablePostError,
+)
+from structlog.contextvars import bind_contextvars, clear_contextvars
+
+from chatbots.text import are_sanitised
+from webapp.core.authentication import token_find, token_lacks
+from webapp.core.database import in_database
+from webapp.core.errors import Refused, api_error_body, is_api_path
+from webapp.core.logs import request_id_new, route_of
+from webapp.core.pages import not_found
+from webapp.core.prometheus import REQUESTS
+from webapp.core.rights import Right, may
+
+Scope = dict[str, Any]
+PrefixedApplication = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class PathPrefix:
+    """ASGI application: the same for requests with the prefix and without, as proxies pass it on or take it off.
+
+    Args:
+        application: sees every path with the prefix, and the prefix as its `root_path`.
+        prefix: begins with a slash and ends without; empty for none.
+    """
+
+    def __init__(self, application: PrefixedApplication, prefix: str) -> None:
+        self.application = application
+        self.prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        await self.application(self._placed(scope) if self.prefix else scope, receive, send)
+
+    def _placed(self, scope: Scope) -> Scope:
+        path: str = scope["path"]
+        if path == self.prefix or path.startswith(f"{self.prefix}/"):
+            return {**scope, "root_path": self.prefix}
+        raw = scope.get("raw_path")
+        return {
+            **scope,
+            "root_path": self.prefix,
+            "path": self.prefix + path,
+            "raw_path": self.prefix.encode() + raw if raw is not None else None,
+        }
+
+
+def origin_allowed(origin: str | None, host: str) -> bool:
+    """Return True if a page of `origin` may open a socket on `host`.
+
+    A browser always names the origin. An API client that names none sends no user's cookies by accident, so it
+    may pass.
+    """
+    if origin is None:
+        return True
+    return urlsplit(origin).netloc == host or origin in settings.CSRF_TRUSTED_ORIGINS
+
+
+class OriginValidator:
+    """ASGI middleware: refuses sockets that pages of other origins open."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> Any:
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        host = headers.get(b"host", b"").decode("latin-1")
+        if origin_allowed(origin.decode("latin-1") if origin is not None else None, host):
+            return await self.application(scope, receive, send)
+        return await WebsocketDenier.as_asgi()(scope, receive, send)
+
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApplication = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+
+class BodyLimits:
+    """ASGI application: answers 413 as soon as a body is too large, by its header or by counting it.
+
+    Args:
+        application: what answers all other requests.
+        limit: bytes that anybody may send; they stay in memory.
+        upload_limit: bytes that staff may send to a page that takes files.
+        rights_to_upload: which rights that takes at an address; none where it takes no files.
+    """
+
+    def __init__(
+        self,
+        application: AsgiApplication,
+        *,
+        limit: int,
+        upload_limit: int,
+        rights_to_upload: Callable[[str], Collection[Right]],
+    ) -> None:
+        self.application = application
+        self.limit = limit
+        self.upload_limit = upload_limit
+        self.rights_to_upload = rights_to_upload
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        limit = self.limit
+        declared = _declared(scope)
+        if declared > limit:
+            limit = await self._raised(scope)
+            if declared > limit:
+                await self._refuse(scope, send, limit)
+                return
+        n_received = 0
+        is_refused = False
+
+        async def receive_counted() -> Message:
+            nonlocal limit, n_received, is_refused
+            message = await receive()
+            n_received += len(message.get("body", b""))
+            if n_received > limit and limit == self.limit:
+                limit = max(limit, await self._raised(scope))
+            if n_received > limit:
+                is_refused = True
+                await self._refuse(scope, send, limit)
+                return {"type": "http.disconnect"}  # as if the sender had gone: nothing is kept
+            return message
+
+        async def send_unless_refused(message: Message) -> None:
+            if not is_refused:
+                await send(message)
+
+        await self.application(scope, receive_counted, send_unless_refused)
+
+    async def _raised(self, scope: dict[str, Any]) -> int:
+        """Return the sender's limit; called only where the usual limit is exceeded."""
+        rights = self.rights_to_upload(scope["path"])
+        if scope["method"] != "POST" or not rights:
+            return self.limit
+
+        async def is_allowed() -> bool:
+            return await in_database(_may)(scope, *rights)
+
+        # In a context of its own: this request has no thread yet, and where the client keeps its connection the
+        # server may begin it in the context of the one before, whose thread is gone.
+        asking = asyncio.create_task(is_allowed(), context=Context())
+        return self.upload_limit if await asking else self.limit
+
+    async def _refuse(self, scope: dict[str, Any], send: Send, limit: int) -> None:
+        told = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here"
+        kind, text = "text/plain", f"{told}.\n"
+        if is_api_path(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
+            rights = self.rights_to_upload(scope["path"])
+            if rights and limit < self.upload_limit:
+                told += f", and {self.upload_limit / 1_048_576:.0f} MB with a token that may {' and '.join(rights)}"
+            kind, text = "application/json", json.dumps(api_error_body("too_large", told))
+        headers = [
+            (b"content-type", f"{kind}; charset=utf-8".encode()),
+            (b"content-length", str(len(text)).encode()),
+            (b"connection", b"close"),  # what is still on its way is not read
+        ]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": text.encode()})
+
+
+def _declared(scope: dict[str, Any]) -> int:
+    """Return the length that the request says it has; 0 if it says none."""
+    text = dict(scope["headers"]).get(b"content-length", b"")
+    return int(text) if text.isdigit() else 0
+
+
+def _may(scope: dict[str, Any], *rights: Right) -> bool:
+    """Return True if the request's token or session belongs to staff with these rights."""
+    headers = dict(scope["headers"])
+    kind, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer":
+        try:
+            return not token_lacks(token_find(text.strip()), rights)
+        except Refused:
+            return False
+    cookies = SimpleCookie()
+    try:
+        cookies.load(headers.get(b"cookie", b"").decode("latin-1"))
+    except CookieError:
+        return False
+    morsel = cookies.get(settings.SESSION_COOKIE_NAME)
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(
+        morsel.value if morsel else None
+    )
+    return may(get_user(request), *rights)
+
+
+UNSTORABLE_MESSAGE = "This holds the character U+0000 or half a surrogate pair, which cannot be stored. Send it without them."
+NOT_FOUND_RESPONSE = 4404
+"""Close code of a socket to an unknown conversation."""
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_SUSPECT = re.compile(rb"\\u0000|\\u[dD]|\x00|\xed[\xa0-\xbf]")
+"""Bytes without which no JSON text holds an unstorable character."""
+
+
+class StorableTextMiddleware:
+    """Middleware: answers 404 to an unstorable address, and 400 to such a header, cookie, form or JSON body."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        address = [request.path_info, *_pairs(request.GET)]
+        if not are_sanitised(address):
+            return _refuse(request, is_address=True)
+        headers = [value for key, value in request.META.items() if key.startswith("HTTP_")]
+        if not are_sanitised([headers, request.COOKIES]):
+            return _refuse(request)
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Any, _args: Any, _named: Any
+    ) -> HttpResponse | None:
+        """Check the body, after the check of CSRF; calls check forms where they parse them."""
+        if request.method in ("GET", "HEAD"):
+            return None
+        if request.content_type not in _FORMS:
+            return None if _is_json_storable(request) else _refuse(request)
+        if is_api_path(request.path_info):
+            return None
+        if getattr(view, "csrf_exempt", False):
+            _ = (
+                request.body
+            )  # Keeps the body for a view that checks its signature: parsing a form uses it up.
+        return None if are_sanitised(_pairs(request.POST)) else _refuse(request)
+
+
+class StorableTextSockets:
+    """ASGI middleware: closes sockets with an unstorable address or cookie, as for an unknown conversation."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> Any:
+        given = [scope["query_string"], *(value for _name, value in scope["headers"])]
+        if "\x00" not in scope["path"] and not any(
+            b"\x00" in unquote_to_bytes(one) for one in given
+        ):
+            return await self.application(scope, receive, send)
+        await receive()  # websocket.connect
+        # A socket that was never accepted has no close code of its own.
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": NOT_FOUND_RESPONSE})
+        return None
+
+
+def _is_json_storable(request: HttpRequest) -> bool:
+    try:
+        suspect = _SUSPECT.search(request.body)
+        return not suspect or are_sanitised(json.loads(request.body))
+    except (ValueError, RecursionError, RequestDataTooBig, UnreadablePostError):
+        return True  # no JSON, or too large: the view says so in its own words
+
+
+def _pairs(data: Any) -> list[Any]:
+    return [[key, *values] for key, values in data.lists()]
+
+
+def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
+    if is_api_path(request.path_info):
+        return JsonResponse(api_error_body("bad_text", UNSTORABLE_MESSAGE), status=400)
+    return (
+        not_found(request)
+        if is_address
+        else HttpResponseBadRequest(UNSTORABLE_MESSAGE, "text/plain")
+    )
+
+
+logger = logging.getLogger(__name__)
+
+REQUEST_ID_HEADER = "X-Request-ID"
+_UNLOGGED_ROUTES = ("healthz", "metrics")
+"""Pages that monitors ask for every few seconds."""
+
+
+class RequestLogMiddleware:
+    """Middleware around all others."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        began = time.perf_counter()
+        request_id = request_id_new()
+        request.request_id = request_id  # type: ignore[attr-defined]
+        # What was bound stays bound after the answer: Django logs a page that is missing at the very end, and each
+        # request has a context of its own.
+        clear_contextvars()
+        bind_contextvars(request_id=request_id)
+        response = self.get_response(request)
+        response[REQUEST_ID_HEADER] = request_id
+        self._tell(request, response, time.perf_counter() - began)
+        return response
+
+    def process_view(
+        self, request: HttpRequest, _view: Any, _args: Any, named: dict[str, Any]
+    ) -> None:
+        """Bind the conversation that the page is about."""
+        if "conversation_id" in named:
+            bind_contextvars(conversation_id=str(named["conversation_id"]))
+
+    @staticmethod
+    def _tell(request: HttpRequest, response: HttpResponse, duration_s: float) -> None:
+        route = route_of(request)
+        if route in _UNLOGGED_ROUTES or request.path.startswith(settings.STATIC_URL):
+            return
+        part = route.partition(":")[0] if ":" in route else "other"
+        REQUESTS.labels(part, f"{response.status_code // 100}xx").observe(duration_s)
+        fields = {
+            "route": route,
+            "method": request.method,
+            "status": response.status_code,
+            "duration_ms": round(duration_s * 1000, 1),
+        }
+        logger.info("request", extra=fields)

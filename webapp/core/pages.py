@@ -1,0 +1,90 @@
+"""Pages of all apps: errors, refusals, template context, and static files."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils import translation
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from webapp.core.language import locale_for
+from webapp.core.logs import request_id_new, route_of
+from webapp.core.rights import Right, may
+from webapp.core.thread_pool import RETRY_AFTER_S, busy_page
+
+
+def page_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the template context of every page.
+
+    `theme`, of the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab lies.
+    `program`: what commands are called by.
+    """
+    theme = request.COOKIES.get("theme", "")
+    return {
+        "theme": theme if theme in ("light", "dark") else "",
+        "prefix": settings.CONFAB_PATH_PREFIX,
+        "program": settings.CONFAB_PROGRAM,
+    }
+
+
+class ModuleManifestStorage(CompressedManifestStaticFilesStorage):
+    """Also rewrites `import … from "./x.js"`, so that modules can be cached for ever."""
+
+    support_js_module_import_aggregation = True
+
+
+def staff_refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
+    """Return the login, or a page that names the missing rights; None for staff who have them all."""
+    user = request.user
+    if not user.is_authenticated:
+        return redirect_to_login(request.get_full_path())
+    missing = [right.label for right in rights if not may(user, right)]
+    if not missing:
+        return None
+    context = {"missing": missing, "is_staff": user.is_staff}  # type: ignore[union-attr]
+    return render(request, "core/forbidden.html", context, status=403)
+
+
+logger = logging.getLogger(__name__)
+
+
+def reference_of(request: HttpRequest) -> str:
+    """Return the request's id, by which the log is searched for what went wrong."""
+    return getattr(request, "request_id", None) or request_id_new()
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
+    if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
+        seconds = random.randint(*RETRY_AFTER_S)
+        with translation.override(locale_for(request)):
+            body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
+        return HttpResponse(body, status=503, headers={"Retry-After": str(seconds)})
+    reference = reference_of(request)
+    logger.error("server error %s at %s", reference, route_of(request))
+    with translation.override(locale_for(request)):
+        return render(request, "core/server_error.html", {"reference": reference}, status=500)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 404 in the frame of every page."""
+    with translation.override(locale_for(request)):
+        return render(request, "core/not_found.html", status=404)
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form whose secret is missing or old, with what to do.
+
+    Args:
+        reason: why, in Django's words; the log has it.
+    """
+    with translation.override(locale_for(request)):
+        return render(request, "core/form_refused.html", status=403)

@@ -1,0 +1,60 @@
+"""App configuration of the last app: a plug-in finds every registry and every app as it will stay."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from django.apps import AppConfig
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+
+class PluginsConfig(AppConfig):
+    """Bring in plug-ins, then configured metrics, whose kinds plug-ins may add, then those that were trained here.
+
+    Here, so that every process and command knows the same. What cannot be brought in is one clear line and exit code 1,
+    for every command and the web's start; a single broken metric is left out.
+    """
+
+    name = "webapp.core.plugins"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from chatbots.registry import PluginError, plugins_import
+
+        try:
+            plugins_import(list(settings.CONFAB_PLUGINS))
+        except PluginError as error:
+            raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct it or take it out.") from error
+        if settings.CONFAB_METRICS.exists():
+            self._metrics_configure()
+        elif settings.CONFAB_METRICS != settings.DATA_DIR / "metrics.yaml":
+            raise SystemExit(
+                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or "
+                "unset CONFAB_METRICS."
+            )
+        self._trainings_watch()
+
+    def _trainings_watch(self) -> None:
+        from evaluation.metrics.registry import metrics
+        from evaluation.metrics.trained import FOLDER, TrainedLook
+
+        trainings = TrainedLook()
+        metrics.look_again_by(
+            lambda: trainings.look(Path(settings.DATA_DIR) / FOLDER, settings.CONFAB_DEVICE)
+        )
+
+    def _metrics_configure(self) -> None:
+        from chatbots.yaml_registry import EntriesError
+        from evaluation.metrics.registry import configured_metrics
+
+        try:
+            configured_metrics.register(
+                settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE}
+            )
+        except EntriesError as error:
+            raise SystemExit(str(error)) from error
+        for broken in configured_metrics.broken:
+            log.warning("left out: %s", broken)

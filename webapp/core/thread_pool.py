@@ -1,0 +1,254 @@
+"""Thread pool of pages: few threads, each with one lasting database connection.
+
+Django gives every ASGI request a thread of its own and every thread opens a connection, so a few hundred participants
+who come at once are more than PostgreSQL lets in. Here requests borrow one of a few lasting threads, whose
+connections stay open for the next. A request that finds none free waits in line; one that has waited for too long
+gets a page that says so (503 with Retry-After). Static files need no connection and wait for nobody, sockets use the
+one thread of `core/database.py`, and `/healthz` and `/metrics` have a thread to themselves, so that a crowd does not
+make a process look ill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase, StreamingHttpResponse
+from django.template.loader import render_to_string
+from django.utils import translation
+
+from webapp.core.errors import api_error_body, is_api_path
+from webapp.core.language import requested_locale
+from webapp.core.prometheus import SENT_AWAY
+
+logger = logging.getLogger(__name__)
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApplication = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+# So much of a large answer is made at a visit to its thread, and sent before the next is made.
+PIECE_BYTES = 64 * 1024
+# Drawn for each response, so that rejected clients do not all come back together.
+RETRY_AFTER_S = (3, 8)
+
+
+class PoolExhausted(Exception):
+    """No thread became free in time."""
+
+
+class PageThreadPool:
+    """Lasting threads that requests borrow, first come first served."""
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        # One worker each: all work of a borrower is done by the same thread.
+        self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
+        self._places = asyncio.Semaphore(n_threads)
+        self._moved_at = time.monotonic()
+
+    @property
+    def has_idle(self) -> bool:
+        """True if a thread can be borrowed without waiting."""
+        return not self._places.locked()
+
+    def stands_s(self) -> float:
+        """Return the seconds that all threads have kept the same work; 0 while one is free. For any thread."""
+        return 0.0 if self._idle else time.monotonic() - self._moved_at
+
+    async def borrow(self) -> ThreadPoolExecutor:
+        """Wait for a thread; the one that worked last, so that in quiet hours few connections are open."""
+        await self._places.acquire()
+        self._moved_at = time.monotonic()
+        return self._idle.pop()
+
+    def give_back(self, thread: ThreadPoolExecutor) -> None:
+        """Leave the thread to the next caller in line."""
+        self._moved_at = time.monotonic()
+        self._idle.append(thread)
+        self._places.release()
+
+
+class _Borrowed(Executor):
+    """The thread of one request, which it gets when it has been read to its end."""
+
+    thread: ThreadPoolExecutor | None = None
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        assert self.thread is not None, "a request works before it was read"
+        return self.thread.submit(work, *args, **kwargs)
+
+
+class PagesInOneThread(ASGIHandler):
+    """Django, with all of a page's middleware and its view done in one visit to the thread.
+
+    Django's own goes back to the event loop before the view and for each look of the middleware at it. An
+    asynchronous view still runs on the event loop. And what a page streams from a plain iterator is sent while it is
+    made: Django's own collects all of it first.
+    """
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        """Have the middleware call each other directly, whatever is asked for."""
+        super().load_middleware(is_async=False)
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the page, made in the thread that the request borrowed."""
+        return await sync_to_async(self.get_response)(request)
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send the page, a piece at a time where it is streamed."""
+        if isinstance(response, StreamingHttpResponse) and not response.is_async:
+            response.streaming_content = in_pieces(iter(response))
+        await super().send_response(response, send)
+
+
+async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what an iterator yields, which is asked in the thread of the request, joined to pieces worth a visit to it.
+
+    What has to arrive as soon as it is there must be an asynchronous iterator, which does not come here.
+    """
+    taken = sync_to_async(_piece)
+    while piece := await taken(parts):
+        yield piece
+
+
+def _piece(parts: Iterator[bytes]) -> bytes:
+    """Return the next piece; nothing once the iterator has come to its end."""
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            break
+    return b"".join(found)
+
+
+class ThreadPooledApp:
+    """ASGI application: Django's pages, done by a bounded number of threads.
+
+    Args:
+        application: Django.
+        n_threads: pages worked on at once.
+        wait_s: the longest wait for a thread.
+    """
+
+    def __init__(self, application: AsgiApplication, *, n_threads: int, wait_s: float) -> None:
+        self.application = application
+        self.wait_s = wait_s
+        self._pages = PageThreadPool(n_threads, "page")
+        self._health = PageThreadPool(1, "health")
+
+    def stands_s(self) -> float:
+        """Return for how many seconds no page has come to its end though all threads are busy."""
+        return self._pages.stands_s()
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path.startswith(settings.STATIC_URL):
+            # A thread of its own even so. Where a client did not wait for its last answer, the server begins the
+            # next request in the context of the last one, whose thread has another borrower by then.
+            with ThreadPoolExecutor(1, "static") as thread:
+                async with ThreadSensitiveContext(executor=thread):
+                    await self.application(scope, receive, send)
+            return
+        is_health = path.removeprefix(settings.CONFAB_PATH_PREFIX) in ("/healthz", "/metrics")
+        crew = self._health if is_health else self._pages
+        borrowed = _Borrowed()
+
+        async def receive_and_wait() -> Message:
+            """Receive a message; borrow a thread only once the whole body is here: slow senders hold nobody up."""
+            message = await receive()
+            is_end = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_end and borrowed.thread is None:
+                return await self._wait(crew, borrowed, receive) or message
+            return message
+
+        try:
+            async with ThreadSensitiveContext(executor=borrowed):
+                await self.application(scope, receive_and_wait, send)
+        except PoolExhausted:
+            SENT_AWAY.inc()
+            logger.warning("no thread was free within %g s", self.wait_s)
+            await _send_away(scope, send)
+        finally:
+            if borrowed.thread is not None:
+                crew.give_back(borrowed.thread)
+
+    async def _wait(
+        self, crew: PageThreadPool, borrowed: _Borrowed, receive: Receive
+    ) -> Message | None:
+        """Borrow a thread. What comes back is the message that the client has gone meanwhile, if so.
+
+        Raises:
+            Crowded: if none became free in time.
+        """
+        if crew.has_idle:
+            borrowed.thread = await crew.borrow()
+            return None
+        waiting = asyncio.ensure_future(crew.borrow())
+        leaving = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait(
+                {waiting, leaving}, timeout=self.wait_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if waiting.done():
+                borrowed.thread = waiting.result()
+                return None
+            if leaving.done():
+                return leaving.result()
+            raise PoolExhausted
+        finally:
+            leaving.cancel()
+            if borrowed.thread is None and not waiting.cancel():
+                crew.give_back(waiting.result())
+
+
+async def _send_away(scope: dict[str, Any], send: Send) -> None:
+    """Send the page for those who waited too long, made without a thread, a session or the database."""
+    seconds = random.randint(*RETRY_AFTER_S)
+    accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
+    kind = "text/html"
+    if is_api_path(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
+        kind = "application/json"
+        body = json.dumps(
+            api_error_body("busy", f"Too many ask at once; try again in {seconds} s")
+        ).encode()
+    else:
+        with translation.override(requested_locale(scope["path"], accepted)):
+            body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
+    headers = {
+        "content-type": f"{kind}; charset=utf-8",
+        "content-length": str(len(body)),
+        "retry-after": str(seconds),
+        "cache-control": "no-store",
+        "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self' data:",
+        "referrer-policy": settings.SECURE_REFERRER_POLICY,
+    }
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 503,
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def busy_page(retry_after_s: int, *, reloads: bool) -> str:
+    """Return the page that asks for a little patience.
+
+    Args:
+        retry_after_s: seconds after which to try again.
+        reloads: whether the page asks again by itself; it must not where something was being sent.
+    """
+    return render_to_string("core/busy.html", {"retry_after_s": retry_after_s, "reloads": reloads})

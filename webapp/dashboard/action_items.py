@@ -1,0 +1,384 @@
+"""Action items: unpaid participants, failing or late bots, interrupted jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.bots.models import Alert
+from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.language import plural
+from webapp.dashboard.bots import bot_state
+from webapp.dashboard.data_quality import reports_unseen
+from webapp.jobs.kinds.base import job_models
+from webapp.jobs.models import State
+from webapp.jobs.selectors.jobs import job_title
+from webapp.pay.models import Decision, PlatformVisit
+from webapp.pay.submissions import SETTLED
+from webapp.studies.assignment.capacity import bots_beyond_cap
+from webapp.studies.models import Outcome, Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.recruitment.completion import promises_pay
+from webapp.studies.selectors import talks_to_bots
+
+PAYING = ("prolific", "mturk", "panel")
+"""Platforms whose visits somebody decides about."""
+_BEHIND = 3
+"""A bot is behind with so many conversations fewer than the leading one."""
+
+
+_WAITS_DAYS = 3
+"""People who finished longer ago ask where their pay is; platforms want a decision within days."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionItem:
+    """Something a person should look at: bold words, the rest, one way there.
+
+    Attributes:
+        tone: bad, warn, info, or wait: nothing is wrong, but something is still to come.
+        href: the name of the page, what its address is made of, and the query.
+    """
+
+    tone: str
+    lead: str
+    rest: str
+    action: str
+    href: tuple[str, dict[str, str], str]
+
+    @property
+    def address(self) -> str:
+        """Address of the action, with its query."""
+        route, parts, query = self.href
+        return reverse(route, kwargs=parts) + (f"?{query}" if query else "")
+
+
+def action_items(*, may_pay: bool = True) -> list[ActionItem]:
+    """Return the matters that need a researcher, over all studies that collect.
+
+    Args:
+        may_pay: as `pay_needs`.
+    """
+    found: list[ActionItem] = []
+    found += pay_action_items(may_pay=may_pay)
+    found += pay_waits() if may_pay else []
+    found += alert_action_items()
+    collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
+    entries = {entry.id: entry for entry in bot_entry_list()}
+    found += _unavailable(collecting, entries)
+    found += [
+        ActionItem(
+            "warn",
+            ", ".join(beyond),
+            f"cannot go on in {study.name}: its cap on cost is reached.",
+            "See cost",
+            ("dashboard:study", {"key": study.key}, ""),
+        )
+        for study in collecting
+        if (beyond := bots_beyond_cap(study))
+    ]
+    found += _behind(collecting)
+    found += _reported()
+    since = timezone.now() - timedelta(days=2)
+    found += [
+        ActionItem(
+            "warn",
+            job_title(job),
+            "was interrupted, and nobody is at work on it: its process has ended.",
+            "See job",
+            ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
+        )
+        for model in job_models()
+        for job in model._default_manager.filter(state=State.INTERRUPTED, ended_at__gte=since)
+    ]
+    n_failed = sum(
+        model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count()
+        for model in job_models()
+    )
+    if n_failed:
+        found.append(
+            ActionItem(
+                "bad",
+                plural(n_failed, "%(n)d job", "%(n)d jobs") % {"n": n_failed},
+                "failed in the last two days.",
+                "See jobs",
+                ("dashboard:runs", {}, ""),
+            )
+        )
+    return found
+
+
+def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:
+    """Return needs of people whose work broke, and about whose pay nobody has decided: one for each study.
+
+    They lost a chat to a bot and have no code, neither from it nor from a later chat; or a platform waits for what is
+    decided about a visit that ended early.
+
+    Args:
+        may_pay: whether the page Pay is open to whoever reads this; else they see the chats.
+        study: of this study alone, whose name is then not said; None: of all.
+    """
+    people = Participant.objects.filter(is_synthetic=False)
+    if study is not None:
+        people = people.filter(study=study)
+    failed_in = StudyVersion.objects.filter(tasks__state=Task.State.FAILED).distinct()
+    promising = [one.pk for one in failed_in.only("values") if promises_pay(one.values)]
+    lost = (
+        people.filter(tasks__state=Task.State.FAILED, tasks__version__in=promising)
+        .exclude(tasks__completion_code__isnull=False)
+        .exclude(tasks__state=Task.State.OPEN)
+    )
+    early = _undecided().filter(
+        outcome=Outcome.BOT_FAILED,
+        participant__platform__in=PAYING,
+        participant__is_synthetic=False,
+    )
+    if study is not None:
+        early = early.filter(participant__study=study)
+    counted = Counter[int]()
+    for pk, n in lost.order_by().values_list("study").annotate(n=Count("pk", distinct=True)):
+        counted[pk] = n
+    undecided = early.order_by().values_list("participant__study")
+    for pk, n in undecided.annotate(n=Count("participant", distinct=True)):
+        counted[pk] += n
+    names = Study.objects.in_bulk(list(counted))
+    found = []
+    for pk, n in counted.most_common():
+        href = (
+            ("dashboard:study_pay", {"key": names[pk].key}, "show=ours")
+            if may_pay
+            else ("dashboard:study_conversations", {"key": names[pk].key}, "state=failed")
+        )
+        found.append(
+            ActionItem(
+                "warn",
+                plural(n, "%(n)d person", "%(n)d people") % {"n": n},
+                "lost a chat to a bot failure and should be paid."
+                if study is not None
+                else f"lost a chat to a bot failure in {names[pk].name} and should be paid.",
+                "Decide about pay" if may_pay else "Review",
+                href,
+            )
+        )
+    return found
+
+
+def pay_waits(study: Study | None = None) -> list[ActionItem]:
+    """Return needs of decisions about pay that could not be sent, and of work that has waited days for one.
+
+    Args:
+        study: of this study alone, whose name is then not said; None: of all that are not archived.
+    """
+    among = Q(participant__study__archived_at=None)
+    if study is not None:
+        among = Q(participant__study=study)
+    unsent = Decision.objects.filter(
+        among, state__in=(Decision.State.FAILED, Decision.State.UNSURE)
+    )
+    waiting = tasks_waiting(among).filter(ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS))
+    n_unsent = dict(unsent.order_by().values_list("participant__study").annotate(n=Count("pk")))
+    n_waiting = dict(
+        waiting.order_by()
+        .values_list("participant__study")
+        .annotate(n=Count("participant", distinct=True))
+    )
+    studies = Study.objects.in_bulk([*n_unsent, *n_waiting])
+    found = [
+        ActionItem(
+            "warn",
+            plural(n, "%(n)d decision", "%(n)d decisions") % {"n": n},
+            "about pay could not be sent."
+            if study is not None
+            else f"about pay in {studies[pk].name} could not be sent.",
+            "See why",
+            ("dashboard:study_pay", {"key": studies[pk].key}, "show=failed"),
+        )
+        for pk, n in n_unsent.items()
+    ]
+    found += [
+        ActionItem(
+            "info",
+            plural(n, "%(n)d person", "%(n)d people") % {"n": n},
+            _waiting_said(n, "" if study is not None else studies[pk].name),
+            "Decide about pay",
+            ("dashboard:study_pay", {"key": studies[pk].key}, ""),
+        )
+        for pk, n in n_waiting.items()
+    ]
+    return found
+
+
+def tasks_waiting(among: Q) -> QuerySet[Task]:
+    """Return finished tasks among these whose recruiting platform waits for the decision on pay."""
+    return _undecided().filter(
+        among,
+        outcome=Outcome.RATED,
+        participant__platform__in=PAYING,
+        participant__is_synthetic=False,
+    )
+
+
+def _waiting_said(n: int, study: str) -> str:
+    """Say that so many people wait for days; in which study, where its name is given."""
+    if not study:
+        words = plural(
+            n,
+            "finished more than {days} days ago, and waits for a decision about pay.",
+            "finished more than {days} days ago, and wait for a decision about pay.",
+        )
+    else:
+        words = plural(
+            n,
+            "finished {study} more than {days} days ago, and waits for a decision about pay.",
+            "finished {study} more than {days} days ago, and wait for a decision about pay.",
+        )
+    return words.format(study=study, days=_WAITS_DAYS)
+
+
+def alert_action_items() -> list[ActionItem]:
+    """Return needs about alerts of the last two days that could not be sent."""
+    since = timezone.now() - timedelta(days=2)
+    failed = Alert.objects.filter(sent_at=None, created_at__gte=since).exclude(error="")
+    return [
+        ActionItem(
+            "warn",
+            alert.aside.bot_id if alert.aside else str(alert.get_event_display()),
+            f"was to be told, and the {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}.",
+            "See the bot" if alert.aside else "See the system",
+            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "")
+            if alert.aside
+            else ("dashboard:system", {}, ""),
+        )
+        for alert in failed.select_related("aside").order_by("-created_at")[:3]
+    ]
+
+
+def _reported() -> list[ActionItem]:
+    """Return needs of replies that people reported and nobody has looked at, whatever the study's state."""
+    studies = {study.pk: study for study in Study.objects.filter(archived_at=None)}
+    unseen = reports_unseen(list(studies.values()))
+    return [
+        ActionItem(
+            "warn",
+            plural(n, "%(n)d reply", "%(n)d replies") % {"n": n},
+            f"of {studies[pk].name} reported by people, and not looked at yet.",
+            "See reports",
+            ("dashboard:study_reports", {"key": studies[pk].key}, ""),
+        )
+        for pk, n in sorted(unseen.items(), key=lambda one: -one[1])
+    ]
+
+
+def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[ActionItem]:
+    """Return needs about bots of collecting studies that fail, are offered to nobody or are not installed here.
+
+    Studies that are left without any bot are among them.
+    """
+    studies = [study for study in studies if talks_to_bots(study)]
+    reports = heartbeat_bots()
+    found: list[ActionItem] = []
+    asides = bots_aside()
+    missing: dict[str, None] = {}
+    for study in studies:
+        is_offered = [
+            bot_id in entries and bot_state(entries[bot_id], reports).is_offered
+            for bot_id in study.bots
+        ]
+        if not any(is_offered):
+            found.append(
+                ActionItem(
+                    "bad",
+                    study.name,
+                    "gives nobody a chatbot: none of its bots can be offered now.",
+                    "See why",
+                    ("dashboard:study", {"key": study.key}, ""),
+                )
+            )
+        missing.update(dict.fromkeys(b for b in study.bots if b not in entries))
+    for bot_id in sorted({bot_id for study in studies for bot_id in study.bots} - set(missing)):
+        state = bot_state(entries[bot_id], reports)
+        if state.reason:
+            # A failing bot is still offered, so it asks for a look and not for help.
+            if state.is_offered:
+                why = f"{state.reason}."
+            elif entries[bot_id].is_set_aside:
+                aside = asides.get(bot_id)
+                said = (
+                    "{trouble}; it is offered to nobody until you put it back."
+                    if aside is not None and aside.needs_person
+                    else "{trouble}; it is offered to nobody until one works."
+                )
+                why = said.format(trouble=state.reason)
+            else:
+                why = f"is offered to nobody: {state.reason}."
+            href = ("dashboard:bot", {"bot_id": bot_id}, "")
+            found.append(ActionItem(state.tone, bot_id, why, "See the bot", href))
+    if missing:
+        why = plural(
+            len(missing),
+            "is in a collecting study, but no bot of this name is registered here.",
+            "are in collecting studies, but no bots of these names are registered here.",
+        )
+        names = ", ".join(sorted(missing))
+        found.append(ActionItem("bad", names, why, "See bots", ("dashboard:bots", {}, "")))
+    return found
+
+
+def _behind(studies: Iterable[Study]) -> list[ActionItem]:
+    studies = [study for study in studies if talks_to_bots(study)]
+    counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
+    for row in (
+        Slot.objects.filter(
+            task__participant__study__in=studies,
+            task__participant__is_synthetic=False,
+            task__state=Task.State.COMPLETED,
+        )
+        .order_by()
+        .values("task__participant__study", "bot_id")
+        .annotate(n=Count("pk"))
+    ):
+        counts[row["task__participant__study"]][row["bot_id"]] = row["n"]
+    found = []
+    for study in studies:
+        late = bot_behind({bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots})
+        if late is not None:
+            bot_id, gap = late
+            found.append(
+                ActionItem(
+                    "info",
+                    bot_id,
+                    f"is {gap} conversations behind the other bots of {study.name}.",
+                    "See places",
+                    ("dashboard:study_places", {"key": study.key}, ""),
+                )
+            )
+    return found
+
+
+def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
+    """Return the bot with the fewest conversations, and its distance from the leading bot.
+
+    None if counts are about even, or so small that chance alone makes them uneven.
+    """
+    most = max(counts.values(), default=0)
+    late = {bot_id: most - n for bot_id, n in counts.items() if most - n >= _BEHIND}
+    if not late or most < 2 * _BEHIND:
+        return None
+    return max(late.items(), key=lambda item: item[1])
+
+
+def _undecided() -> QuerySet[Task]:
+    """Return tasks whose visit nobody has decided about, here or on the platform; a bonus decides nothing."""
+    verdicts = Decision.objects.filter(
+        participant=OuterRef("participant"), submission=OuterRef("submission")
+    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
+    settled = PlatformVisit.objects.filter(
+        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
+    )
+    return Task.objects.filter(~Exists(verdicts), ~Exists(settled))

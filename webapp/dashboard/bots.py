@@ -1,0 +1,283 @@
+"""Bots on pages: state, roles, cost, and sample conversations.
+
+The state is that of the registry, of the bot hosts, and of replies to participants. Samples are drawn at random, to
+be read next to the numbers of two bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef
+from django.urls import reverse
+
+from chatbots.endpoints.metering import PaidBot
+from chatbots.registry import bot_list
+from evaluation.analysis.comparisons import BotMeans
+from webapp.bots.models import BotVersion, Spending
+from webapp.bots.selectors import BotEntry, bots_discover, spending_by_key
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.language import plural
+from webapp.ratings.selectors import BotInfo, study_dimensions
+from webapp.search.fields import Number, Numbers
+from webapp.search.pagination import Listing, conversations_of_study, page_of, people_kept
+from webapp.search.query import parse_query
+from webapp.search.syntax import QueryTerm, line_of
+from webapp.studies.assignment.capacity import bots_beyond_cap
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+
+@dataclass(frozen=True, slots=True)
+class BotState:
+    """Words, colour, what is wrong (empty if nothing is), and whether people are given the bot."""
+
+    words: str
+    tone: str
+    reason: str
+    is_offered: bool
+
+    @property
+    def is_well(self) -> bool:
+        """True if participants can get the bot and its latest known reply did not fail."""
+        return self.is_offered and not self.reason
+
+
+def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:
+    """Return the worst that is known of the bot.
+
+    Args:
+        reports: what the living bot hosts report, by bot.
+    """
+    report = reports.get(entry.id, {})
+    if entry.reason:
+        return BotState("Unavailable", "bad", entry.reason, is_offered=False)
+    if report.get("state") == "unavailable":
+        reason = report.get("reason") or "the bot host could not load it"
+        return BotState("Unavailable", "bad", reason, is_offered=False)
+    if entry.is_set_aside:
+        return BotState("Set aside", "bad", entry.trouble, is_offered=False)
+    if entry.trouble:
+        return BotState("Failing", "warn", entry.trouble, is_offered=True)
+    if report.get("state") in ("loaded", "ready"):
+        return BotState("Loaded", "good", "", is_offered=True)
+    return BotState("Ready to load", "", "", is_offered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BotRole:
+    """Role of a bot in a study: control or not.
+
+    Attributes:
+        is_marked: marked as a control on the bot's page, or by an import.
+        otherwise: other places that name it a control, in words; empty without any.
+    """
+
+    study: Study
+    is_marked: bool
+    otherwise: str
+
+
+def roles_of_bot(bot_id: str) -> list[BotRole]:
+    """Return the bot's role in every study with conversations of it."""
+    versions = BotVersion.objects.filter(bot_id=bot_id)
+    own = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
+    by_code = "in the bot’s own code" if versions.filter(is_control=True).exists() else ""
+    found = []
+    for study in Study.objects.filter(Exists(own)).order_by("name"):
+        columns = BotColumns.from_json(study.bot_columns)
+        by_table = "in the study’s table of bots" if bot_id in columns.control else ""
+        found.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """An account in words.
+
+    Attributes:
+        spent: in the currency of the prices; None where no price is known.
+        cap: the most that may be spent; None: no cap.
+        is_reached: no further reply fits under the cap.
+        about: calls and tokens, and what is uncertain of them.
+    """
+
+    spent: float | None
+    cap: float | None
+    is_reached: bool
+    about: str
+
+
+def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
+    """Return the accounts of the bots that may cost money, by id; None stands for all bots."""
+    bots_discover()
+    paid = [
+        bot
+        for bot in bot_list()
+        if isinstance(bot, PaidBot) and (bot_ids is None or bot.name in bot_ids)
+    ]
+    accounts = spending_by_key(Spending.Of.BOT, [bot.name for bot in paid]) if paid else {}
+    found = {}
+    for bot in paid:
+        account = accounts.get(bot.name)
+        spent = account.spent if account is not None else 0.0
+        least = bot.least_bound.cost
+        reached = bot.max_cost is not None and spent + (least or 0.0) > bot.max_cost
+        found[bot.name] = Spent(
+            None if least is None and not spent else spent, bot.max_cost, reached, _about(account)
+        )
+    return found
+
+
+def study_spent(study: Study) -> Spent | None:
+    """Return the study's account; None if no bot of it may cost money and it has no cap."""
+    account = spending_by_key(Spending.Of.STUDY, [str(study.pk)]).get(str(study.pk))
+    if account is None and study.values.quotas.max_cost is None and not bots_spent(study.bots):
+        return None
+    spent = account.spent if account is not None else 0.0
+    unknown = account is not None and account.n_calls == account.n_unpriced > 0
+    return Spent(
+        None if unknown else spent,
+        study.values.quotas.max_cost,
+        bool(bots_beyond_cap(study)),
+        _about(account),
+    )
+
+
+def _about(account: Spending | None) -> str:
+    if account is None or not account.n_calls:
+        return "no call yet"
+    parts = [
+        plural(account.n_calls, "{n} call", "{n} calls").format(n=f"{account.n_calls:,}"),
+        "{n_in} tokens in, {n_out} out".format(
+            n_in=f"{account.tokens_in:,}", n_out=f"{account.tokens_out:,}"
+        ),
+    ]
+    if account.n_estimated:
+        parts.append("tokens of {n} estimated".format(n=f"{account.n_estimated:,}"))
+    if 0 < account.n_unpriced < account.n_calls:
+        parts.append("price of {n} unknown".format(n=f"{account.n_unpriced:,}"))
+    return "; ".join(parts)
+
+
+EACH = 5
+"""Conversations drawn of each bot."""
+SHOWN = 2
+"""So many of each are quoted on the page; the rest are read side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A drawn conversation: its middle reply, and its mean rating where there is one."""
+
+    bot: BotInfo
+    pk: UUID
+    href: str
+    text: str
+    rating: tuple[Number, float | datetime | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Sample of conversations of two bots.
+
+    Attributes:
+        quotes: quotes of both bots in turn.
+        pairs: addresses that show one conversation of each bot side by side.
+        lines: each bot with the address of the conversation browser that lists its sample.
+        is_middle: whether they are from the middle half of each bot's ratings.
+    """
+
+    quotes: list[Quote]
+    pairs: list[str]
+    lines: list[tuple[BotInfo, str]]
+    is_middle: bool
+    most: float
+
+
+def samples_of(
+    study: Study,
+    bots: Sequence[BotInfo],
+    means: BotMeans,
+    key: str,
+    *,
+    seed: int,
+    synthetic: bool,
+    without: Sequence[str],
+) -> Samples | None:
+    """Draw conversations of two bots, in a constant number of queries; None where items are judged, not chats.
+
+    Args:
+        key: of the question by whose ratings the middle half of each bot's conversations is taken. The mean of
+            several, and a question that counts the other way, have no such number in the index: then all rated ones
+            are drawn of.
+    """
+    if judges_items(study):
+        return None
+    dimensions = study_dimensions(study)
+    numbers = Numbers(dimensions)
+    asked = next((d for d in dimensions if d.key == key and not d.reversed), None)
+    number = numbers.get(f"rating.{key}") if asked is not None else None
+    kept = [("synthetic", "1")] if synthetic else []
+    kept += [("without", ",".join(without))] if without else []
+    drawn, lines = [], []
+    chats = people_kept(conversations_of_study(study), synthetic=synthetic, without=without)
+    for bot in bots:
+        line = _line(bot, means, number, seed)
+        asking = parse_query(line, numbers, bots=[one.bot_id for one in bots], study=study)
+        found = page_of(Listing(chats, asking), [number] if number else [], size=EACH, total=EACH)
+        drawn.append(found.rows)
+        where = reverse("dashboard:study_conversations", args=[study.key])
+        lines.append((bot, f"{where}?{urlencode([('q', line), *kept], safe=',:')}"))
+    said = _middle_replies([row.conversation.pk for rows in drawn for row in rows])
+    quotes = []
+    for n in range(SHOWN):
+        for bot, rows in zip(bots, drawn, strict=True):
+            if n < len(rows):
+                chat = rows[n].conversation
+                quotes.append(
+                    Quote(
+                        bot,
+                        chat.pk,
+                        _reader(chat, kept),
+                        said.get(chat.pk, ""),
+                        rows[n].figures[0] if rows[n].figures else None,
+                    )
+                )
+    pairs = [
+        reverse("dashboard:side_by_side", args=[a.conversation.pk, b.conversation.pk])
+        for a, b in zip(*drawn, strict=False)
+    ]
+    return Samples(quotes, pairs, lines, number is not None, asked.high if asked else 0.0)
+
+
+def _line(bot: BotInfo, means: BotMeans, number: Number | None, seed: int) -> str:
+    """Return the line of the workbench that draws a bot's conversations."""
+    terms = [QueryTerm(bot.bot_id, "bot", ":")]
+    found = means.rows.get((bot.bot_id, number.name)) if number is not None else None
+    if found is not None and found.quantiles:
+        low, high = found.quantiles[1], found.quantiles[3]
+        terms.append(QueryTerm(f"{low:g}..{high:g}", f"rating.{found.dimension}", ":"))
+    else:
+        terms.append(QueryTerm("rated", "is", ":"))
+    return line_of([*terms, QueryTerm(str(EACH), "sample", ":"), QueryTerm(str(seed), "seed", ":")])
+
+
+def _middle_replies(chats: Sequence[UUID]) -> dict[UUID, str]:
+    """Return by conversation the bot's reply in its middle."""
+    turns = Turn.objects.filter(conversation__in=chats, speaker=Turn.Speaker.BOT).exclude(text="")
+    replies: dict[Any, list[str]] = {}
+    for chat, text in turns.order_by("conversation", "index").values_list("conversation", "text"):
+        replies.setdefault(chat, []).append(text)
+    return {chat: texts[len(texts) // 2] for chat, texts in replies.items()}
+
+
+def _reader(chat: Conversation, kept: Sequence[tuple[str, str]]) -> str:
+    address = reverse("dashboard:conversation", args=[chat.pk])
+    return f"{address}?{urlencode(kept)}" if kept else address

@@ -1,0 +1,306 @@
+"""Interface of a builder's step, the study's plan, and the preview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+
+from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.language import LANGUAGES
+from webapp.dashboard.bots import BotState, bot_state
+from webapp.dashboard.builder.forms import SettingsForm
+from webapp.dashboard.builder.item_sources import items_judged
+from webapp.ratings.selectors import study_dimensions
+from webapp.studies.models import Dimension, Outcome, Study
+from webapp.studies.protocols.base import StudyProtocol, header_steps, protocols
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import post_task_questions
+from webapp.studies.selectors import steps_asked
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """Progress of a step, in a few words; `tone` is "good", "warn" or empty."""
+
+    words: str
+    tone: str = ""
+
+
+@dataclass
+class Plan:
+    """A study as the builder sees it; each fact is read once, and only where it is asked for."""
+
+    study: Study
+    findings: list[Any] | None = None
+
+    @cached_property
+    def protocol(self) -> StudyProtocol | None:
+        """The study's protocol; None while its plug-in is away."""
+        return protocols.get(self.study.protocol) if self.study.protocol in protocols else None
+
+    @property
+    def gives(self) -> str:
+        """Kind of thing that participants get: "bots", "items" or "conversations"; "bots" without a protocol."""
+        return self.protocol.gives if self.protocol else "bots"
+
+    @property
+    def makes_its_item(self) -> bool:
+        """True if the protocol makes its only item from the study's settings."""
+        return self.protocol is not None and self.gives == "items" and self.protocol.has_one_item
+
+    @cached_property
+    def entries(self) -> dict[str, BotEntry]:
+        """Every bot that is registered here, by its id."""
+        return {entry.id: entry for entry in bot_entry_list()}
+
+    @cached_property
+    def states(self) -> dict[str, BotState]:
+        """Their states in words."""
+        reports = heartbeat_bots()
+        return {bot_id: bot_state(entry, reports) for bot_id, entry in self.entries.items()}
+
+    @cached_property
+    def not_offered(self) -> list[str]:
+        """Those of the study's bots that nobody would be given now."""
+        return [
+            bot_id
+            for bot_id in self.study.bots
+            if bot_id not in self.states or not self.states[bot_id].is_offered
+        ]
+
+    @cached_property
+    def not_loaded(self) -> list[str]:
+        """Those of the study's bots that no bot host has loaded so far."""
+        return [
+            bot_id
+            for bot_id in self.study.bots
+            if bot_id in self.states and self.states[bot_id].words == "Ready to load"
+        ]
+
+    @cached_property
+    def n_items(self) -> int:
+        """Number of items of the study."""
+        return items_judged(self.study).count()
+
+    @cached_property
+    def width(self) -> float:
+        """Width in points of the scale that bots are ranked by; 0 without one."""
+        leading = next(iter(study_dimensions(self.study)), None)
+        return leading.high - leading.low if leading else 0.0
+
+    @cached_property
+    def dimensions(self) -> list[Dimension]:
+        """The scale questions that are asked after the task."""
+        return list(self.study.rubric.dimensions.all())
+
+    @cached_property
+    def asked_after(self) -> list[Question]:
+        """Everything that is asked after the task."""
+        return list(post_task_questions(self.study.version))
+
+
+class BuildStep:
+    """One step of the builder. Made by a class in a module of its own and listed in `registry.py`.
+
+    Attributes:
+        name: in its address.
+        title: in the row of steps.
+        heading: of its form, as a question to the researcher.
+        template: of its form, below `dashboard/builder/`.
+        within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the
+            row.
+        live_template: of what follows from the values and is shown anew after every save; empty without.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[Any]
+    heading: ClassVar[Any]
+    template: ClassVar[str] = "settings.html"
+    live_template: ClassVar[str] = ""
+    within: ClassVar[str] = ""
+
+    def title_in(self, plan: Plan) -> str:
+        """Return the title of the step in this study."""
+        return str(self.title)
+
+    def heading_in(self, plan: Plan) -> str:
+        """Return the heading of its form in this study."""
+        return str(self.heading)
+
+    def state(self, plan: Plan) -> StepState:
+        """Return the progress of the step."""
+        raise NotImplementedError
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm | None:
+        """Return the form of its fields, by their names in `StudyValues` or in the study's row; None without."""
+        return None
+
+    def rows(self, plan: Plan, form: SettingsForm) -> list[Any]:
+        """Return the fields that its template shows as a table."""
+        return []
+
+    def live(self, plan: Plan) -> dict[str, Any]:
+        """Return the context of the step's live template."""
+        return {}
+
+    def onward(self, form: SettingsForm) -> str:
+        """Return the query or fragment added to the step's address after a save without script."""
+        return ""
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return additional context for the step's template."""
+        return {}
+
+
+THEMES = {"light": "Light", "dark": "Dark"}
+# Steps that stand for several pages below one heading, by what those are called.
+_TITLES: dict[str, str | Promise] = {
+    "consent": "Agreeing",
+    "instructions": "How it works",
+    "quiz": "Quiz",
+    "questions": "Questions before",
+    "practice": "Practice",
+    "judge": "Items",
+}
+_STATES = {"quiz": "missed"}
+"""What an address calls the state in which a step is shown; of the others the outcome."""
+# Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
+FIELD_STEPS = {
+    **dict.fromkeys(
+        (
+            "title",
+            "minutes",
+            "payment",
+            "organisation",
+            "consent_points",
+            "consent_text",
+            "content_notice",
+            "content_notice_ticked",
+            "counts_typing",
+            "typing_notice",
+        ),
+        "consent",
+    ),
+    "lets_report": "chat",
+    "instructions_text": "instructions",
+    "min_exchanges": "chat",
+    "max_exchanges": "chat",
+    "max_message_chars": "chat",
+    "thanks_text": "done",
+    **{f"{kind}_{outcome}": "done" for kind in ("code", "link") for outcome in Outcome.values},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewParams:
+    """One page that can be shown: its own address, and the builder's with it in the phone."""
+
+    title: str | Promise
+    is_now: bool
+    address: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Content of the phone in the preview.
+
+    Attributes:
+        tabs: one for each step in the participant's header.
+        pages: pages of the step shown, where it has several.
+        address: address of the page shown.
+        title: title of the frame.
+    """
+
+    tabs: list[PreviewParams]
+    pages: list[PreviewParams]
+    address: str
+    title: str
+    theme: str
+    themes: dict[str, str | Promise]
+    language: str
+    languages: dict[str, str]
+    field_steps: dict[str, str]
+    step: str
+    outcome: str
+
+
+def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Preview:
+    """Return the phone for a page of the builder.
+
+    Args:
+        asked: the query of that page's address: `preview`, `outcome`, `theme` and `lang` choose what is shown.
+        beside: name of the builder's step, which says what is shown where the address does not.
+    """
+    found = header_steps(protocols.get(study.protocol).steps)
+    has = steps_asked(study)
+    work = [name for name in work_steps(protocols.get(study.protocol)) if name in has]
+    first = {
+        "checks": [one for one in has if one == "quiz"] or work,
+        "bots": work[:1],
+        "questions": work[-1:],
+        "pay": has[-1:],
+    }.get(beside) or has
+    now = asked.get("preview", "")
+    now = now if now in has else first[0]
+    is_missed = asked.get("missed") == "1" and now == "quiz"
+    outcome = asked.get("outcome", "")
+    outcome = outcome if now == "done" and outcome in Outcome.values else ""
+    language = asked.get("lang", "")
+    look = {
+        "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
+        **({"lang": language} if language in LANGUAGES else {}),
+    }
+
+    def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> PreviewParams:
+        page = reverse("participant:preview", args=[study.key, name])
+        more = {_STATES.get(name, "outcome"): ended} if ended else {}
+        href = "?" + urlencode({"preview": name, **more, **look})
+        address = f"{page}?{urlencode({**look, **more})}"
+        return PreviewParams(title, is_now, address, href)
+
+    tabs, pages = [], []
+    for place in found:
+        here = [name for name in place.steps if name in has]
+        if not here:
+            continue
+        tabs.append(choice(place.heading, here[0], is_now=now in here))
+        if now in here and len(here) > 1:
+            pages = [choice(_TITLES.get(n, n), n, is_now=n == now and not is_missed) for n in here]
+            if "quiz" in here:
+                missed = choice("Quiz, missed once", "quiz", "1", is_now=is_missed)
+                pages.insert(here.index("quiz") + 1, missed)
+    if now == "done":
+        ended_so = outcome or Outcome.RATED
+        pages = [choice(t, now, value, is_now=value == ended_so) for value, t in Outcome.choices]
+    more = {"outcome": outcome} if outcome else {}
+    if is_missed:
+        more["missed"] = "1"
+    page = reverse("participant:preview", args=[study.key, now])
+    heading = next(place.heading for place in found if now in place.steps)
+    return Preview(
+        tabs=tabs,
+        pages=pages,
+        address=f"{page}?{urlencode({**look, **more})}",
+        title=f"The participant's page: {heading}",
+        theme=look["theme"],
+        themes=dict(THEMES),
+        language=look.get("lang", study.values.texts.language),
+        languages=LANGUAGES,
+        field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
+        step=now,
+        outcome=outcome,
+    )
+
+
+def work_steps(protocol: StudyProtocol) -> list[str]:
+    """Return the steps between the first and the last place: what people come for, and questions about it."""
+    return [name for place in header_steps(protocol.steps)[1:-1] for name in place.steps]

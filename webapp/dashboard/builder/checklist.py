@@ -1,0 +1,414 @@
+"""Checklist of a study before it opens, and its builder's step.
+
+Refusals come from the one validator of studies.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from django.http import HttpRequest
+
+from webapp.conversations.models import Turn
+from webapp.core.language import plural
+from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.materials import texts_missing
+from webapp.dashboard.builder.pay import PROLIFIC_LEAST, Cost, cost_of, n_wanted, reach_of
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import money_text
+from webapp.studies.settings import SECTION_OF
+from webapp.studies.validation import outcomes_possible, study_errors
+
+_MOST = 2000
+"""So many of the latest replies of the study's bots are looked at, of all studies together."""
+_LEAST = 5
+"""With fewer replies nothing is said of a bot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """A bot that falls behind the pace.
+
+    Attributes:
+        first_s: the median of the seconds until its own first words; words_per_s: of its own speed after them, None
+            where it gives its whole reply at once.
+    """
+
+    bot_id: str
+    first_s: float
+    words_per_s: float | None
+
+
+def slower_bots(study: Study) -> list[Slower]:
+    """Return the study's bots whose usual reply cannot keep to its pace, by their latest replies, in one query."""
+    pacing = study.values.pacing
+    if not pacing.paces_alike or not study.bots:
+        return []
+    rows = (
+        Turn.objects.filter(conversation__bot__bot_id__in=study.bots, first_ms__isnull=False)
+        .order_by("-pk")
+        .values_list("conversation__bot__bot_id", "first_ms", "latency_ms", "text")[:_MOST]
+    )
+    first: dict[str, list[float]] = {}
+    speeds: dict[str, list[float]] = {}
+    for bot_id, first_ms, whole_ms, text in rows:
+        assert first_ms is not None, "only such replies are asked for"
+        first.setdefault(bot_id, []).append(first_ms / 1000)
+        if whole_ms is not None and whole_ms > first_ms:
+            words_after = max(0, len(text.split()) - 1)
+            speeds.setdefault(bot_id, []).append(1000 * words_after / (whole_ms - first_ms))
+    found = []
+    for bot_id in study.bots:
+        if len(first.get(bot_id, ())) < _LEAST:
+            continue
+        first_s, speed = median(first[bot_id]), median(speeds.get(bot_id, [float("inf")]))
+        is_behind = speed < pacing.words_per_s
+        if first_s > pacing.first_words_s or is_behind:
+            found.append(Slower(bot_id, first_s, speed if is_behind else None))
+    return found
+
+
+_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
+_STEP_OF_FIELD = {"questions": "questions", "rubric": "questions"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistFinding:
+    """One line of the checklist.
+
+    Attributes:
+        tone: "stop" keeps the study closed; "warn" is unwise; "info" is worth knowing; "good" is well.
+        lead: the first words, in bold; rest: what follows; hint: a second line.
+        step: of the builder where it is mended; empty if nowhere there.
+        field: that is to be mended, in that step.
+    """
+
+    tone: str
+    lead: str
+    rest: str = ""
+    hint: str = ""
+    step: str = ""
+    field: str = ""
+
+
+def findings_of(plan: Plan) -> list[ChecklistFinding]:
+    """Return the whole list, what is missing first; it is made once for a page."""
+    if plan.findings is None:
+        plan.findings = _findings(plan)
+    return plan.findings
+
+
+def _findings(plan: Plan) -> list[ChecklistFinding]:
+    found = [
+        *_refusals(plan),
+        *_given(plan),
+        *_texts(plan),
+        *_questions(plan),
+        *_walked(plan),
+        *_ends(plan),
+        *_chat(plan),
+        *_pay(plan),
+        *_wanted(plan),
+    ]
+    order = ["stop", "warn", "good", "info"]
+    return sorted(found, key=lambda one: order.index(one.tone))
+
+
+def stops(found: Sequence[ChecklistFinding]) -> list[ChecklistFinding]:
+    """Return the findings that prevent the study from opening."""
+    return [one for one in found if one.tone == "stop"]
+
+
+def _refusals(plan: Plan) -> list[ChecklistFinding]:
+    """Return the validator's refusals if the study were opened now."""
+    study = copy.copy(plan.study)
+    study.state = Study.State.COLLECTING
+    errors = study_errors(
+        before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric
+    )
+    without = [field for field in errors if _is_end_missing(field, plan)]
+    found = [
+        ChecklistFinding("stop", sentence, step=_step_of(field, plan), field=field)
+        for field, sentence in errors.items()
+        if len(without) < 2 or field not in without
+    ]
+    if len(without) > 1:
+        lead = f"{len(without)} outcomes have neither a code nor a way back:"
+        if plan.study.values.recruitment.platform == "prolific":
+            lead = f"{len(without)} outcomes have no code of Prolific’s:"
+        titles = [str(Outcome(field.partition("_")[2]).label) for field in without]
+        rest = "; ".join(titles) + "."
+        found.append(ChecklistFinding("stop", lead, rest, step="pay", field=without[0]))
+    return found
+
+
+def _is_end_missing(field: str, plan: Plan) -> bool:
+    """Return True if an error is about an outcome with neither code nor link."""
+    is_end = field.startswith(("code_", "link_"))
+    return is_end and not getattr(plan.study.values.recruitment, field)
+
+
+def _step_of(field: str, plan: Plan) -> str:
+    if field in _STEP_OF_FIELD:
+        return _STEP_OF_FIELD[field]
+    section = SECTION_OF.get(field, "")
+    return _STEP_OF_SECTION.get(section, "bots")
+
+
+def _given(plan: Plan) -> list[ChecklistFinding]:
+    study = plan.study
+    if plan.gives != "bots" or not study.bots:
+        return []
+    n, away = len(study.bots), plan.not_offered
+    if len(away) == n:
+        return [
+            ChecklistFinding(
+                "stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots"
+            )
+        ]
+    if away:
+        lead = plural(
+            n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer."
+        )
+        rest = "People are given the others."
+        return [
+            ChecklistFinding(
+                "warn",
+                lead % {"away": len(away), "n": n},
+                rest,
+                " ".join(_why(plan)),
+                step="bots",
+            )
+        ]
+    lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
+    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == "Loaded"]
+    hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
+    hint %= {"n": len(loaded)}
+    if plan.not_loaded and study.state != Study.State.COLLECTING:
+        hint += " " + "All of them load while somebody goes through the link."
+    return [ChecklistFinding("good", lead, "can load.", hint)]
+
+
+def _why(plan: Plan) -> list[str]:
+    told = []
+    for bot_id in plan.not_offered:
+        state = plan.states.get(bot_id)
+        why = state.reason if state and state.reason else "is not registered here"
+        told.append(f"{bot_id}: {why}.")
+    return told
+
+
+def _texts(plan: Plan) -> list[ChecklistFinding]:
+    missing = texts_missing(plan)
+    if missing:
+        lead = "A text is empty:" if len(missing) == 1 else "Texts are empty:"
+        return [ChecklistFinding("stop", lead, ", ".join(missing) + ".", step="texts")]
+    found = [
+        ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")
+    ]
+    texts = plan.study.values.texts
+    if not texts.organisation or not texts.contact:
+        rest = "People read neither who runs the study nor whom to write to."
+        if texts.organisation:
+            rest = "People are not told whom to write to."
+        elif texts.contact:
+            rest = "People are not told who runs the study."
+        found.append(
+            ChecklistFinding("warn", "Who asks?", rest, step="texts", field="organisation")
+        )
+    return found
+
+
+def _questions(plan: Plan) -> list[ChecklistFinding]:
+    n = len(plan.dimensions)
+    if not n:
+        rest = "People would have nothing to rate."
+        return [ChecklistFinding("stop", "No question is asked.", rest, step="questions")]
+    if protocols.get(plan.study.protocol).scale == (0, 1):
+        lead = plural(n, "%(n)d thing", "%(n)d things") % {"n": n}
+        return [ChecklistFinding("good", lead, "to tick after the task.")]
+    bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
+    lead = plural(n, "%(n)d scale", "%(n)d scales") % {"n": n}
+    if bare:
+        rest = plural(
+            len(bare),
+            "asked after the task; %(n)d has no words at its ends.",
+            "asked after the task; %(n)d have no words at their ends.",
+        )
+        return [ChecklistFinding("warn", lead, rest % {"n": len(bare)}, step="questions")]
+    return [ChecklistFinding("good", lead, "asked after the task, each with words at both ends.")]
+
+
+def _walked(plan: Plan) -> list[ChecklistFinding]:
+    last = last_walk(plan.study)
+    if last is None:
+        is_open = plan.study.state == Study.State.COLLECTING
+        return [
+            ChecklistFinding(
+                "warn" if is_open else "stop",
+                "Nobody has gone through the link as a participant yet.",
+                hint="Take the whole way once, on a phone if you can, or rehearse. It counts nowhere.",
+                step="walk",
+            )
+        ]
+    when = "The whole way was gone through."
+    saved_at, version = plan.study.version.saved_at, plan.study.version
+    if last.version_id != version.pk or (saved_at and last.ended_at and last.ended_at < saved_at):
+        return [ChecklistFinding("warn", when, "The study has been changed since.", step="walk")]
+    return [ChecklistFinding("good", when, "As it stands now.")]
+
+
+def last_walk(study: Study) -> Task | None:
+    """Return the newest task that a rehearsal, or a researcher by the link of one, has gone through to the end."""
+    done = Task.objects.filter(
+        participant__study=study, participant__is_synthetic=True, state=Task.State.COMPLETED
+    )
+    return done.select_related("version").order_by("-ended_at", "-pk").first()
+
+
+def _ends(plan: Plan) -> list[ChecklistFinding]:
+    recruitment = plan.study.values.recruitment
+    outcomes = outcomes_possible(plan.study)
+    n = len([one for one in outcomes if recruitment.code(one) or recruitment.link(one)])
+    if recruitment.platform in ("prolific", "panel"):
+        if n < len(outcomes):  # the validator says which
+            return []
+        lead = plural(
+            n,
+            "The one outcome has its code or way back,",
+            "All %(n)d outcomes have their code or way back,",
+        )
+        return [ChecklistFinding("good", lead % {"n": n}, "and no code stands for two of them.")]
+    if recruitment.platform == "mturk":
+        return [ChecklistFinding("good", "People from Mechanical Turk", "go back by its own form.")]
+    if n:
+        return []
+    rest = "People are shown a code of Confab’s at the end, which no platform knows."
+    return [ChecklistFinding("info", "No platform is set.", rest, step="pay", field="platform")]
+
+
+def _chat(plan: Plan) -> list[ChecklistFinding]:
+    if "chat" not in (plan.protocol.settings if plan.protocol else ()):
+        return []
+    chat = plan.study.values.chat
+    lead = plural(
+        chat.min_exchanges,
+        "Shortest chat %(low)d message, longest %(high)d.",
+        "Shortest chat %(low)d messages, longest %(high)d.",
+    )
+    return [
+        ChecklistFinding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}),
+        *_slower(plan),
+    ]
+
+
+def _slower(plan: Plan) -> list[ChecklistFinding]:
+    """Return a finding for each bot that cannot keep to the pace at which all are shown."""
+    found = []
+    for one in slower_bots(plan.study):
+        rest = "Its first words come after %(own).1f s by itself; people would know it by that."
+        told = {"own": one.first_s, "speed": one.words_per_s}
+        if one.words_per_s is not None:
+            rest = (
+                "By itself its first words come after %(own).1f s, and then %(speed).1f words a second; people "
+                "would know it by that."
+            )
+        lead = f"{one.bot_id} is slower than the pace."
+        hint = "Raise the seconds until the first words, or lower the words a second."
+        found.append(ChecklistFinding("warn", lead, rest % told, hint, "bots", "first_words_s"))
+    return found
+
+
+def _wanted(plan: Plan) -> list[ChecklistFinding]:
+    n, found = n_wanted(plan.study), []
+    if not n:
+        rest = "It stays open until you close it."
+        found = [
+            ChecklistFinding(
+                "info", "No number is aimed at.", rest, _half(plan), "pay", "max_per_bot"
+            )
+        ]
+    else:
+        lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
+        reach = reach_of(plan.study, plan.width)
+        if reach is not None and reach.difference is not None:
+            told = "and tell %(points).1f points apart in 8 studies out of 10."
+            rest = told % {"points": reach.difference}
+            found = [ChecklistFinding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
+        else:
+            found = [ChecklistFinding("good", f"{lead}.")]
+    return found
+
+
+def _half(plan: Plan) -> str:
+    """Compose a sentence on the ratings per bot that detect half a point."""
+    reach = reach_of(plan.study, plan.width)
+    if reach is None or reach.for_half is None:
+        return ""
+    half = f"Half a point needs about {reach.for_half} ratings a bot"
+    if reach.with_prediction is not None:
+        told = " (of a further bot that the hybrid metric predicts %(n)d)"
+        half += told % {"n": reach.with_prediction}
+    sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
+    if reach.spread.study:
+        return half + ", by the two bots whose ratings spread most in {study} ({sd}).".format(**sd)
+    return half + ", if ratings of one bot spread by {sd} points.".format(**sd)
+
+
+def _pay(plan: Plan) -> list[ChecklistFinding]:
+    cost = cost_of(plan.study)
+    if cost.an_hour is None:
+        return []
+    return _hourly(plan, cost)
+
+
+def _hourly(plan: Plan, cost: Cost) -> list[ChecklistFinding]:
+    assert cost.an_hour is not None
+    an_hour = money_text(cost.an_hour, cost.currency)
+    least = PROLIFIC_LEAST.get(cost.currency, 0.0)
+    if plan.study.values.recruitment.platform == "prolific" and cost.an_hour < least:
+        rest = f"Prolific asks for at least {money_text(least, cost.currency)}."
+        lead = f"{an_hour} an hour is little."
+        return [ChecklistFinding("warn", lead, rest, step="pay", field="pay_each")]
+    lead = f"{an_hour} an hour"
+    if cost.in_all is None:
+        return [ChecklistFinding("good", f"{lead}.")]
+    rest = f"and {money_text(cost.in_all, cost.currency)} in all."
+    return [ChecklistFinding("good", lead, rest)]
+
+
+class CheckStep(BuildStep):
+    name = "check"
+    title = "Check and open"
+    template = "check.html"
+    heading = "Is everything there?"
+
+    def state(self, plan: Plan) -> StepState:
+        if plan.study.state == Study.State.COLLECTING:
+            return StepState("open", "good")
+        n = len(stops(findings_of(plan)))
+        if n:
+            return StepState(plural(n, "%(n)d thing left", "%(n)d things left") % {"n": n}, "warn")
+        return StepState("ready", "good")
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return the list, and what keeps the study closed."""
+        found = findings_of(plan)
+        missing = stops(found)
+        n = len(missing)
+        left = plural(
+            n,
+            "%(n)d thing is left before you can open",
+            "%(n)d things are left before you can open",
+        )
+        return {
+            "findings": found,
+            "n_left": n,
+            "left": left % {"n": n},
+            "is_open": plan.study.state == Study.State.COLLECTING,
+        }

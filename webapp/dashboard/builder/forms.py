@@ -1,0 +1,433 @@
+"""Form fields made of a study's settings, and lists of cards.
+
+Any section of the settings is shown without a line written for it; lists of cards work without script. Fields of a
+card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the button that
+was pressed is sent as `_do`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+from django import forms
+from django.core import signing
+from django.http import HttpRequest, QueryDict
+from pydantic.fields import FieldInfo
+
+from chatbots.validation import InputModel
+from webapp.studies.assignment.settings import by_bot_text
+from webapp.studies.chat_settings import text_lines
+from webapp.studies.reply_filters.base import reply_filters
+from webapp.studies.settings import SECTION_OF, SECTIONS, is_of_lines
+
+FILTER_ACTIONS = [("", "Off"), ("mark", "Mark"), ("withhold", "Withhold")]
+_ROWS = {"consent_text": 9}
+"""Of boxes for long texts; 4 where nothing is said."""
+
+
+def titled(message: str, label: Any, name: str) -> str:
+    """Return an error message with the field's label instead of its name."""
+    named, _space, rest = message.partition(" ")
+    if named.partition("[")[0].partition(".")[0] != name:
+        return message
+    label = str(label)
+    return f"{label} {rest}" if "“" in label else f"“{label}” {rest}"
+
+
+def field_made(name: str, info: FieldInfo) -> forms.Field | None:
+    """Return the form field of a value; None for one that needs a form of its own."""
+    kind, extra = _unwrapped(info.annotation)
+    bounds = _Bounds([*info.metadata, *extra])
+    told: dict[str, Any] = {
+        "label": info.title or name.replace("_", " ").capitalize(),
+        "help_text": info.description or "",
+        "required": False,
+    }
+    is_optional, kind = _optional(kind)
+    if get_origin(kind) is Literal:
+        choices = [(value, _words(info, str(value))) for value in get_args(kind)]
+        return forms.TypedChoiceField(choices=choices, **{**told, "required": True})
+    if kind is bool:
+        return forms.BooleanField(**told)
+    if kind in (int, float):
+        made = forms.IntegerField if kind is int else forms.FloatField
+        # A number of people or messages that is missing is no number.
+        more = {"min_value": bounds.low, "max_value": bounds.high, "required": not is_optional}
+        field: forms.Field = made(**{**told, **more})
+        if kind is float:
+            field.widget.attrs["step"] = "any"
+        return field
+    if kind is str:
+        is_long = is_of_lines(info)
+        attributes = {"rows": _ROWS.get(name, 4)} if is_long else {}
+        widget: forms.Widget = forms.Textarea(attrs=attributes) if is_long else forms.TextInput()
+        return forms.CharField(max_length=bounds.longest, widget=widget, **told)
+    if name == "reply_filters":
+        return FiltersField(**told)
+    if get_origin(kind) is dict:
+        value, _extra = _unwrapped(get_args(kind)[1])
+        return ListsByNameField(**told) if get_origin(value) is tuple else ByNameField(**told)
+    if get_origin(kind) is tuple and _unwrapped(get_args(kind)[0])[0] is str:
+        return LinesField(**told)
+    return None
+
+
+class LinesField(forms.CharField):
+    """Several texts, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the lines as one text."""
+        return value if isinstance(value, str) else "\n".join(value or ())
+
+    def clean(self, value: Any) -> Any:
+        """Return the lines that are not blank."""
+        text = super().clean(value)
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _as_yaml(entries: Sequence[Any]) -> str:
+    plain = [
+        one.model_dump(mode="json", exclude_defaults=True) if isinstance(one, InputModel) else one
+        for one in entries
+    ]
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
+
+
+class ByNameField(forms.CharField):
+    """Values by name, one a line: “name: value”. What cannot be read is said by the values themselves."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the values as lines."""
+        return value if isinstance(value, str) else by_bot_text(value or {})
+
+
+class FiltersWidget(forms.MultiWidget):
+    """A list to choose from for each filter, with the filter's name and what it finds beside it."""
+
+    template_name = "dashboard/builder/filters_widget.html"
+
+    def __init__(self) -> None:
+        self.filters = list(reply_filters)
+        super().__init__({one.name: forms.Select(choices=FILTER_ACTIONS) for one in self.filters})
+
+    def decompress(self, value: Any) -> list[str]:
+        """Return the action of each filter, in the filters' order."""
+        return [(value or {}).get(one.name, "") for one in self.filters]
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        """Return the lists with the filters that they are about."""
+        context = super().get_context(name, value, attrs)
+        parts = context["widget"]["subwidgets"]
+        context["rows"] = list(zip(self.filters, parts, strict=True))
+        return context
+
+
+class FiltersField(forms.MultiValueField):
+    """Field for the action of each reply filter: none, mark, or block."""
+
+    def __init__(self, **told: Any) -> None:
+        widget = FiltersWidget()
+        parts = [
+            forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _one in widget.filters
+        ]
+        super().__init__(parts, widget=widget, require_all_fields=False, **told)
+
+    def compress(self, data_list: list[str]) -> dict[str, str]:
+        """Return the filters in use, each with the action on replies that it matches."""
+        names = [one.name for one in self.widget.filters]
+        return {name: action for name, action in zip(names, data_list, strict=False) if action}
+
+
+class ListsByNameField(forms.CharField):
+    """Several texts by name, one name a line: “name: text, text”."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the lists as lines."""
+        if isinstance(value, str):
+            return value
+        return "\n".join(f"{name}: {', '.join(texts)}" for name, texts in (value or {}).items())
+
+    def clean(self, value: Any) -> Any:
+        """Return the lists by name; a line without a colon, or a name twice, is refused."""
+        found: dict[str, list[str]] = {}
+        for line in filter(None, map(str.strip, super().clean(value).splitlines())):
+            name, colon, texts = (part.strip() for part in line.partition(":"))
+            if not name or not colon or name in found:
+                words = "“%(line)s” must be a name that stands there once, a colon and texts."
+                raise forms.ValidationError(words % {"line": line})
+            found[name] = [text.strip() for text in texts.split(",") if text.strip()]
+        return found
+
+
+class _Bounds:
+    """Bounds of a value: lowest, highest and longest, read from its metadata."""
+
+    def __init__(self, metadata: Sequence[Any]) -> None:
+        found: dict[str, Any] = {}
+        for each in metadata:
+            for name in ("ge", "le", "max_length"):
+                if getattr(each, name, None) is not None:
+                    found[name] = getattr(each, name)
+            if isinstance(each, FieldInfo):
+                inner = _Bounds(each.metadata)
+                found |= {"ge": inner.low, "le": inner.high, "max_length": inner.longest}
+        self.low: Any = found.get("ge")
+        self.high: Any = found.get("le")
+        self.longest: int | None = found.get("max_length")
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    extra: list[Any] = []
+    while get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        extra += more
+    return annotation, extra
+
+
+def _optional(kind: Any) -> tuple[bool, Any]:
+    if get_origin(kind) in (Union, types.UnionType):
+        [inner] = [one for one in get_args(kind) if one is not type(None)]
+        return True, _unwrapped(inner)[0]
+    return False, kind
+
+
+def _words(info: FieldInfo, value: str) -> str:
+    extra = info.json_schema_extra
+    named: Any = extra.get("choices", {}) if isinstance(extra, dict) else {}
+    return str(named.get(value) or value.replace("_", " ").capitalize())
+
+
+def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, forms.Field]:
+    """Return the form fields of a section, by name, in its order."""
+    kind: type[InputModel] = SECTIONS[section]
+    made = {
+        name: field_made(name, info)
+        for name, info in kind.model_fields.items()
+        if name not in leave_out
+    }
+    return {name: field for name, field in made.items() if field is not None}
+
+
+def title_of_value(name: str) -> str:
+    """Return the title of a study's value on pages."""
+    if name not in SECTION_OF:
+        return name.replace("_", " ").capitalize()
+    info = SECTIONS[SECTION_OF[name]].model_fields[name]
+    return info.title or name.replace("_", " ").capitalize()
+
+
+def section_title(section: str) -> str:
+    """Return the title of a section on pages: the first paragraph of its docstring."""
+    paragraph = (SECTIONS[section].__doc__ or section).partition("\n\n")[0]
+    return " ".join(paragraph.split()).rstrip(".")
+
+
+class SettingsForm(forms.Form):
+    """Fields of a study that are edited together.
+
+    Attributes:
+        groups: headings, each with the names of the fields below it.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        groups: Sequence[tuple[str, Mapping[str, forms.Field]]],
+        initial: Mapping[str, Any],
+    ) -> None:
+        super().__init__(data, initial=dict(initial))
+        self.label_suffix = ""
+        self.groups = [(heading, list(found)) for heading, found in groups]
+        for _heading, found in groups:
+            self.fields.update(found)
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxInput | forms.CheckboxSelectMultiple):
+                field.widget.attrs.setdefault("class", "input")
+
+    def grouped(self) -> list[tuple[str, list[forms.BoundField]]]:
+        """Return the bound fields below their headings."""
+        return [(heading, [self[name] for name in names]) for heading, names in self.groups]
+
+    def changes(self) -> dict[str, Any]:
+        """Return the values by their names, once the form is valid."""
+        return {name: self.cleaned_data[name] for name in self.fields}
+
+    def told(self) -> dict[str, Any]:
+        """Return additional data for the page's script after the form is saved."""
+        return {}
+
+
+def value_words(value: Any) -> str:
+    """Return a value as the page that compares two of them shows it."""
+    if isinstance(value, bool):
+        return "✓" if value else "–"
+    if isinstance(value, dict):
+        return by_bot_text(value) or "–"
+    if isinstance(value, list | tuple) and any(isinstance(one, dict | InputModel) for one in value):
+        return _as_yaml(value)
+    if isinstance(value, list | tuple):
+        return "\n".join(str(one) for one in value) or "–"
+    return "–" if value in (None, "") else text_lines(str(value))
+
+
+Fields = dict[str, str | list[str]]
+"""What a form says of a card; a list where several boxes are ticked."""
+_SALT = "confab.build.deleted"
+_KEYS = ("key", "was")
+"""Fields by which a question is known; its copy gets names of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A card that was taken away: what its form said, and its place in its list."""
+
+    list_name: str
+    at: int
+    sent: Fields
+
+    def sign(self) -> str:
+        """Return it as a text that only this server can make."""
+        value = [self.list_name, self.at, self.sent]
+        return signing.dumps(value, salt=_SALT, compress=True)
+
+    @staticmethod
+    def unsign(text: str) -> Undo | None:
+        """Return the undo in a signed text, or None if the signature is invalid."""
+        try:
+            return Undo(*signing.loads(text, salt=_SALT))
+        except (signing.BadSignature, TypeError):
+            return None
+
+
+@dataclass
+class Drafts:
+    """Submitted form: its fields, and the tokens of each list in their order."""
+
+    data: QueryDict
+    tokens: dict[str, list[str]]
+
+    @staticmethod
+    def of(data: Mapping[str, Any], lists: Sequence[str]) -> Drafts:
+        """Return the drafts in submitted data; ignore tokens that no field could have."""
+        sent = data.copy() if isinstance(data, QueryDict) else QueryDict(mutable=True)
+        tokens = {}
+        for name in lists:
+            found = [token for token in sent.getlist(name) if token.isalnum() and token.isascii()]
+            tokens[name] = list(dict.fromkeys(found))
+        return Drafts(sent, tokens)
+
+    def free(self, name: str) -> str:
+        """Return a token that the list does not have."""
+        number = len(self.tokens[name]) + 1
+        while f"x{number}" in self.tokens[name]:
+            number += 1
+        return f"x{number}"
+
+    def put(self, name: str, at: int, fields: Fields) -> None:
+        """Put a card with these fields into a list."""
+        token = self.free(name)
+        self.tokens[name].insert(at, token)
+        for field, value in fields.items():
+            self.data.setlist(
+                f"{name}-{token}-{field}", value if isinstance(value, list) else [value]
+            )
+
+    def fields(self, name: str, token: str) -> Fields:
+        """Return the submitted fields of one card."""
+        prefix = f"{name}-{token}-"
+        found = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
+        return {
+            key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent
+            for key, sent in found.items()
+        }
+
+
+def cards_acted(
+    drafts: Drafts, made: Callable[[str, str, str], Iterable[Fields]]
+) -> tuple[Drafts, Undo | None]:
+    """Return the drafts after the button that was pressed, and what it took away.
+
+    Args:
+        made: gives the fields of the cards that are added, by the button's verb, the list and what is asked for.
+    """
+    verb, _colon, rest = drafts.data.get("_do", "").partition(":")
+    name, _colon, what = rest.partition(":")
+    if name not in drafts.tokens:
+        return drafts, None
+    tokens = drafts.tokens[name]
+    if verb == "undo" and (undo := Undo.unsign(drafts.data.get("_deleted", ""))):
+        drafts.put(undo.list_name, undo.at, undo.sent)
+    elif what in tokens:
+        return drafts, _moved(drafts, verb, name, what)
+    else:
+        for fields in made(verb, name, what):
+            drafts.put(name, len(tokens), fields)
+    return drafts, None
+
+
+def _moved(drafts: Drafts, verb: str, name: str, token: str) -> Undo | None:
+    tokens = drafts.tokens[name]
+    at = tokens.index(token)
+    if verb == "delete":
+        tokens.remove(token)
+        return Undo(name, at, drafts.fields(name, token))
+    if verb == "duplicate":
+        fields = drafts.fields(name, token)
+        drafts.put(name, at + 1, fields | {key: "" for key in _KEYS if key in fields})
+    if verb in ("up", "down"):
+        to = at - 1 if verb == "up" else at + 1
+        if 0 <= to < len(tokens):
+            tokens.insert(to, tokens.pop(at))
+    return None
+
+
+def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the context on a card that was just deleted without script.
+
+    Args:
+        title_fields: the field that names a card, by the name of its list.
+    """
+    text = request.GET.get("deleted", "")
+    undo = Undo.unsign(text)
+    if undo is None or undo.list_name not in title_fields:
+        return {"deleted": ""}
+    return {
+        "deleted": text,
+        "deleted_list": undo.list_name,
+        "deleted_title": str(undo.sent.get(title_fields[undo.list_name], "")),
+    }
+
+
+def moving_words() -> dict[str, Any]:
+    """Return the page script's messages on cards that are moved, added and deleted."""
+    return {
+        "moved": "Number %(n)s is now %(place)s of %(of)s.",
+        "first": "It is the first already.",
+        "last": "It is the last already.",
+        "deleted": "“%(title)s” is deleted.",
+        "undo": "Undo",
+        "undone": "“%(title)s” is back.",
+        "added": "One is added at the end.",
+        "added_many": "%(n)s are added at the end.",
+        "unnamed": "New: fill it in",
+        "places": [
+            *("first", "second", "third", "fourth", "fifth", "sixth"),
+            *("seventh", "eighth", "ninth", "tenth"),
+        ],
+        "numbers": [
+            *("one", "two", "three", "four", "five", "six", "seven"),
+            *("eight", "nine", "ten"),
+        ],
+        "place": "number %(n)s",
+    }

@@ -1,0 +1,226 @@
+"""Sources of items and conversations: files, studies, runs, and the sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.db.models import Count
+
+from webapp.bots.selectors import bot_entry_list
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.core.language import plural
+from webapp.dashboard.builder.forms import section_fields
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB
+from webapp.jobs.models import SelfPlayRun
+from webapp.studies.models import Item, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import conversations_given
+from webapp.transfer.services import language_checked
+
+_ENDINGS = (".jsonl", ".jsonl.gz")
+_RUNS_LISTED = 30
+
+
+def items_judged(study: Study) -> Any:
+    """Return the items that people are given to judge; checks among them are left out."""
+    return Item.objects.filter(study=study, purpose=Item.Purpose.JUDGED)
+
+
+def compares_pairs(study: Study) -> bool:
+    """Return True if the study compares two replies to one context."""
+    return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
+
+
+class ItemFileForm(forms.Form):
+    """A file of items."""
+
+    file = forms.FileField(
+        label="File of items",
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
+    )
+
+    def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self.fields["file"].help_text = (
+            "One item a line, as JSON: id, context, and responses: two, each with model and text."
+            if compares_pairs(study)
+            else "One item a line, as JSON: id, context, response, reference."
+        )
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["file"]
+        if not file.name.lower().endswith(_ENDINGS):
+            raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
+        most = settings.CONFAB_UPLOAD_LIMIT_MB
+        if file.size > most * 1024 * 1024:
+            raise forms.ValidationError(
+                f"The file has {file.size // 1024 // 1024} MB; at most {most} MB can be uploaded."
+            )
+        return file
+
+
+class ItemDrawForm(forms.Form):
+    """Form to draw items: source conversations, and the bots that reply to their contexts."""
+
+    source = forms.ChoiceField(label="Draw from")
+    n_contexts = forms.IntegerField(label="How many", min_value=1, max_value=100_000, initial=100)
+    n_utterances = forms.IntegerField(
+        label="Utterances shown before", min_value=1, max_value=100, initial=3
+    )
+    more_than_tokens = forms.IntegerField(
+        label="Context longer than",
+        min_value=0,
+        initial=10,
+        help_text="In words and signs.",
+    )
+    bots = forms.MultipleChoiceField(
+        label="Who replies", required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.study = study
+        self.label_suffix = ""
+        self.fields["source"].choices = item_sources()  # type: ignore[attr-defined]
+        self.fields["bots"].choices = [  # type: ignore[attr-defined]
+            (entry.id, entry.name) for entry in bot_entry_list() if entry.available
+        ]
+        self.fields["bots"].help_text = (
+            "Two or more: each pair of them is compared."
+            if compares_pairs(study)
+            else "None: the reply that was given there is judged."
+        )
+        for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
+            self.fields[name].widget.attrs["class"] = "input"
+
+    def asked(self) -> dict[str, Any]:
+        """Return the params of the job; the form must be valid."""
+        given = dict(self.cleaned_data)
+        kind, _colon, name = given.pop("source").partition(":")
+        source = {"run": int(name)} if kind == "run" else {"of_study": name}
+        return {"study": self.study.key, **source, **given}
+
+
+def item_sources() -> list[tuple[str, str]]:
+    """Return the studies with finished chats and the self-play runs that are done, as choices."""
+    counted = (
+        Conversation.objects.filter(
+            study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False
+        )
+        .order_by()
+        .values("study__key", "study__name")
+        .annotate(n=Count("pk"))
+    )
+    found = [
+        (
+            f"study:{row['study__key']}",
+            plural(row["n"], "%(name)s (%(n)d chat)", "%(name)s (%(n)d chats)")
+            % {"name": row["study__name"], "n": row["n"]},
+        )
+        for row in sorted(counted, key=lambda row: row["study__name"])
+    ]
+    runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")
+    for run in runs[:_RUNS_LISTED]:
+        title = run.name or f"Self-play {run.pk}"
+        chats = plural(run.n_done, "%(n)d conversation", "%(n)d conversations")
+        found.append((f"run:{run.pk}", f"{title} ({chats % {'n': run.n_done}})"))
+    return found
+
+
+_CONVERSATION_ENDINGS = (".jsonl", ".jsonl.gz", ".csv")
+WAITED_FOR_MB = 5
+"""A larger file is imported by a worker, from the page of imports."""
+_STUDY_SOURCE = {"conversations_of", "dialogues_of"}
+_RUN_SOURCE = {"conversations_run", "dialogues_run"}
+
+
+class ConversationFileForm(forms.Form):
+    """A file of conversations."""
+
+    file = forms.FileField(
+        label="File of conversations",
+        help_text="One conversation a line, as JSON: dialogue_id, bot, and turns, each with speaker (human or bot) "
+        "and text.",
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
+    )
+    language = forms.CharField(
+        label="Language",
+        required=False,
+        max_length=20,
+        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large to wait for or has another ending."""
+        file = self.cleaned_data["file"]
+        if not file.name.lower().endswith(_CONVERSATION_ENDINGS):
+            words = "“%(name)s” is no .jsonl, .jsonl.gz or .csv file."
+            raise forms.ValidationError(words % {"name": file.name})
+        most = min(WAITED_FOR_MB, UPLOAD_LIMIT_MB)
+        if file.size > most * 1_000_000:
+            words = "The file has more than %(most)d MB. Bring it in on the page Imports."
+            raise forms.ValidationError(words % {"most": most})
+        return file
+
+    def clean_language(self) -> str:
+        """Refuse what is no code of a language."""
+        try:
+            return language_checked(self.cleaned_data["language"])
+        except Refused as refused:
+            raise forms.ValidationError(refused.message) from None
+
+
+def conversation_count(study: Study) -> int:
+    """Count the conversations that people of the study are given to judge."""
+    return conversations_given(study).count()
+
+
+def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
+    """Return the fields of a section, with lists to choose from for where its conversations come from."""
+    fields = section_fields(section)
+    known = [(*one.partition(":")[::2], title) for one, title in item_sources()]
+    values = study.values.flat()
+    for name in fields.keys() & (_STUDY_SOURCE | _RUN_SOURCE):
+        kind = "study" if name in _STUDY_SOURCE else "run"
+        found = [(key, title) for what, key, title in known if what == kind and key != study.key]
+        chosen = str(values[name] or "")
+        if chosen and chosen not in dict(found):
+            found.append((chosen, chosen))
+        fields[name] = (
+            _of_study(study, found, fields[name])
+            if name in _STUDY_SOURCE
+            else _of_run(found, fields[name])
+        )
+    return fields
+
+
+def _of_study(study: Study, found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
+    n = study.conversations.filter(state="completed").count()
+    own = plural(n, "This study’s own (%(n)d)", "This study’s own (%(n)d)") % {"n": n}
+    return forms.ChoiceField(
+        label=field.label,
+        choices=[("", own), *found],
+        required=False,
+        help_text="Its finished chats are judged, or what an import brought into it.",
+    )
+
+
+def _of_run(found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
+    return forms.TypedChoiceField(
+        label=field.label,
+        choices=[("", "None"), *found],
+        required=False,
+        coerce=int,
+        empty_value=None,
+        help_text="Its conversations are judged in place of a study’s.",
+    )

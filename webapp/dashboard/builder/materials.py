@@ -1,0 +1,226 @@
+"""Builder's steps for the study materials: bots or items, and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+
+from chatbots.text import is_blank
+from webapp.bots.selectors import BotEntry
+from webapp.conversations.imported_sets import imported_sets
+from webapp.core.language import plural
+from webapp.core.rights import Right, may
+from webapp.dashboard.bots import BotState
+from webapp.dashboard.builder.attention_checks import CHECKED
+from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.forms import (
+    SettingsForm,
+    section_fields,
+    section_title,
+    title_of_value,
+)
+from webapp.dashboard.builder.item_sources import (
+    ConversationFileForm,
+    ItemDrawForm,
+    ItemFileForm,
+    conversation_count,
+    source_fields,
+)
+from webapp.ratings.selectors import study_bots
+from webapp.studies.item_sets import ItemSet, item_sets
+
+USUAL_LINE = "I had a rough day at work."
+"""Asked of every bot, so that their answers can be compared."""
+SELDOM = ("pacing", "filtering", "typing")
+"""Sections that most studies leave as they are; they are folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotCard:
+    """One bot to choose.
+
+    Attributes:
+        entry: none for a bot that was chosen once and is registered here no more.
+        slot: which mark it has on all pages of this study, from 1; None for a bot that is not chosen.
+    """
+
+    bot_id: str
+    name: str
+    entry: BotEntry | None
+    state: BotState | None
+    slot: int | None
+
+    @property
+    def answers_unasked(self) -> bool:
+        """It is loaded and costs nothing, so the page asks it for a sample reply by itself."""
+        is_loaded = self.state is not None and self.state.tone == "good"
+        return is_loaded and self.entry is not None and self.entry.kind != "endpoint"
+
+    @property
+    def is_closed(self) -> bool:
+        """It can be neither chosen nor tried now."""
+        return self.entry is None or not self.entry.available
+
+
+class BotsStep(BuildStep):
+    name = "bots"
+    title = "Bots"
+    template = "bots.html"
+    heading = "Which bots should people talk to?"
+
+    def title_in(self, plan: Plan) -> str:
+        names = {"items": "Items", "conversations": "Conversations"}
+        return names.get(plan.gives) or str(self.title)
+
+    def heading_in(self, plan: Plan) -> str:
+        return str(self.heading) if plan.gives == "bots" else "What do people judge?"
+
+    def state(self, plan: Plan) -> StepState:
+        n = len(plan.study.bots)
+        if plan.makes_its_item:
+            return StepState("none needed", "good")
+        if plan.gives == "items":
+            if not plan.n_items:
+                return StepState("none yet", "warn")
+            words = plural(plan.n_items, "%(n)d item", "%(n)d items") % {"n": plan.n_items}
+            return StepState(words, "good")
+        if plan.gives != "bots":
+            stored = conversation_count(plan.study)
+            words = plural(stored, "%(n)d conversation", "%(n)d conversations") % {"n": stored}
+            return StepState(words, "good" if stored else "warn")
+        if not n:
+            return StepState("none chosen", "warn")
+        if plan.not_offered:
+            away = len(plan.not_offered)
+            words = plural(away, "%(n)d cannot load", "%(n)d cannot load") % {"n": away}
+            return StepState(words, "warn")
+        return StepState(plural(n, "%(n)d chosen", "%(n)d chosen") % {"n": n}, "good")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        groups: list[tuple[str, dict[str, forms.Field]]] = []
+        if plan.gives == "bots":
+            groups.append(("", {"bots": _BotsField(plan)}))
+        for section in plan.protocol.settings if plan.protocol else ():
+            if section not in CHECKED:  # on the page of checks
+                groups.append((section_title(section), source_fields(section, plan.study)))
+        return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return the cards of the bots, or the items there are."""
+        folded = [section_title(section) for section in SELDOM]
+        if plan.makes_its_item:
+            return {"needs_none": True, "folded": folded}
+        if plan.gives == "items":
+            return {
+                "folded": folded,
+                "sets": _titled(item_sets(plan.study)),
+                "n_items": plan.n_items,
+                # First where there are none, else behind what is set.
+                "below_template"
+                if plan.n_items
+                else "above_template": "dashboard/builder/_items.html",
+                "file_form": ItemFileForm(study=plan.study, auto_id="c-file-%s"),
+                "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
+            }
+        if plan.gives != "bots":
+            return {
+                "folded": folded,
+                "n_stored": conversation_count(plan.study),
+                "sets": _titled(imported_sets(plan.study)),
+                "below_template": "dashboard/builder/_conversations.html",
+                "file_form": ConversationFileForm(auto_id="c-file-%s"),
+            }
+        return {
+            "folded": folded,
+            "cards": bot_cards(plan),
+            "line": USUAL_LINE,
+            "may_ask": may(request.user, Right.RUN),
+        }
+
+
+def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:
+    """Return each set with its title."""
+    titles = {
+        "sample": "Sample",
+        "file": "From files",
+        "study": "Drawn from the study %(of)s",
+        "run": "Drawn from self-play %(of)s",
+    }
+    return [
+        (one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one)
+        for one in sets
+    ]
+
+
+class _BotsField(forms.MultipleChoiceField):
+    """Bots to tick; those chosen before keep their places, which give their marks in plots."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def __init__(self, plan: Plan) -> None:
+        self._before = plan.study.bots
+        known = dict.fromkeys([*self._before, *plan.entries])
+        super().__init__(
+            label="Bots", required=False, choices=[(bot_id, bot_id) for bot_id in known]
+        )
+
+    def clean(self, value: Any) -> list[str]:
+        """Return the chosen bots: those that were there in their order, then the new ones."""
+        chosen = super().clean(value)
+        kept = [bot_id for bot_id in self._before if bot_id in chosen]
+        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+
+
+def bot_cards(plan: Plan) -> list[BotCard]:
+    """Return a card for every bot: the chosen ones, then those that can load, then the rest."""
+    chosen, marked = plan.study.bots, study_bots(plan.study)
+    cards = []
+    for bot_id in dict.fromkeys([*chosen, *plan.entries]):
+        entry, state = plan.entries.get(bot_id), plan.states.get(bot_id)
+        slot = marked[bot_id].slot if bot_id in chosen else None
+        cards.append(BotCard(bot_id, entry.name if entry else bot_id, entry, state, slot))
+    return sorted(cards, key=lambda card: (card.slot is None, card.is_closed))
+
+
+NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
+"""A page without one of these would have a hole."""
+_LATER = {
+    "instructions_text": "Instructions",
+    "thanks_text": "Words of thanks, and whom to write to",
+    "rights": "Withdrawing after the end, and how long things are kept",
+}
+
+
+def texts_missing(plan: Plan) -> list[str]:
+    """Return the titles of required texts that are empty."""
+    texts = plan.study.values.texts
+    return [title_of_value(name) for name in NEEDED if is_blank(getattr(texts, name))]
+
+
+class TextsStep(BuildStep):
+    name = "texts"
+    title = "Texts"
+    heading = "What do people read?"
+
+    def state(self, plan: Plan) -> StepState:
+        n = len(texts_missing(plan))
+        if not n:
+            return StepState("complete", "good")
+        return StepState(plural(n, "%(n)d is empty", "%(n)d are empty") % {"n": n}, "warn")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        fields = section_fields("texts")
+        instructions = {"instructions_text": fields.pop("instructions_text")}
+        thanks = {name: fields.pop(name) for name in ("thanks_text", "organisation", "contact")}
+        groups = [
+            ("", fields),
+            (section_title("comfort"), section_fields("comfort")),
+            (str(_LATER["instructions_text"]), instructions),
+            (str(_LATER["thanks_text"]), thanks),
+            (str(_LATER["rights"]), section_fields("rights")),
+        ]
+        return SettingsForm(data, groups=groups, initial=plan.study.values.flat())

@@ -1,0 +1,355 @@
+"""Builder's step of recruitment and pay, with cost and power.
+
+Power: the smallest detectable difference, and the number of ratings that detects half a point. The plan is that of
+the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the level that
+decides which bot is better, shared among the pairs, for the pair with the largest spread of ratings. The spread is
+that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django import forms
+from django.core.cache import cache
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from evaluation.analysis.planning import RaterPlan, plan_assumed, plan_raters, prediction_worth
+from webapp.conversations.models import Conversation
+from webapp.core.language import plural
+from webapp.dashboard.builder.base import BuildStep, Plan, StepState
+from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title
+from webapp.dashboard.recruitment import address_for, participant_link
+from webapp.jobs.selectors.fits import fit_leading
+from webapp.ratings.selectors import study_ratings, study_whole
+from webapp.studies.assignment.rules.base import rules
+from webapp.studies.models import Outcome, Study
+from webapp.studies.recruitment.completion import is_paid, money_text
+from webapp.studies.validation import outcomes_possible
+
+PROLIFIC_LEAST = {"GBP": 6.0, "USD": 8.0}
+"""The least that Prolific lets a study pay an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Amounts in the study's currency.
+
+    Attributes:
+        an_hour: None while pay or minutes are missing.
+        people, fee: for everybody who is wanted; None while pay or their number is missing.
+        n: how many are wanted.
+    """
+
+    currency: str
+    an_hour: float | None
+    people: float | None
+    fee: float | None
+    n: int
+
+    @property
+    def in_all(self) -> float | None:
+        """Pay and fee together."""
+        return None if self.people is None or self.fee is None else self.people + self.fee
+
+
+def cost_of(study: Study) -> Cost:
+    """Return the study's cost if each wanted task is done once."""
+    recruitment, minutes = study.values.recruitment, study.values.texts.minutes
+    each, n = recruitment.pay_each, n_wanted(study)
+    people = each * n if each is not None and n else None
+    return Cost(
+        currency=recruitment.currency,
+        an_hour=each / minutes * 60 if each is not None and minutes else None,
+        people=people,
+        fee=people * recruitment.fee_share if people is not None else None,
+        n=n,
+    )
+
+
+def n_wanted(study: Study) -> int:
+    """Return the total number of tasks wanted; 0 without a limit."""
+    values = study.values
+    wanted = values.quotas.n_conversations_wanted
+    by_bot = [values.assignment.quota_of(bot_id) for bot_id in study.bots]
+    limits = [one for one in by_bot if one is not None]
+    all_bots = sum(limits) if limits and len(limits) == len(by_bot) else 0
+    return min(wanted, all_bots) if wanted and all_bots else wanted or all_bots
+
+
+HALF = 0.5
+_USUAL_SHARE = 0.23
+"""Of a scale's width: 1.4 points from 1 to 7."""
+_NEWEST = 300
+_KEPT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RatingSpread:
+    """Spread of the ratings of one bot.
+
+    Attributes:
+        plan: plan with this spread, for the number of bots rated in that study.
+        study: key of the study that it was measured in; empty if it is assumed.
+    """
+
+    plan: RaterPlan
+    study: str = ""
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of the pair of bots that spreads most, in points."""
+        return round(self.plan.pairs[0].sd, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Planned number of ratings and its statistical power.
+
+    Attributes:
+        n: planned ratings per bot; 0 without a plan.
+        difference: smallest difference that n ratings detect with 80 % power; None without a plan.
+        for_half: ratings per bot that detect half a point; None if no number does.
+        with_prediction: ratings that a further bot needs with the hybrid fit's predictions; None without a fit.
+        n_bots, n_pairs: numbers of bots and pairs compared.
+        alpha: probability of any wrong order among all pairs.
+    """
+
+    spread: RatingSpread
+    n: int
+    difference: float | None
+    for_half: int | None
+    with_prediction: int | None
+    n_bots: int
+    n_pairs: int
+    alpha: float
+
+
+def reach_of(study: Study, width: float) -> Reach | None:
+    """Return the power of the study's plan, or None if it compares no two bots.
+
+    Args:
+        width: width in points of the scale that bots are ranked by.
+    """
+    n_bots = len(study.bots)
+    if n_bots < 2 or width <= 0:
+        return None
+    values = study.values
+    n = values.assignment.max_per_bot or values.quotas.n_conversations_wanted // n_bots
+    spread = spread_for(study, width)
+    plan = _planned(spread.plan, n_bots, n)
+    need = plan.rows[0].independent
+    for_half = None if need is None else need.n
+    return Reach(
+        spread=spread,
+        n=n,
+        difference=plan.detectable,
+        for_half=for_half,
+        with_prediction=None if for_half is None else _with_prediction(study, for_half),
+        n_bots=n_bots,
+        n_pairs=plan.n_comparisons,
+        alpha=plan.alpha,
+    )
+
+
+@lru_cache(maxsize=512)
+def _planned(plan: RaterPlan, n_bots: int, n: int) -> RaterPlan:
+    return plan.for_study(n_bots, n, [HALF])
+
+
+def _with_prediction(study: Study, n: int) -> int | None:
+    """Return the ratings that a further bot needs with predictions, or None without a usable fit.
+
+    A hybrid fit of another study does not count: it predicts no values here.
+    """
+    fit = fit_leading(study)
+    if fit is None or not fit.result:
+        return None
+    worth = prediction_worth(fit.result, study_whole(study))
+    return None if worth is None else worth.left(n)
+
+
+def spread_for(study: Study, width: float) -> RatingSpread:
+    """Return the spread of ratings: this study's, else the newest on an equally wide scale, else a usual one."""
+    key = f"spread:{study.pk}:{width:g}"
+    found: RatingSpread | None = cache.get(key)
+    if found is None:
+        found = _spread(study, width)
+        cache.set(key, found, _KEPT_S)
+    return found
+
+
+def _spread(study: Study, width: float) -> RatingSpread:
+    rated = Conversation.objects.filter(
+        state=Conversation.State.COMPLETED, is_synthetic=False, study__isnull=False
+    )
+    newest = rated.exclude(study=study).order_by("-created_at").values_list("study", flat=True)
+    for study_id in dict.fromkeys([study.pk, *newest[:1]]):
+        other = Study.objects.get(pk=study_id)
+        plan = _measured(other, rated.filter(study=study_id), width)
+        if plan is not None:
+            return RatingSpread(plan, other.key)
+    return RatingSpread(plan_assumed(_USUAL_SHARE * width, width))
+
+
+def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> RaterPlan | None:
+    ids = list(rated.order_by("-created_at").values_list("pk", flat=True)[:_NEWEST])
+    if len(ids) < 20:
+        return None
+    ratings = study_ratings(study, only=[str(pk) for pk in ids])
+    leading = ratings.leading
+    if leading is None or leading.high - leading.low != width:
+        return None
+    plan = plan_raters(ratings)
+    if plan.pairs or plan.sd is None:
+        return plan if plan.pairs else None
+    return plan_assumed(plan.sd, plan.reach)  # one bot is rated, controls aside
+
+
+PLATFORMS = [
+    ("prolific", "Prolific", "codes by outcome"),
+    ("mturk", "MTurk", "frame or code"),
+    ("panel", "Panel", "any link"),
+    ("links", "Link list", "one-time links"),
+    ("link", "Anybody", "one open link"),
+]
+_WHAT = {
+    Outcome.RATED: "everything saved",
+    Outcome.BOT_FAILED: "finished early, not their fault",
+    Outcome.SCREENED_OUT: "wrong answers before the task",
+    Outcome.FAILED_CHECK: "attention check missed",
+    Outcome.NO_CONSENT: "“I do not agree”",
+    Outcome.WITHDRAWN: "asked for deletion",
+}
+_NUMBERS = {
+    "n_conversations_wanted": ("In all", "0: no limit"),
+    "max_per_bot": ("Chats a bot", "0: no limit"),
+    "pay_each": ("Pay each", ""),
+    "currency": ("Currency", "such as GBP"),
+    "minutes": ("Minutes", ""),
+    "fee_share": ("Platform’s fee", "0.33 is 33 %"),
+}
+"""Stand side by side, so their words are short."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """One way in which a part can end, with the fields of its code and its way back."""
+
+    title: str
+    what: str
+    code: forms.BoundField
+    link: forms.BoundField
+    pay: str
+
+
+class PayStep(BuildStep):
+    name = "pay"
+    title = "Who and pay"
+    heading = "Where do people come from?"
+    template = "pay.html"
+    live_template = "_pay_live.html"
+
+    def state(self, plan: Plan) -> StepState:
+        n = n_wanted(plan.study)
+        each = plan.study.values.assignment.max_per_bot
+        if each:
+            return StepState(plural(each, "%(n)d a bot", "%(n)d a bot") % {"n": each}, "good")
+        if not n:
+            return StepState("no limit", "good")
+        return StepState(plural(n, "%(n)d wanted", "%(n)d wanted") % {"n": n}, "good")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        recruitment = section_fields("recruitment")
+        quotas, assignment = section_fields("quotas"), section_fields("assignment")
+        if plan.gives != "bots":
+            for name in ("max_per_bot", "bot_quotas"):
+                del assignment[name]
+        known = {**recruitment, **quotas, **assignment, **section_fields("texts")}
+        numbers = {name: known[name] for name in _NUMBERS if name in known}
+        for name, field in numbers.items():
+            field.label, field.help_text = (str(words) for words in _NUMBERS[name])
+        ends = {name: recruitment[name] for name in recruitment if _is_end(name)}
+        shown = {"platform", *numbers, *ends}
+        groups = [
+            ("platform", {"platform": known["platform"]}),
+            ("ends", ends),
+            ("numbers", numbers),
+            ("How people come and go back", _rest(recruitment, shown)),
+            (section_title("quotas"), _rest(quotas, shown)),
+            (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown)}),
+        ]
+        initial = {**plan.study.values.flat(), "rule": plan.study.rule}
+        return SettingsForm(data, groups=groups, initial=initial)
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return the platforms with the address to give to each, and what the plan costs and shows."""
+        link = participant_link(request, plan.study)
+        return {
+            "platforms": [
+                (name, title, hint, address_for(plan.study, name, link))
+                for name, title, hint in PLATFORMS
+            ],
+            **self.live(plan),
+        }
+
+    def live(self, plan: Plan) -> dict[str, Any]:
+        """Return the context that every number changes: cost, and detectable differences."""
+        cost = cost_of(plan.study)
+        currency = cost.currency
+        return {
+            "cost": cost,
+            "an_hour": money_text(cost.an_hour, currency) if cost.an_hour is not None else "",
+            "in_all": money_text(cost.in_all, currency) if cost.in_all is not None else "",
+            "for_people": money_text(cost.people, currency) if cost.people is not None else "",
+            "for_fee": money_text(cost.fee, currency) if cost.fee else "",
+            "reach": reach_of(plan.study, plan.width),
+        }
+
+    def rows(self, plan: Plan, form: SettingsForm) -> list[OutcomeRow]:
+        """Return a row for every outcome that is possible here."""
+        return [
+            OutcomeRow(
+                str(outcome.label),
+                str(_WHAT[outcome]),
+                form[f"code_{outcome.value}"],
+                form[f"link_{outcome.value}"],
+                _pay_words(plan, outcome),
+            )
+            for outcome in outcomes_possible(plan.study)
+        ]
+
+
+def _is_end(name: str) -> bool:
+    return name.startswith(("code_", "link_"))
+
+
+def _rest(fields: Mapping[str, forms.Field], shown: set[str]) -> dict[str, forms.Field]:
+    return {name: field for name, field in fields.items() if name not in shown}
+
+
+def _rule_field(plan: Plan) -> forms.ChoiceField:
+    choices = [(one.name, f"{one.title}: {one.description}") for one in rules]
+    if plan.study.rule not in rules:  # its plug-in is away
+        choices.append((plan.study.rule, plan.study.rule))
+    return forms.ChoiceField(label="Rule", choices=choices)
+
+
+def _pay_words(plan: Plan, outcome: Outcome) -> str:
+    recruitment = plan.study.values.recruitment
+    if outcome in (Outcome.RATED, Outcome.BOT_FAILED) and not is_paid(plan.study.values):
+        return "unpaid"
+    if outcome == Outcome.RATED:
+        return "paid in full"
+    if outcome == Outcome.BOT_FAILED:
+        return "paid in full" if recruitment.pays_in_full else "paid; you say how much"
+    if outcome == Outcome.SCREENED_OUT and recruitment.pay_screened_out:
+        paid = money_text(recruitment.pay_screened_out, recruitment.currency)
+        return f"{paid} for their time"
+    if outcome == Outcome.NO_CONSENT:
+        return "place returned"
+    return "you decide"

@@ -1,0 +1,121 @@
+"""Figure of a page: title, method, drawings, and a table with the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
+from evaluation.plots.svg import el
+
+_SCREEN = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: what it says, where it leads, and why it may be empty.
+
+    `raw` is what a CSV has in its place, with all digits: one number, or the ends of an interval.
+    """
+
+    text: str
+    href: str = ""
+    why: str = ""
+    slot: int = 0
+    hollow: bool = False
+    raw: tuple[int | float | None, ...] = ()
+
+    @property
+    def shape(self) -> Markup | str:
+        """The bot's mark before its name."""
+        return bot_icon(self.slot, hollow=self.hollow) if self.slot else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A column's title."""
+
+    text: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """The figure's numbers, for reading, copying and screen readers."""
+
+    headers: list[Header]
+    rows: list[list[Cell]]
+
+    @property
+    def is_tall(self) -> bool:
+        """True if the table has more rows than a screen shows."""
+        return len(self.rows) > _SCREEN
+
+    @property
+    def lined(self) -> list[list[tuple[Header, Cell]]]:
+        """Rows with each cell's column."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of several narrow drawings, shown one at a time."""
+
+    title: str
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """The whole of a drawing that a figure shows a part of: pages unfold it, the report prints it.
+
+    Attributes:
+        note: says which part is shown without it.
+    """
+
+    title: str
+    note: str
+    wide: Markup
+    narrow: list[Variant]
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A plot and its table.
+
+    Attributes:
+        id: unique on its page; part of radio names and file names.
+        title: asks or says something.
+        method: statistic, interval level, n, in one line.
+        wide, narrow: the drawing for wide and for narrow columns (the latter one or several).
+        table: the same numbers.
+        note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
+        more: all of it, where `wide` and `narrow` draw what matters first.
+    """
+
+    id: str
+    title: str
+    method: str
+    wide: Markup
+    narrow: list[Variant]
+    table: PageTable
+    note: str = ""
+    note_lead: str = ""
+    legend: list[tuple[Markup, str]] = field(default_factory=list)
+    more: More | None = None
+
+
+def bot_icon(slot: int, *, hollow: bool = False) -> Markup:
+    """Draw a bot's mark as a little picture of its own, for tables and lists."""
+    is_tile = slot > N_SHAPES
+    side = TILE if is_tile else 16.0
+    return el(
+        "svg",
+        bot_shape(side / 2, side / 2, slot, r=5.5, hollow=hollow),
+        viewBox=f"0 0 {side:g} {side:g}",
+        width=side,
+        height=side,
+        class_="bot-icon bot-icon-tile" if is_tile else "bot-icon",
+        aria_hidden="true",
+    )

@@ -1,0 +1,352 @@
+"""Line charts over turns: trajectories of groups, and tracks along a conversation.
+
+A track has a cell next to every turn. Rows are as high as their text, which the server cannot know, so every cell
+is a drawing of its own that stretches to its row: line pieces meet at the rows' borders, and dots are round strokes
+that do not scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from evaluation.number_format import figure, span
+from evaluation.plots.marks import mark_link
+from evaluation.plots.svg import (
+    Scale,
+    drawing,
+    el,
+    group,
+    line,
+    number,
+    padded_range,
+    rect,
+    text,
+    ticks,
+)
+from evaluation.plots.text_layout import shorten, text_width, tick_label
+from evaluation.stats.trajectories import Course
+from evaluation.tables import Column
+from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, Variant
+from webapp.dashboard.narrative import phrases
+
+WIDE, NARROW = 958.0, 298.0
+GAP = 40.0
+FEWEST = 10
+"""A point that stands for fewer conversations is in the table only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineGroup:
+    """One of the groups compared; its place among them gives its mark.
+
+    `link` gives the address of the conversations behind a point, by exchange from 1.
+    """
+
+    title: str
+    course: Course
+    link: Callable[[int], str] = lambda exchange: ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePanel:
+    """One measure by turn. `missing` says why nothing is drawn."""
+
+    title: str
+    groups: list[LineGroup]
+    missing: str = ""
+
+
+def lines_figure(
+    panels: Sequence[LinePanel],
+    *,
+    id: str,
+    title: str,
+    method: str,
+    note: str = "",
+    note_lead: str = "",
+    x_title: str,
+) -> PageFigure:
+    """Draw the panels, two side by side where there is room.
+
+    Turns are counted from 1. A group is drawn as far as `FEWEST` of its conversations reach.
+    """
+    drawn = [panel for panel in panels if not panel.missing]
+    names = list(dict.fromkeys(g.title for panel in drawn for g in panel.groups))
+    height = 214.0
+    wide_parts: list[object] = [_legend(names, 0, WIDE)]
+    half = (WIDE - GAP) / 2
+    for i, panel in enumerate(drawn):
+        left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
+        wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
+    rows = (len(drawn) + 1) // 2
+    said = "{n} measures by turn for {groups}.".format(
+        n=len(drawn), groups=" and ".join(names) or "–"
+    )
+    wide = drawing(
+        WIDE,
+        26 + rows * (height + 22) if rows else 26,
+        *wide_parts,
+        name=said,
+        interactive=True,
+        class_="plot-wide",
+    )
+    narrow = [
+        Variant(
+            panel.title,
+            drawing(
+                NARROW,
+                height + 26,
+                _legend(names, 0, NARROW),
+                _panel(panel, names, 0, 26, NARROW, height, x_title),
+                name=f"{panel.title}. {said}",
+                interactive=True,
+            ),
+        )
+        for panel in drawn
+    ]
+    return PageFigure(id, title, method, wide, narrow, _table(panels, x_title), note, note_lead)
+
+
+def _mark(i: int, x: float, y: float) -> Markup:
+    """Draw a point: a disc for the first group, a square for the second, a ring for the third."""
+    css = f"line-point line-{i + 1}"
+    if i == 1:
+        return rect(x - 3.4, y - 3.4, 6.8, 6.8, class_=css)
+    return el("circle", cx=x, cy=y, r=3.8, class_=css)
+
+
+def _legend(names: Sequence[str], left: float, width: float) -> Markup:
+    parts: list[object] = []
+    x = left + 4
+    for i, name in enumerate(names):
+        shown = shorten(name, width / max(len(names), 1) - 26)
+        parts += [_mark(i, x, 9), text(x + 9, 13.5, shown, class_="name")]
+        x += text_width(shown) + 32
+    return group(*parts)
+
+
+def _reach(course: Course) -> int:
+    """Return the number of turns drawn."""
+    enough = np.flatnonzero(course.n >= FEWEST)
+    return int(enough[-1]) + 1 if len(enough) else 0
+
+
+def _panel(
+    panel: LinePanel,
+    names: Sequence[str],
+    left: float,
+    top: float,
+    width: float,
+    height: float,
+    x_title: str,
+) -> Markup:
+    n_turns = max((_reach(g.course) for g in panel.groups), default=0)
+    values = [
+        float(v)
+        for g in panel.groups
+        for ends in (g.course.mean, g.course.low, g.course.high)
+        for v in ends[: _reach(g.course)]
+        if np.isfinite(v)
+    ]
+    parts: list[object] = [
+        text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")
+    ]
+    if not values:
+        why = "too few conversations for a course"
+        parts.append(text(left, top + 40, why, class_="tick"))
+        return group(*parts)
+    low, high = padded_range(values)
+    y_ticks = ticks(low, high, 5)
+    gutter = max(max(text_width(tick_label(tick), 12) for tick in y_ticks) + 8, 30)
+    bottom = top + height - 26 - 14 * len(names)
+    x = Scale(1, max(n_turns, 2), left + gutter + 8, left + width - text_width(x_title, 12) - 12)
+    y = Scale(low, high, bottom, top + 24)
+    for tick in y_ticks:
+        parts += [
+            line(left + gutter, y(tick), left + width, y(tick), class_="grid"),
+            text(left + gutter - 6, y(tick) + 4, tick_label(tick), class_="tick end"),
+        ]
+    shown = [t for t in ticks(1, max(n_turns, 2), 8 if width > 400 else 6) if float(t).is_integer()]
+    for tick in dict.fromkeys([1.0, *shown]):
+        parts.append(text(x(tick), bottom + 17, tick_label(tick), class_="tick middle"))
+        for i, found in enumerate(panel.groups):
+            turn = int(tick) - 1
+            n = int(found.course.n[turn]) if turn < len(found.course.n) else 0
+            row = bottom + 32 + 14 * names.index(found.title)
+            parts.append(text(x(tick), row, str(n), class_="tick middle small"))
+            if tick == 1.0:
+                parts.append(_mark(i, left + 6, row - 4))
+    parts.append(text(left + width, bottom + 17, x_title, class_="tick end"))
+    for found in panel.groups:
+        parts.append(_line(found, names.index(found.title), panel.title, x, y, x_title))
+    return group(*parts)
+
+
+def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str) -> Markup:
+    course, reach = found.course, _reach(found.course)
+    at = [t for t in range(reach) if np.isfinite(course.mean[t])]
+    band = [t for t in at if np.isfinite(course.low[t])]
+    parts: list[object] = []
+    if len(band) > 1:
+        there = [f"{number(x(t + 1))},{number(y(course.high[t]))}" for t in band]
+        back = [f"{number(x(t + 1))},{number(y(course.low[t]))}" for t in reversed(band)]
+        parts.append(el("polygon", points=" ".join(there + back), class_=f"line-band line-{i + 1}"))
+    path = " ".join(f"{number(x(t + 1))},{number(y(course.mean[t]))}" for t in at)
+    parts.append(el("polyline", points=path, class_=f"line-path line-{i + 1}"))
+    for t in at:
+        says = (
+            f"{found.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
+            f"{span(course.low[t], course.high[t])}\n"
+            + phrases.conversations_text(int(course.n[t]))
+        )
+        cx, cy = x(t + 1), y(course.mean[t])
+        parts.append(
+            mark_link(
+                found.link(t + 1),
+                says,
+                rect(cx - 8, cy - 8, 16, 16, class_="hit"),
+                _mark(i, cx, cy),
+            )
+        )
+    return group(*parts)
+
+
+def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
+    headers = [
+        Header("Measure"),
+        Header("Group"),
+        Header(x_title.capitalize(), numeric=True),
+        Header("Mean", numeric=True),
+        Header("90 %", numeric=True),
+        Header("n", numeric=True),
+    ]
+    rows = []
+    for panel in panels:
+        if panel.missing:
+            rows.append([Cell(panel.title), Cell("–", why=panel.missing), *[Cell("–")] * 4])
+        for found in panel.groups:
+            course = found.course
+            for t in range(len(course.n)):
+                if not course.n[t]:
+                    continue
+                mean, ends = float(course.mean[t]), (float(course.low[t]), float(course.high[t]))
+                alone = "one conversation has no spread" if course.n[t] < 2 else ""
+                rows.append(
+                    [
+                        Cell(panel.title),
+                        Cell(found.title),
+                        Cell(str(t + 1), raw=(t + 1,)),
+                        Cell(figure(mean), raw=(mean,)),
+                        Cell(span(*ends), why=alone, raw=ends),
+                        Cell(
+                            str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)
+                        ),
+                    ]
+                )
+    return PageTable(headers, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackCell:
+    """One turn's place on a track: the drawing, the printed value, why there is none."""
+
+    svg: Markup | None
+    value: str
+    why: str
+
+
+def printed(value: float | None, unit: str) -> str:
+    """Write a metric's value: whole numbers as they are, others with two decimals."""
+    if value is None:
+        return "–"
+    return (
+        tick_label(value)
+        if float(value).is_integer() and unit not in ("1", "cosine")
+        else figure(value)
+    )
+
+
+def track(
+    values: Sequence[float | None], speakers: Sequence[str], column: Column, why: str
+) -> list[TrackCell]:
+    """Return the cells of one track, in the order of turns.
+
+    Args:
+        values: per turn, None where undefined.
+        speakers: per turn; the bot's marks are filled, the participant's hollow.
+        column: gives the range.
+        why: said beside missing values.
+    """
+    known = [value for value in values if value is not None]
+    low = column.range[0] if column.range[0] is not None else min([*known, 0.0])
+    high = column.range[1] if column.range[1] is not None else max([*known, 1.0])
+    scale = Scale(low, high, 10, 90)
+    xs = [None if value is None else scale.held(value) for value in values]
+    zero = scale(0) if low < 0 < high else None
+    # A column that never describes one speaker's turns has no gap at them: the line goes on through.
+    silent = {
+        speaker
+        for speaker in set(speakers)
+        if all(x is None for x, s in zip(xs, speakers, strict=True) if s == speaker)
+    }
+    path = _through(xs, [speaker in silent for speaker in speakers])
+    cells = []
+    for i, x in enumerate(xs):
+        before = _border(path[i - 1], path[i]) if i else None
+        after = _border(path[i], path[i + 1]) if i + 1 < len(path) else None
+        svg = _cell(x, path[i], before, after, zero, speakers[i] == "bot") if known else None
+        if x is not None:
+            cells.append(TrackCell(svg, printed(values[i], column.unit), ""))
+        else:
+            cells.append(TrackCell(svg, "" if path[i] is not None else "none", why))
+    return cells
+
+
+def _through(xs: Sequence[float | None], silent: Sequence[bool]) -> list[float | None]:
+    """Return the points; a turn without a value between two that have one gets the middle of both."""
+    path = list(xs)
+    for i in range(1, len(xs) - 1):
+        if xs[i] is None and silent[i]:
+            path[i] = _border(xs[i - 1], xs[i + 1])
+    return path
+
+
+def _border(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else (a + b) / 2
+
+
+def _cell(
+    x: float | None,
+    middle: float | None,
+    before: float | None,
+    after: float | None,
+    zero: float | None,
+    filled: bool,
+) -> Markup:
+    steady = {"vector_effect": "non-scaling-stroke"}
+    parts: list[object] = []
+    if zero is not None:
+        parts.append(el("path", d=f"M{number(zero)} 0V100", class_="track-zero", **steady))
+    if middle is not None:
+        for border, y in ((before, 0), (after, 100)):
+            if border is not None:
+                d = f"M{number(border)} {y}L{number(middle)} 50"
+                parts.append(el("path", d=d, class_="track-line", **steady))
+    if x is not None:
+        dot = f"M{number(x)} 50h0.01"
+        parts.append(el("path", d=dot, class_="track-halo", **steady))
+        parts.append(el("path", d=dot, class_="track-dot" if filled else "track-ring", **steady))
+        if not filled:
+            parts.append(el("path", d=dot, class_="track-hole", **steady))
+    return el(
+        "svg",
+        *parts,
+        viewBox="0 0 100 100",
+        preserveAspectRatio="none",
+        class_="track",
+        aria_hidden="true",
+    )

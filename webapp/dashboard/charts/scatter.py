@@ -1,0 +1,357 @@
+"""Charts of predicted against observed values: scatter plots, predictions, and coefficients."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
+
+from markupsafe import Markup
+
+from evaluation.number_format import figure, share, span
+from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
+from evaluation.plots.marks import bot_shape, mark_link, slot_class
+from evaluation.plots.svg import Scale, drawing, el, group, line, padded_range, rect, text, ticks
+from evaluation.plots.text_layout import shorten, text_width, tick_label
+from evaluation.stats.means import mean_interval
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell, Header, More, PageFigure, PageTable, Variant
+from webapp.dashboard.narrative import phrases
+
+Ends = tuple[float, float] | None
+"""The lowest and the highest value of a rating scale; None where it is not known, or nothing lies beyond it."""
+CROWDED = 8
+"""More points than these need the whole width of a page for their names."""
+
+
+def scatter_figure(
+    points: Sequence[ScatterPoint],
+    *,
+    id: str,
+    title: str,
+    method: str,
+    x_title: str,
+    y_title: str,
+    note: str,
+    scale: Ends = None,
+) -> PageFigure:
+    """Draw the points; those without both values are in the table only.
+
+    Args:
+        scale: of the ratings; a prediction beyond its ends is drawn where it lies, and said to lie there.
+    """
+    drawn = [
+        replace(point, says=_says(point, x_title, y_title, scale))
+        for point in points
+        if point.human is not None and point.predicted is not None
+    ]
+    drawn_as = partial(
+        scatter_drawing,
+        drawn,
+        x_title=x_title,
+        y_title=y_title,
+        equal="equal",
+        name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, with the line where both are "
+        "equal.",
+    )
+    return PageFigure(
+        id=id,
+        title=title,
+        method=method,
+        wide=drawn_as(860, 500, css="plot-wide plot-grown")
+        if len(drawn) > CROWDED
+        else drawn_as(515, 390, css="plot-wide"),
+        narrow=[Variant("", drawn_as(298, 480 if len(drawn) > CROWDED else 330, size=11))],
+        table=_table(points, x_title, y_title, scale),
+        note=note,
+    )
+
+
+def beyond_words(value: float | None, scale: Ends) -> str:
+    """Say that a prediction lies beyond the rating scale; empty where it does not."""
+    if value is None or scale is None or scale[0] <= value <= scale[1]:
+        return ""
+    words = "below the scale, whose lowest is {end}"
+    if value > scale[1]:
+        words = "above the scale, whose highest is {end}"
+    return words.format(end=f"{scale[value > scale[1]]:g}")
+
+
+def _says(point: ScatterPoint, x_title: str, y_title: str, scale: Ends) -> str:
+    human, predicted = point.human_span, point.predicted_span
+    beyond = beyond_words(point.predicted, scale)
+    return (
+        f"{point.title}\n"
+        f"{x_title} {figure(point.human)} {span(*human) if human else ''}\n"
+        f"{y_title} {figure(point.predicted)} {span(*predicted) if predicted else ''}\n"
+        + (f"{beyond}\n" if beyond else "")
+        + phrases.conversations_text(point.n)
+    )
+
+
+def _table(points: Sequence[ScatterPoint], x_title: str, y_title: str, scale: Ends) -> PageTable:
+    headers = [
+        Header("Bot"),
+        Header("n", numeric=True),
+        Header(x_title, numeric=True),
+        Header("90 %", numeric=True),
+        Header(y_title, numeric=True),
+        Header("90 %", numeric=True),
+    ]
+    rows = [
+        [
+            Cell(point.title, point.href, slot=point.slot, hollow=point.is_control),
+            Cell(str(point.n)),
+            Cell(figure(point.human), why="nobody rated it" if point.human is None else ""),
+            Cell(span(*(point.human_span or (None, None)))),
+            Cell(figure(point.predicted), why=beyond_words(point.predicted, scale)),
+            Cell(span(*(point.predicted_span or (None, None)))),
+        ]
+        for point in points
+    ]
+    return PageTable(headers, rows)
+
+
+PREDICTIONS_ROW = 30.0
+
+
+def predictions_figure(
+    points: Sequence[ScatterPoint],
+    rated: tuple[float, float] | None,
+    *,
+    id: str,
+    title: str,
+    method: str,
+    scale: Ends = None,
+) -> PageFigure:
+    """Draw bots with a prediction and no human mean.
+
+    Args:
+        rated: lowest and highest human mean of the bots that were rated; None if none was.
+        scale: as of `scatter_figure`.
+    """
+    ordered = sorted(points, key=lambda point: -(point.predicted or 0))
+    beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
+    note = ""
+    if rated:
+        note = "Shaded: from the lowest to the highest mean of the rated bots."
+        if beyond:
+            note += " " + "Outside it no rating by people supports a prediction."
+    return PageFigure(
+        id=id,
+        title=title,
+        method=method,
+        wide=_draw_predictions(ordered, rated, 515, css="plot-wide"),
+        narrow=[Variant("", _draw_predictions(ordered, rated, 298, css=""))],
+        table=PageTable(
+            [
+                Header("Bot"),
+                Header("n", numeric=True),
+                Header("Predicted", numeric=True),
+                Header("90 %", numeric=True),
+            ],
+            [
+                [
+                    Cell(p.title, p.href, slot=p.slot, hollow=p.is_control),
+                    Cell(str(p.n)),
+                    Cell(figure(p.predicted), why=beyond_words(p.predicted, scale)),
+                    Cell(span(*(p.predicted_span or (None, None)))),
+                ]
+                for p in ordered
+            ],
+        ),
+        note=note,
+    )
+
+
+def _draw_predictions(
+    points: Sequence[ScatterPoint], rated: tuple[float, float] | None, width: float, *, css: str
+) -> Markup:
+    names = min(max((text_width(p.title) for p in points), default=60) + 32, width * 0.46)
+    values = [v for p in points for v in (p.predicted, *(p.predicted_span or ())) if v is not None]
+    low, high = padded_range([*values, *(rated or ())] or [0.0, 1.0])
+    x = Scale(low, high, names + 8, width - 50)
+    bottom = PREDICTIONS_ROW * len(points) + 4
+    parts: list[object] = []
+    if rated:
+        parts.append(rect(x(rated[0]), 0, x(rated[1]) - x(rated[0]), bottom, class_="rated-span"))
+    for tick in ticks(low, high, 5 if width > 400 else 3):
+        parts.append(line(x(tick), 0, x(tick), bottom, class_="grid"))
+        parts.append(text(x(tick), bottom + 17, tick_label(tick), class_="tick middle"))
+    for i, point in enumerate(points):
+        y, at = PREDICTIONS_ROW * i + PREDICTIONS_ROW / 2, x(point.predicted or 0)
+        ends = point.predicted_span
+        says = (
+            f"{point.title}\n{figure(point.predicted)} {span(*ends) if ends else ''}\n"
+            + f"{phrases.conversations_text(point.n)} with itself"
+        )
+        parts += [
+            text(22, y + 4.5, shorten(point.title, names - 26), class_="name"),
+            bot_shape(10, y, point.slot, hollow=point.is_control),
+            mark_link(
+                point.href or None,
+                says,
+                rect(names + 4, y - 12, width - names - 54, 24, class_="hit"),
+                line(x(ends[0]), y, x(ends[1]), y, class_=f"whisker {slot_class(point.slot)}")
+                if ends
+                else None,
+                group(bot_shape(at, y, point.slot, r=6, hollow=point.is_control), class_="haloed"),
+            ),
+            text(width - 2, y + 4.5, figure(point.predicted), class_="value-light end"),
+        ]
+    name = (
+        f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
+    )
+    return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)
+
+
+_LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
+
+
+def items_figure(
+    points: Sequence[tuple[float, float]], *, id: str, title: str, method: str, x: str, y: str,
+    note: str = "",
+) -> PageFigure:  # fmt: skip
+    """Draw the replies; the table tells, for each fifth of the metric's scores, what people said of those replies.
+
+    Args:
+        points: the metric's score and people's mean of each.
+    """
+    headers = [Header("Fifth of the scores"), Header("from", numeric=True)]
+    headers += [Header("to", numeric=True), Header("n", numeric=True)]
+    headers += [Header(f"Mean {y}", numeric=True), Header("95 %", numeric=True)]
+    headers += [Header("lowest", numeric=True), Header("highest", numeric=True)]
+    rows = [_fifth(name, part) for name, part in _fifths(points)]
+    return PageFigure(
+        id=id,
+        title=title,
+        method=method,
+        wide=_draw_items(points, 620, 380, x, y, css="plot-wide"),
+        narrow=[Variant("", _draw_items(points, 298, 300, x, y, css=""))],
+        table=PageTable(headers, rows),
+        note=note,
+    )
+
+
+def _fifths(
+    points: Sequence[tuple[float, float]],
+) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
+    """Return the points of each fifth, by score; equal scores stay together, so that fifths may differ in size."""
+    names = ["lowest", "second", "middle", "fourth", "highest"]
+    ordered = sorted(points)
+    scores = [score for score, _mean in ordered]
+    ends = (
+        [bisect_left(scores, scores[len(scores) * k // 5]) for k in range(1, 5)] if scores else []
+    )
+    for name, begin, end in zip(names, [0, *ends], [*ends, len(scores)], strict=False):
+        if begin < end:
+            yield name, ordered[begin:end]
+
+
+def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
+    means = [mean for _score, mean in part]
+    centre = fmean(means)
+    ends = mean_interval(means, level=0.95)
+    return [
+        Cell(name), _number(part[0][0]), _number(part[-1][0]), Cell(str(len(part)), raw=(len(part),)),
+        _number(centre), Cell(span(ends.low, ends.high), raw=(ends.low, ends.high)),
+        _number(min(means)), _number(max(means)),
+    ]  # fmt: skip
+
+
+def _number(value: float) -> Cell:
+    return Cell(figure(value), raw=(value,))
+
+
+def _draw_items(
+    points: Sequence[tuple[float, float]], width: float, height: float, x: str, y: str, *, css: str
+) -> Markup:
+    xs, ys = _ends([one for one, _y in points]), _ends([one for _x, one in points])
+
+    def across(value: float) -> float:
+        return _LEFT + (value - xs[0]) / (xs[1] - xs[0]) * (width - _LEFT - _RIGHT)
+
+    def up(value: float) -> float:
+        return height - _BOTTOM - (value - ys[0]) / (ys[1] - ys[0]) * (height - _BOTTOM - _TOP)
+
+    parts: list[object] = []
+    for value in ticks(*ys):
+        parts.append(line(_LEFT, up(value), width - _RIGHT, up(value), class_="grid"))
+        parts.append(text(_LEFT - 7, up(value) + 4, figure(value, 1), class_="tick end"))
+    for value in ticks(*xs):
+        label = figure(value, 0 if xs[1] - xs[0] > 8 else 2)
+        parts.append(text(across(value), height - _BOTTOM + 17, label, class_="tick middle"))
+    parts += [
+        el("circle", cx=round(across(a), 1), cy=round(up(b), 1), r=2.6, class_="item-point")
+        for a, b in points
+    ]
+    parts.append(text(width - _RIGHT, height - 6, x, class_="tick end"))
+    parts.append(text(2, 9, y, class_="tick"))
+    name = f"{y} of {len(points)} replies against {x}."
+    return drawing(width, height, *parts, name=name, interactive=False, class_=css or None)
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = (high - low) * 0.04 or 0.5
+    return low - room, high + room
+
+
+WEIGHTS_SHOWN = 15
+"""Weights that are drawn at first."""
+
+
+def weights_figure(
+    weights: Sequence[Weight], *, title: str, method: str, note: str = ""
+) -> PageFigure:
+    """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand."""
+    ordered = sorted(weights, key=lambda weight: -weight.mean)
+    wide, narrow = _draw_weights(ordered)
+    more = None
+    if len(ordered) > WEIGHTS_SHOWN + 3:
+        told = (
+            f"Shown are the {WEIGHTS_SHOWN} that move the prediction most: chosen for that, they look stronger than they "
+            "are."
+        )
+        all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
+        more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
+        strongest = set(
+            sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN]
+        )
+        wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest])
+    return PageFigure(
+        id="weights",
+        title=title,
+        method=method,
+        wide=wide,
+        narrow=narrow,
+        table=PageTable(
+            [Header("Feature"), Header("Weight", numeric=True), Header("90 %", numeric=True)],
+            [
+                [
+                    Cell(weight.title, why=weight.about),
+                    Cell(share(weight.mean)),
+                    Cell(span(weight.low, weight.high, shares=True)),
+                ]
+                for weight in ordered
+            ],
+        ),
+        note=note,
+        more=more,
+    )
+
+
+def _draw_weights(weights: Sequence[Weight]) -> tuple[Markup, list[Variant]]:
+    """Return the drawings for wide and for narrow columns."""
+    n = len(weights)
+    name = plural(
+        n,
+        "The weight of %(n)d feature with its interval.",
+        "Weights of %(n)d features with their intervals.",
+    ) % {"n": n}
+    return (
+        weights_drawing(weights, 380, name=name, css="plot-wide"),
+        [Variant("", weights_drawing(weights, 298, name=name))],
+    )

@@ -1,0 +1,349 @@
+"""Conversation browser: scope, search in the address, and further searches.
+
+The scope is the conversations of a study or of a self-play run. `q` holds the query. Older addresses with a name
+for each filter (`bot=`, `state=`, `rated=`, `answer=` with `question=`, `words=`, `first=`, `sort=`) are converted
+to the equal query; other pages of the dashboard still link by them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+from django.urls import reverse
+
+from chatbots.registry import UnknownName
+from evaluation.ratings import RatingDimension
+from webapp.conversations.models import Conversation
+from webapp.jobs.models import SelfPlayRun
+from webapp.ratings.flag_selectors import without_read
+from webapp.ratings.selectors import BotInfo, study_bots, study_dimensions, title_as_given
+from webapp.search.fields import Number, Numbers
+from webapp.search.pagination import Listing, Source, conversations_of_source, people_kept
+from webapp.search.query import SearchQuery, parse_query
+from webapp.search.syntax import TELLING, QueryTerm, Unreadable, line_of, terms_of
+from webapp.studies.models import Study
+
+MOST_COLUMNS = 6
+_NUMBER = re.compile(r"[-−]?\d+(\.\d+)?")
+_TRIED = 8
+"""So many parts of a line that finds nothing are left out, one after the other, to see what would be found."""
+
+
+def line_asked(query: QueryDict, leading: str = "") -> str:
+    """Return the line of an address.
+
+    Args:
+        leading: key of the rating that `answer=` is about where the address does not say.
+    """
+    line = " ".join(query.get("q", "").split())
+    terms: list[QueryTerm] = [
+        QueryTerm(value, name, ":")
+        for name in ("bot", "state", "first")
+        if (value := query.get(name, ""))
+        and (name != "state" or value in Conversation.State.values)
+    ]
+    if query.get("rated") in ("yes", "no"):
+        terms.append(QueryTerm("rated" if query["rated"] == "yes" else "unrated", "is", ":"))
+    question, answer = query.get("question", "") or leading, query.get("answer", "")
+    if _NUMBER.fullmatch(answer) and question:
+        terms.append(QueryTerm(answer, f"any.{question}", ":"))
+    words = " ".join(query.get("words", "").replace('"', " ").split())
+    if words:
+        terms.append(QueryTerm(words, is_exact=True))
+    number, low, high = (query.get(name, "").strip() for name in ("number", "low", "high"))
+    if number and (low or high):
+        terms.append(QueryTerm(f"{low}..{high}" if low != high else low, number, ":"))
+    order = {"longest": "-exchanges", "shortest": "exchanges"}.get(query.get("sort", ""))
+    direction, _colon, key = query.get("sort", "").partition(":")
+    if key and direction in ("high", "low"):
+        order = f"-{key}" if direction == "high" else key
+    order = order or query.get("sort", "")
+    if order:
+        terms.append(QueryTerm(order, "sort", ":"))
+    return _with(line, terms)
+
+
+def _with(line: str, terms: Sequence[QueryTerm]) -> str:
+    """Return a line with these parts, in place of those that say something else of the same fields."""
+    if not terms:
+        return line
+    said = {term.field for term in terms} - {""}
+    try:
+        kept = [term for term in terms_of(line) if term.field not in said or term.is_not]
+    except Unreadable:  # it is told when the whole is read
+        return " ".join([line, *map(str, terms)])
+    return line_of([*kept, *terms])
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A part of the line, with the address of the page without it."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """Search and columns in an address.
+
+    Attributes:
+        line: the query as it was typed.
+        asked: the parsed query; None if it cannot be read: then `wrong` gives the reason.
+        columns: the numbers that the list and the reader show, six at most.
+        kept: parts of the address other than query and columns, kept in every link of the page.
+    """
+
+    line: str
+    asked: SearchQuery | None
+    wrong: Unreadable | None
+    columns: tuple[Number, ...]
+    chosen: str
+    kept: tuple[tuple[str, str], ...]
+    synthetic: bool
+    without: tuple[str, ...]
+    study: Study | None
+
+    @property
+    def narrows(self) -> bool:
+        """True if the query excludes any conversation."""
+        return self.asked is not None and self.asked.narrows
+
+    def address(self, **other: str) -> str:
+        """Return the address part of this page with other values; an empty one leaves its part out."""
+        parts = {"q": self.line, "columns": self.chosen, **dict(self.kept), **other}
+        query = urlencode({name: value for name, value in parts.items() if value}, safe=",:~")
+        return f"?{query}" if query else "?"
+
+    @property
+    def asks_flags(self) -> bool:
+        """True if the query may contain flags, which are computed only on request."""
+        return self.wrong is None and "flag" in self.line.lower()
+
+    @property
+    def query(self) -> str:
+        """The address part that keeps the line and who is counted, without the question mark."""
+        return self.address()[1:]
+
+    @property
+    def chips(self) -> list[Chip]:
+        """The parts of the line, each with a way to leave it out."""
+        if self.wrong is not None:
+            return []
+        terms = terms_of(self.line)
+        return [
+            Chip(str(term), self.address(q=line_of(terms[:i] + terms[i + 1 :])))
+            for i, term in enumerate(terms)
+        ]
+
+    def listing(self, rows: QuerySet[Conversation]) -> Listing:
+        """Return the conversations that the page lists; none where the line cannot be read."""
+        if self.asked is None:
+            return Listing(rows.none(), SearchQuery())
+        kept = people_kept(rows, synthetic=self.synthetic, without=self.without)
+        return Listing(kept, self.asked, self.study)
+
+
+def export_query(bench: Workbench) -> str:
+    """Return the address part by which the export page takes what the list shows, chats that a bot broke too."""
+    kept = dict(bench.kept)
+    parts = {
+        "q": bench.line,
+        "include_failed": "on",
+        "include_synthetic": "on" if bench.synthetic else "",
+        "without": kept.get("without", ""),
+    }
+    return urlencode({name: value for name, value in parts.items() if value}, safe=",:")
+
+
+def workbench_of(
+    query: QueryDict,
+    numbers: Numbers,
+    dimensions: Sequence[RatingDimension] = (),
+    bots: Mapping[str, Any] | None = None,
+    study: Study | None = None,
+) -> Workbench:
+    """Read an address.
+
+    Args:
+        dimensions: of the study, the leading one first.
+        bots: by id, those that can be asked for.
+        study: whose conversations are asked for; None for those of self-play.
+    """
+    leading = dimensions[0].key if dimensions else ""
+    line = line_asked(query, leading)
+    asked, wrong = None, None
+    try:
+        asked = parse_query(line, numbers, bots=tuple(bots or ()), study=study)
+    except Unreadable as error:
+        wrong = error
+    chosen = ",".join(filter(None, query.getlist("columns")))
+    synthetic = query.get("synthetic") == "1"
+    try:
+        without = without_read(",".join(query.getlist("without")))
+    except UnknownName:  # pages refuse such an address
+        without = ()
+    return Workbench(
+        line=line,
+        asked=asked,
+        wrong=wrong,
+        columns=_columns(chosen, numbers, leading, asked),
+        chosen=chosen,
+        kept=(
+            *((("synthetic", "1"),) if synthetic else ()),
+            *((("without", ",".join(without)),) if without else ()),
+        ),
+        synthetic=synthetic,
+        without=without,
+        study=study,
+    )
+
+
+def _columns(
+    chosen: str, numbers: Numbers, leading: str, asked: SearchQuery | None
+) -> tuple[Number, ...]:
+    """Return the chosen numbers; by default the number sorted by or the leading rating, and those in the query."""
+    named = [numbers.get(name) for name in chosen.split(",") if name]
+    found = list(dict.fromkeys(one for one in named if one is not None))
+    if not found:
+        spoken = list(asked.numbers) if asked is not None else []
+        first = asked.sort if asked is not None else None
+        lead = first or numbers.get(f"rating.{leading}")
+        found = list(dict.fromkeys([*([lead] if lead else []), *spoken]))
+    return tuple(found[:MOST_COLUMNS])
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """A part of a line that finds nothing, and how many would be found without it."""
+
+    without: str
+    href: str
+    total: int
+
+
+def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> Wider | None:
+    """Return the one part to drop from a line that finds nothing, which lets most be found; None if none helps."""
+    if bench.wrong is not None:
+        return None
+    terms = terms_of(bench.line)
+    best = None
+    for i, term in enumerate(terms[:_TRIED]):
+        if term.field in ("sort", "limit", "seed"):
+            continue
+        line = line_of(terms[:i] + terms[i + 1 :])
+        total = (
+            replace(bench, line=line, asked=parse_query(line, numbers, study=bench.study))
+            .listing(rows)
+            .count()
+        )
+        if total and (best is None or total > best.total):
+            best = Wider(str(term), bench.address(q=line), total)
+    return best
+
+
+def examples(
+    numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequence[str]
+) -> tuple[str, list[str]]:
+    """Return a short example for the empty search box, and examples of every form that these conversations have."""
+    measured = {number.name for number in numbers.measured()}
+    rated = next((one for one in dimensions if one.key in measured), None)
+    named = [f"bot:{','.join(bots[:2])}"] if bots else []
+    low = f"{rated.low:g}..{(rated.low + rated.high) / 2:g}" if rated is not None else ""
+    by = rated.key if rated is not None else "exchanges"
+    found = [
+        *named,
+        f"{by}:{low}" if low else f"{by}>5",
+        *([f"{TELLING}>0.6"] if TELLING in measured else []),
+        "-word",
+        '"exact words"',
+        *(("is:rated",) if rated is not None else ()),
+        "is:starred",
+        "tag:name",
+        *(("flag:fast", "rater:name") if rated is not None else ()),
+        f"sort:-{by}",
+        "limit:20",
+        "sample:20",
+        "seed:3",
+    ]
+    # The empty box is narrow.
+    return f"bot:{min(bots, key=len)}" if bots else found[0], found
+
+
+def orders(numbers: Numbers) -> list[tuple[str, str]]:
+    """Return the orders that a reader may choose, each as `sort:` has it and its name."""
+    found = [("newest", "newest first"), ("oldest", "oldest first")]
+    rising, falling = "{title}, lowest first", "{title}, highest first"
+    for number in numbers.measured():
+        found.append((number.name, rising.format(title=number.title)))
+        found.append((f"-{number.name}", falling.format(title=number.title)))
+    return found
+
+
+def order_now(asked: SearchQuery | None) -> str:
+    """Return the order of a line, as `sort:` has it."""
+    if asked is None or asked.sort is None:
+        return "newest" if asked is None or asked.is_falling else "oldest"
+    return f"{'-' if asked.is_falling else ''}{asked.sort.name}"
+
+
+def dimensions_of(study: Study | None) -> list[RatingDimension]:
+    """Return a study's questions, titled for answers as they were given; none for self-play."""
+    if study is None:
+        return []
+    return [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The conversations of a study or run, and what they can be asked by.
+
+    Attributes:
+        bots: by id, each with what fixes its mark.
+        dimensions: that they are rated on, the leading one first.
+    """
+
+    source: Source
+    rows: QuerySet[Conversation]
+    numbers: Numbers
+    bots: Mapping[str, BotInfo]
+    dimensions: Sequence[RatingDimension] = field(default=())
+
+    @property
+    def study(self) -> Study | None:
+        """The study; None for a run."""
+        return self.source if isinstance(self.source, Study) else None
+
+    def bench(self, query: QueryDict) -> Workbench:
+        """Return the conversation browser with the query of an address."""
+        return workbench_of(query, self.numbers, self.dimensions, self.bots, self.study)
+
+    def counted(self, bench: Workbench) -> QuerySet[Conversation]:
+        """Return those that the pages count, whatever the line says."""
+        return people_kept(self.rows, synthetic=bench.synthetic, without=bench.without)
+
+    def address(self, part: str = "conversations") -> str:
+        """Return the address of their workbench or of one of the pages beside it, such as `spread`."""
+        if isinstance(self.source, Study):
+            return reverse(f"dashboard:study_{part}", args=[self.source.key])
+        return reverse(f"dashboard:run_{part}", args=[self.source.pk])
+
+
+def gathered(source: Source) -> Gathered:
+    """Return the conversations of a study or run."""
+    if isinstance(source, SelfPlayRun):
+        bots = {
+            bot_id: BotInfo(bot_id, bot_id, slot, is_control=False)
+            for slot, bot_id in enumerate(source.plan.get("bots", []), start=1)
+        }
+        return Gathered(source, conversations_of_source(source), Numbers([]), bots)
+    dimensions = dimensions_of(source)
+    return Gathered(
+        source, conversations_of_source(source), Numbers(dimensions), study_bots(source), dimensions
+    )

@@ -1,0 +1,344 @@
+"""Conversation reader: turns, metrics, ratings, and reasons for missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from chatbots.registry import title_of
+from evaluation.metrics.registry import metric_list
+from evaluation.number_format import figure
+from evaluation.plots.text_layout import tick_label
+from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
+from webapp.dashboard.charts.lines import TrackCell, printed, track
+from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
+from webapp.jobs.models import MetricResult
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import title_as_given
+from webapp.search.text_search import ExcerptPiece, SearchWords, pieces_of
+from webapp.studies.questions import BETWEEN_CHOICES
+from webapp.studies.reply_filters.base import reply_filters
+from webapp.studies.selectors import other_questions_of_study
+
+N_TRACKS = 3
+_DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnValue:
+    """A number with its name; `why` where there is none; of a rating the way along its scale in percent."""
+
+    title: str
+    value: str
+    why: str = ""
+    about: str = ""
+    name: str = ""
+    percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn: its text, its tracks, its values spelled out."""
+
+    index: int
+    speaker: str
+    is_bot: bool
+    text: str
+    vote: int
+    latency_s: float | None
+    cells: list[TrackCell]
+    values: list[TurnValue]
+    chosen: bool
+    answered_by: str
+    said_of: tuple[str, ...] = ()
+    withheld_text: str = ""
+    pieces: tuple[ExcerptPiece, ...] = ()
+
+    @property
+    def has_missing(self) -> bool:
+        """True if a value is missing here."""
+        return any(value.why for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingView:
+    """One rater's answers."""
+
+    rater: str
+    answers: list[TurnValue]
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One track's place and the series shown there."""
+
+    chosen: MetricSeries
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationReading:
+    """The whole page."""
+
+    turns: list[TurnView]
+    tracks: list[Track]
+    series: list[MetricSeries]
+    conversation_values: list[TurnValue]
+    ratings: list[RatingView]
+    metrics: str
+    chosen: int
+
+
+def conversations_to_read() -> QuerySet[Conversation]:
+    """Return all conversations, each with what the reader's page says of it in the same query."""
+    return Conversation.objects.select_related(
+        "bot", "study__version__rubric", "selfplay__run", "selfplay__partner"
+    )
+
+
+def read_conversation(
+    conversation: Conversation,
+    wanted: Sequence[str] = (),
+    chosen: str = "",
+    words: Sequence[SearchWords] = (),
+    first: Sequence[str] = (),
+) -> ConversationReading:
+    """Return everything the reader shows, in a fixed number of queries.
+
+    Args:
+        wanted: names of series to draw.
+        chosen: number of the turn to spell out; the first one that has the words, or the first reply, otherwise.
+        words: to be marked in the turns.
+        first: names of columns whose values of the whole conversation come before the others'.
+    """
+    turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
+    results = results_of(conversation)
+    values: dict[str, list[float | None]] = {}
+    reasons: dict[str, str] = {}
+    totals: dict[str, float | None] = {}
+    for result in results.values():
+        values.update(result.turns)
+        totals.update(result.values)
+        reasons.update({name: reason_text(found) for name, found in result.reasons.items()})
+    declared = {
+        (column.level, column.name): column for metric in metric_list() for column in metric.columns
+    }
+    series = series_of(
+        [column for (level, name), column in declared.items() if level == "turn" and name in values]
+    )
+    found = {one.name: _values(one, values, len(turns)) for one in series}
+    why = {one.name: _why(one, reasons) for one in series}
+    tracks = _tracks(series, wanted, found)
+    speakers = [turn.speaker for turn in turns]
+    cells = {
+        shown.chosen.name: track(
+            found[shown.chosen.name], speakers, shown.chosen.columns[0], why[shown.chosen.name]
+        )
+        for shown in tracks
+    }
+    pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
+    at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
+    views, said_of = [], reported_of(conversation)
+    for i, turn in enumerate(turns):
+        spelled = [
+            TurnValue(
+                one.title,
+                printed(value, one.unit) if value is not None else "none",
+                "" if value is not None else why[one.name],
+                one.about,
+            )
+            for one in series
+            for value in [found[one.name][i]]
+        ]
+        views.append(
+            TurnView(
+                index=turn.index,
+                speaker=_speaker(conversation, turn),
+                is_bot=turn.speaker == Turn.Speaker.BOT,
+                text=turn.text,
+                vote=turn.vote,
+                latency_s=None if turn.latency_ms is None else turn.latency_ms / 1000,
+                cells=[cells[shown.chosen.name][i] for shown in tracks],
+                values=spelled,
+                chosen=turn.index == at,
+                answered_by=turn.answered_by,
+                said_of=tuple(said_of.get(turn.index, ())),
+                withheld_text=turn.withheld_text,
+                pieces=pieces[turn.index],
+            )
+        )
+    overall = [
+        TurnValue(
+            column.title,
+            printed(value, column.unit) if value is not None else "none",
+            "" if value is not None else reasons.get(name) or "undefined",
+            column.description,
+            name,
+        )
+        for name, value in sorted(totals.items(), key=lambda one: _place(one[0], first))
+        if (column := declared.get(("conversation", name))) is not None
+    ]
+    return ConversationReading(
+        turns=views,
+        tracks=tracks,
+        series=series,
+        conversation_values=overall,
+        ratings=_ratings(conversation),
+        metrics=_about(results),
+        chosen=at,
+    )
+
+
+def numbers_beside(
+    both: Sequence[ConversationReading],
+) -> list[tuple[TurnValue, list[TurnValue | None]]]:
+    """Return the numbers of whole conversations that any of them has, each with its value in every one of them."""
+    named = [{value.name: value for value in one.conversation_values} for one in both]
+    every = {name: value for found in reversed(named) for name, value in found.items()}
+    order = dict.fromkeys(name for found in named for name in found)
+    return [(every[name], [found.get(name) for found in named]) for name in order]
+
+
+def reported_of(conversation: Conversation) -> dict[int, list[str]]:
+    """Return participants' reports and filters' marks in words, by turn index, in two queries."""
+    found: dict[int, list[str]] = {}
+    reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
+    for report in reports.order_by("pk"):
+        assert report.turn is not None, "found by its turn"
+        told = f"Reported: {ReplyReport.Reason(report.reason).label}"
+        said = f"{told}. “{report.words}”"
+        found.setdefault(report.turn.index, []).append(said if report.words else told)
+    marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
+    for mark in marks.order_by("pk"):
+        words = ", ".join(f"“{word}”" for word in mark.found)
+        title = title_of(reply_filters, mark.filter)
+        told = f"{title}: {mark.reason} {words}"
+        found.setdefault(mark.turn.index, []).append(told.strip())
+    return found
+
+
+def current_keys() -> dict[str, str]:
+    """Return the key of each metric's present version, by the metric's name."""
+    return {metric.name: metric.identity.key for metric in metric_list()}
+
+
+def results_of(conversation: Conversation) -> dict[str, MetricResult]:
+    """Return one result per metric for a conversation: of the current version, else the newest."""
+    keys = current_keys()
+    found: dict[str, MetricResult] = {}
+    rows = MetricResult.objects.filter(conversation=conversation).select_related("metric")
+    for result in rows.order_by("created_at", "pk"):
+        name = result.metric.name
+        if name not in found or found[name].metric.key != keys.get(name):
+            found[name] = result
+    return found
+
+
+def _about(results: dict[str, MetricResult]) -> str:
+    if not results:
+        return ""
+    keys = current_keys()
+    n_current = sum(result.metric.key == keys.get(name) for name, result in results.items())
+    if n_current == len(results):
+        return f"{n_current} metrics, all of the present version."
+    return f"{len(results)} metrics, {len(results) - n_current} of an earlier version."
+
+
+def _tracks(
+    series: Sequence[MetricSeries], wanted: Sequence[str], values: dict[str, list[float | None]]
+) -> list[Track]:
+    by_name = {one.name: one for one in series}
+    names = [name for name in dict.fromkeys(wanted) if name in by_name][:N_TRACKS]
+    filled = sorted(series, key=lambda one: -sum(v is not None for v in values[one.name]))
+    for name in [*_DEFAULT, *(one.name for one in filled)]:
+        if len(names) >= N_TRACKS:
+            break
+        if name in by_name and name not in names:
+            names.append(name)
+    return [Track(by_name[name], number) for number, name in enumerate(names)]
+
+
+def _values(
+    series: MetricSeries, values: dict[str, list[float | None]], n: int
+) -> list[float | None]:
+    """Return for each turn the value of whichever column describes it."""
+    rows = [_full(values[column.name], n) for column in series.columns]
+    return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]
+
+
+def _why(series: MetricSeries, reasons: dict[str, str]) -> str:
+    told = [reasons[column.name] for column in series.columns if column.name in reasons]
+    return "; ".join(dict.fromkeys(told)) or "not one of the turns it describes"
+
+
+def _full(values: Sequence[float | None], n: int) -> list[float | None]:
+    """Return as many values as turns, however many were stored."""
+    return [*values[:n], *[None] * (n - len(values))]
+
+
+USUAL = (
+    "sentiment_user",
+    "semantic_similarity_user_bot",
+    "question_bot",
+    "conversation_repetition_bot",
+    "words_user",
+    "words_bot",
+)
+"""Default first columns: one of each kind that the paper found to matter."""
+
+
+def _place(name: str, first: Sequence[str]) -> tuple[int, str]:
+    order = (*first, *(one for one in USUAL if one not in first))
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _chosen(text: str, turns: Sequence[Turn], hits: Sequence[int]) -> int:
+    indices = [turn.index for turn in turns]
+    if text.isdigit() and int(text) in indices:
+        return int(text)
+    if hits:
+        return hits[0]
+    replies = [turn.index for turn in turns if turn.speaker == Turn.Speaker.BOT]
+    return (replies or indices or [0])[0]
+
+
+def _speaker(conversation: Conversation, turn: Turn) -> str:
+    link = getattr(conversation, "selfplay", None)
+    if link is not None and link.partner is not None:
+        return (conversation.bot if turn.speaker == Turn.Speaker.BOT else link.partner).title
+    if turn.speaker == Turn.Speaker.BOT:
+        return "Bot"
+    if conversation.source == Conversation.Source.SELFPLAY:
+        return "Bot, opener’s side"
+    return "Participant"
+
+
+def _ratings(conversation: Conversation) -> list[RatingView]:
+    found = []
+    asked = other_questions_of_study(conversation.study) if conversation.study else []
+    rows = Rating.objects.filter(conversation=conversation).select_related("rubric")
+    rows = rows.prefetch_related("rubric__dimensions").order_by("submitted_at", "pk")
+    for number, rating in enumerate(rows, start=1):
+        rubric = rating.rubric
+        answers = []
+        for dimension in rubric.dimensions.all():
+            high = rubric.high if dimension.high is None else dimension.high
+            value = rating.answers.get(dimension.key)
+            text, percent = "not answered", None
+            if isinstance(value, int | float):
+                number_text = tick_label(value) if float(value).is_integer() else figure(value)
+                text = f"{number_text} of {tick_label(high)}"
+                low = rubric.low if dimension.low is None else dimension.low
+                percent = 100 * (value - low) / (high - low) if high > low else None
+            answers.append(TurnValue(title_as_given(dimension), text, percent=percent))
+        for question in asked:
+            given = rating.other_answers.get(question.key)
+            if given is not None:
+                text = BETWEEN_CHOICES.join(given) if isinstance(given, list) else given
+                answers.append(TurnValue(question.short, text))
+        rater = rating.rater or f"Rater {number}"
+        found.append(RatingView(rater, answers, rating.comment))
+    return found

@@ -1,0 +1,363 @@
+"""Filters in addresses: the search form, and flags that exclude participants.
+
+Search form: only parts that the user changed in the form are changed in the query. So a part that no control can
+show, such as `bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it or the user removes it
+below the search.
+
+Flags: one value, `without=fast,pasted`, holds on all results of a study, and goes from page to page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, QueryDict
+
+from chatbots.registry import UnknownName
+from webapp.core.language import plural
+from webapp.ratings.flag_selectors import (
+    FlagExclusions,
+    flag_counts,
+    flags_state,
+    left_out_counts,
+    without_read,
+)
+from webapp.ratings.flags.base import flag_kinds
+from webapp.results.refresh import refresh_flags
+from webapp.search.fields import Number, Numbers
+from webapp.search.query import ORDERS
+from webapp.search.syntax import QueryTerm, Unreadable, line_of, terms_of
+from webapp.studies.models import Study
+
+MARK = "narrow"
+"""Stands in an address that the form made, and in no other."""
+CHOSEN = ("bot", "first", "state", "rater", "flag", "tag")
+"""Fields with one value each."""
+KINDS = {
+    "starred": "starred",
+    "tagged": "with a tag",
+    "noted": "with a note",
+    "commented": "with a comment",
+    "rated": "rated",
+    "unrated": "not rated",
+}
+OF_RUNS = ("starred", "tagged", "noted")
+"""Kinds that conversations without raters can be of."""
+_KEPT = ("columns", "synthetic", "without", "hold")
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A list to choose one value from.
+
+    Attributes:
+        chosen: the value that the line asks for; empty where it asks for none, or for more than a list can show.
+        otherwise: what it asks for where no list can show it.
+    """
+
+    name: str
+    title: str
+    options: tuple[tuple[str, Any], ...]
+    chosen: str
+    otherwise: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number with the range that the line asks for; an end that it leaves open is empty."""
+
+    number: Number
+    low: str
+    high: str
+    is_shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchForm:
+    """Content of the search form.
+
+    Attributes:
+        rater: None without raters.
+        kinds: name, title, and whether the query selects it.
+        sample: number of conversations drawn at random.
+        seed: seed of the draw.
+    """
+
+    selects: dict[str, Select]
+    ranges: list[Range]
+    shown: Range | None
+    rater: str | None
+    kinds: list[tuple[str, Any, bool]]
+    sample: str
+    seed: str
+
+
+def search_form_of(
+    line: str,
+    numbers: Numbers,
+    options: Mapping[str, Iterable[tuple[str, Any]]],
+    *,
+    has_raters: bool = True,
+) -> SearchForm:
+    """Return the content of the search form for a query.
+
+    Args:
+        options: options of each list, by the field's name; a list without options is left out.
+        has_raters: whether participants rate these conversations.
+    """
+    terms = _terms(line) or []
+    said = _said(terms)
+    titles = {
+        "bot": "Bot",
+        "first": "Begins",
+        "state": "State",
+        "flag": "Flag of the participant",
+        "tag": "Tag",
+    }
+    selects = {
+        name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))
+        for name, every in options.items()
+        if (found := _with_chosen(every, said.get(name, "")))
+    }
+    ranges = [
+        Range(number, *range_of(terms, number, numbers), is_shown=False)
+        for number in numbers.measured()
+        if not number.is_time
+    ]
+    shown = next((one for one in ranges if one.low or one.high), ranges[0] if ranges else None)
+    asked = _kinds(terms)
+    return SearchForm(
+        selects=selects,
+        ranges=ranges,
+        shown=shown,
+        rater=said.get("rater", "") if has_raters else None,
+        kinds=[
+            (name, title, name in asked)
+            for name, title in KINDS.items()
+            if has_raters or name in OF_RUNS
+        ],
+        sample=said.get("sample", ""),
+        seed=said.get("seed", ""),
+    )
+
+
+def address_asked(query: QueryDict, numbers: Numbers) -> QueryDict:
+    """Return the address that says by its line alone what the form was sent with."""
+    found = QueryDict(mutable=True)
+    found["q"] = line_narrowed(query, numbers)
+    for name in _KEPT:
+        if query.get(name):
+            found.setlist(name, query.getlist(name))
+    return found
+
+
+def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
+    """Return the line of the form's `q` with what was chosen otherwise than it says."""
+    line = " ".join(query.get("q", "").split())
+    read = _terms(line)
+    kept = list(read or [])
+    said, added = _said(kept), []
+    for name in CHOSEN:
+        value = " ".join(query.get(name, "").split())
+        if name in query and value != said.get(name, ""):
+            kept = [term for term in kept if not _is_asked(term, name)]
+            added += [QueryTerm(value, name, ":")] if value else []
+    number = numbers.get(query.get("number", ""))
+    low, high = (query.get(name, "").strip() for name in ("low", "high"))
+    if number is not None and (low, high) != range_of(kept, number, numbers):
+        kept = [term for term in kept if not _is_range(term, number, numbers)]
+        if low or high:
+            added.append(QueryTerm(low if low == high else f"{low}..{high}", number.name, ":"))
+    were, are = _kinds(kept), {name for name in query.getlist("is") if name in KINDS}
+    kept = [term for term in kept if not (_is_asked(term, "is") and term.value in were - are)]
+    added += [QueryTerm(name, "is", ":") for name in KINDS if name in are - were]
+    sample, seed = (query.get(name, "").strip() for name in ("sample", "seed"))
+    seed = seed if sample else ""  # a seed draws nothing by itself
+    for name, value in (("sample", sample), ("seed", seed)):
+        if value != said.get(name, ""):
+            kept = [term for term in kept if term.field != name]
+            added += [QueryTerm(value, name, ":")] if value else []
+    if read is None:  # what is wrong is told on the page, and what was chosen stays there
+        return " ".join([line, *map(str, added)])
+    return line_of([*kept, *added])
+
+
+def range_of(terms: Sequence[QueryTerm], number: Number, numbers: Numbers) -> tuple[str, str]:
+    """Return both ends of the range of a number that a line asks for."""
+    low = high = ""
+    for term in terms:
+        if not _is_range(term, number, numbers):
+            continue
+        if term.sign.startswith(">"):
+            low = term.value
+        elif term.sign.startswith("<"):
+            high = term.value
+        else:
+            first, dots, last = term.value.partition("..")
+            low, high = first.strip("*"), last.strip("*") if dots else first
+    return low, high
+
+
+def without_range(line: str, number: Number, numbers: Numbers) -> str:
+    """Return a query without the range of a number, its order and its limits, to set the range in another way.
+
+    Raises:
+        Unreadable: the query cannot be read.
+    """
+    return line_of(
+        [
+            term
+            for term in terms_of(line)
+            if term.field not in ORDERS and not _is_range(term, number, numbers)
+        ]
+    )
+
+
+def _terms(line: str) -> list[QueryTerm] | None:
+    """Return the parts of a line; None for one that cannot be taken apart."""
+    try:
+        return terms_of(line)
+    except Unreadable:
+        return None
+
+
+def _is_asked(term: QueryTerm, name: str) -> bool:
+    return term.field == name and term.sign == ":" and not term.is_not
+
+
+def _is_range(term: QueryTerm, number: Number, numbers: Numbers) -> bool:
+    return bool(term.field) and not term.is_not and numbers.get(term.field) == number
+
+
+def _said(terms: Sequence[QueryTerm]) -> dict[str, str]:
+    """Return the values that controls of one value show."""
+    found = {}
+    for name in CHOSEN:
+        asked = [term.value for term in terms if _is_asked(term, name)]
+        # Several raters can be written into their field; a list has one entry for each value.
+        if len(asked) == 1 and (name == "rater" or "," not in asked[0]):
+            found[name] = asked[0].lower() if name == "tag" else asked[0]
+    for term in terms:
+        if term.field in ("sample", "seed"):
+            found[term.field] = term.value
+    return found
+
+
+def _kinds(terms: Sequence[QueryTerm]) -> set[str]:
+    return {term.value for term in terms if _is_asked(term, "is") and term.value in KINDS}
+
+
+def _otherwise(terms: Sequence[QueryTerm], name: str, said: Mapping[str, str]) -> str:
+    if name in said:
+        return ""
+    return " ".join(term.value for term in terms if _is_asked(term, name))
+
+
+def _with_chosen(options: Iterable[tuple[str, Any]], chosen: str) -> tuple[tuple[str, Any], ...]:
+    """Return the options, with the value that the line asks for among them whether it is there or not."""
+    found = tuple(options)
+    is_there = not chosen or chosen in {value for value, _title in found}
+    return found if is_there else ((chosen, chosen), *found)
+
+
+_NOT_KEPT = ("without", "after", "page")
+"""Parts of an address that another choice of people makes meaningless."""
+
+
+def requested_flags(request: HttpRequest) -> tuple[str, ...]:
+    """Return the flags whose people an address leaves out; forms name each by itself.
+
+    Raises:
+        Http404: for a flag that there is not: leaving nobody out unnoticed would be another result.
+    """
+    try:
+        return without_read(",".join(request.GET.getlist("without")))
+    except UnknownName as error:
+        raise Http404(str(error)) from None
+
+
+def apply_flag_filter(request: HttpRequest, study: Study) -> tuple[str, ...]:
+    """Return the same once the study's flags were looked for: before anything is counted."""
+    without = requested_flags(request)
+    if without:
+        refresh_flags(study)
+    return without
+
+
+@dataclass(frozen=True, slots=True)
+class FlagFilterOption:
+    """A flag whose people can be left out."""
+
+    name: str
+    title: Any
+    n: int
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionNotice:
+    """Excluded participants, as a page shows them.
+
+    Attributes:
+        words: number of excluded participants and the reasons; empty without any.
+        all_in: address of the same page with all participants.
+        choices: flags that at least one participant has, and those chosen.
+        kept: parts of the address that stay when other flags are chosen.
+        is_current: whether flags were computed from the current data.
+    """
+
+    words: str
+    all_in: str
+    choices: list[FlagFilterOption]
+    kept: list[tuple[str, str]]
+    is_current: bool
+
+
+def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | None:
+    """Return the excluded participants for a page; None without flags, had or chosen."""
+    without = requested_flags(request)
+    is_current = refresh_flags(study).is_current if without else True
+    if not without and flags_state(study) is None:
+        return None
+    counts = flag_counts(study)
+    choices = [
+        FlagFilterOption(kind.name, kind.title, counts.get(kind.name, 0), kind.name in without)
+        for kind in flag_kinds
+        if counts.get(kind.name) or kind.name in without
+    ]
+    if not choices:
+        return None
+    kept = [
+        (name, value)
+        for name, values in request.GET.lists()
+        if name not in _NOT_KEPT
+        for value in values
+    ]
+    return ExclusionNotice(
+        words=left_out_words(left_out_counts(study, without)) if without else "",
+        all_in=f"?{urlencode(kept)}",
+        choices=choices,
+        kept=kept,
+        is_current=is_current,
+    )
+
+
+def left_out_words(found: FlagExclusions) -> str:
+    """Compose a sentence on the number of excluded participants, by flag."""
+    flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
+    return plural(
+        found.n_people,
+        "{left} of {n} person is left out: {flags}.",
+        "{left} of {n} people are left out: {flags}.",
+    ).format(left=found.n_left_out, n=found.n_people, flags=flags)
+
+
+def left_out_sentence(study: Study, without: Sequence[str]) -> str:
+    """Say in a report who is left out; empty where nobody is."""
+    if not without:
+        return ""
+    words = left_out_words(left_out_counts(study, without))
+    return f"{words} A person with several of these flags stands under each."

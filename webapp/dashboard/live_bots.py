@@ -1,0 +1,322 @@
+"""Bots in the live room: latency, failures, and waiting participants."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.bots.models import Alert, BotAside
+from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
+from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.core.language import plural
+from webapp.dashboard.action_items import pay_action_items
+from webapp.dashboard.bots import bot_state
+from webapp.dashboard.data_quality import NAMES_MODEL
+from webapp.dashboard.live_progress import QUIET
+from webapp.dashboard.narrative.phrases import listed
+from webapp.ratings.selectors import BotInfo, study_bots
+from webapp.studies.assignment.capacity import bots_beyond_cap
+from webapp.studies.models import Study, TaskCount
+
+WINDOW = timedelta(hours=1)
+"""Replies of so long are looked at,"""
+MOST_REPLIES = 2000
+"""and of these the latest so many."""
+LEAST_FOR_95 = 20
+"""From so many replies on the time within which 95 % come is more than the slowest of a few."""
+SLOW_S = 10.0
+"""Whoever waits longer may think that nothing comes."""
+FAILS_OFTEN = 0.1
+"""A bot is not well from this share of failed replies on."""
+LATE_MS = 500
+"""A paced reply that ends so much later than its pace wants is one that people can notice."""
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBot:
+    """A bot of the study.
+
+    Attributes:
+        n_done: rated conversations; `wanted` of them, None without a limit.
+        median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
+            any, the latter with fewer than 20.
+        n_replies, n_failed: of the window.
+        n_paced, n_late: replies of the window that were paced, and those of them that came noticeably later.
+        n_naming: replies of the whole study that name their model, as its filter found them.
+        words, tone, reason: its state, by its replies to anybody, scripted participants among them.
+        aside: what set it aside.
+        told: whom Confab told of that, in a sentence; empty where nobody is told.
+    """
+
+    info: BotInfo
+    n_done: int
+    wanted: int | None
+    median_s: float | None
+    most_s: float | None
+    n_replies: int
+    n_failed: int
+    n_paced: int
+    n_late: int
+    n_naming: int
+    words: str
+    tone: str
+    reason: str
+    aside: BotAside | None
+    told: str = ""
+
+    @property
+    def n_asked(self) -> int:
+        """Replies that were asked for."""
+        return self.n_replies + self.n_failed
+
+
+@dataclass(frozen=True, slots=True)
+class FailedReply:
+    """A reply that failed: when, of which bot, why, and in which chat."""
+
+    at: datetime
+    bot: str
+    reason: str
+    chat: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingParticipant:
+    """Somebody who waits for a reply, or to decide after one that failed."""
+
+    chat: UUID
+    bot: str
+    since: datetime
+    has_failed: bool
+    is_aside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Replies:
+    """Replies of the window by bot: seconds until each stood there, and how many there were."""
+
+    times: dict[str, list[float]]
+    n_replies: dict[str, int]
+    n_failed: dict[str, int]
+    n_paced: Counter[str]
+    n_late: Counter[str]
+
+    def median_s(self, bot_id: str) -> float | None:
+        """Return the seconds until a reply stood there in the middle; None without any."""
+        times = self.times.get(bot_id)
+        return statistics.median(times) if times else None
+
+    def trouble(self, bot_id: str) -> tuple[str, str] | None:
+        """Return in a word and in a sentence why the bot is not well; None where it is."""
+        n_failed = self.n_failed.get(bot_id, 0)
+        n_asked = n_failed + self.n_replies.get(bot_id, 0)
+        if n_failed and n_failed >= FAILS_OFTEN * n_asked:
+            words = "{n} of {of} replies failed in the last hour, rehearsals included"
+            return "Failing", words.format(n=n_failed, of=n_asked)
+        median_s = self.median_s(bot_id)
+        if median_s is not None and median_s >= SLOW_S:
+            words = "half of its replies took {s} s or longer in the last hour, rehearsals included"
+            return "Slow", words.format(s=round(median_s))
+        return None
+
+
+def _talks(study: Study, include_synthetic: bool) -> dict[str, Any]:
+    """Return the condition on rows whose conversation counts."""
+    people = {} if include_synthetic else {"conversation__is_synthetic": False}
+    return {"conversation__study": study, **people}
+
+
+def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
+    """Read the replies since a time, and those that failed."""
+    replies = Turn.objects.filter(
+        speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
+    )
+    columns = ("conversation__bot__bot_id", "latency_ms", "late_ms")
+    latest = list(replies.order_by("-created_at").values_list(*columns)[:MOST_REPLIES])
+    times: dict[str, list[float]] = {}
+    n_paced, n_late = Counter[str](), Counter[str]()
+    for bot_id, ms, late_ms in latest:
+        times.setdefault(bot_id, []).append((ms or 0) / 1000)
+        if late_ms is not None:
+            n_paced[bot_id] += 1
+            n_late[bot_id] += late_ms > LATE_MS
+    n_replies = {bot_id: len(found) for bot_id, found in times.items()}
+    if len(latest) == MOST_REPLIES:
+        by_bot = replies.order_by().values_list("conversation__bot__bot_id")
+        n_replies = dict(by_bot.annotate(n=Count("pk")))
+    failures = ReplyFailure.objects.filter(at__gte=since, **talks).order_by()
+    n_failed = dict(failures.values_list("bot_id").annotate(n=Count("pk")))
+    return _Replies(times, n_replies, n_failed, n_paced, n_late)
+
+
+def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[LiveBot]:
+    """Read how the study's bots answer; nothing where people meet none."""
+    if not study.bots:
+        return []
+    talks = _talks(study, include_synthetic)
+    shown = _replies(talks, now - WINDOW)
+    # A bot is as well as it answers to anybody, scripted participants among them, whomever the page counts.
+    of_all = shown if include_synthetic else _replies(_talks(study, True), now - WINDOW)
+    naming = ReplyMark.objects.filter(
+        filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
+    ).order_by()
+    n_naming = dict(naming.values_list("turn__conversation__bot__bot_id").annotate(n=Count("pk")))
+    counts = TaskCount.objects.filter(
+        study=study, conversation=None, item=None, bot_id__in=study.bots
+    )
+    done: dict[str, int] = {}
+    for bot_id, is_synthetic, n in counts.values_list("bot_id", "is_synthetic", "n_completed"):
+        if include_synthetic or not is_synthetic:
+            done[bot_id] = done.get(bot_id, 0) + n
+    entries = {entry.id: entry for entry in bot_entry_list()}
+    reports, asides, beyond = heartbeat_bots(), bots_aside(study.bots), bots_beyond_cap(study)
+    infos = study_bots(study)
+    told = alerts_of(asides.values()) if asides else {}
+    found = []
+    for bot_id in study.bots:
+        own = sorted(shown.times.get(bot_id, []))
+        trouble = of_all.trouble(bot_id)
+        state = bot_state(entries[bot_id], reports) if bot_id in entries else None
+        if state is None:
+            words, tone, reason = "Unknown", "bad", "no bot of this name is here"
+        elif bot_id in asides:
+            words, tone, reason = "Set aside", "warn", state.reason
+        elif not state.is_offered or state.reason:
+            words, tone, reason = state.words, state.tone, state.reason
+        elif bot_id in beyond:
+            words, tone, reason = "Cost is used up", "warn", beyond[bot_id]
+        elif trouble is not None:
+            (words, reason), tone = trouble, "warn"
+        else:
+            words, tone, reason = "Well", "good", ""
+        found.append(
+            LiveBot(
+                infos[bot_id],
+                done.get(bot_id, 0),
+                study.values.assignment.quota_of(bot_id),
+                shown.median_s(bot_id),
+                own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
+                shown.n_replies.get(bot_id, 0),
+                shown.n_failed.get(bot_id, 0),
+                shown.n_paced[bot_id],
+                shown.n_late[bot_id],
+                n_naming.get(bot_id, 0),
+                words,
+                tone,
+                reason,
+                asides.get(bot_id),
+                _told(told.get(asides[bot_id].pk, [])) if bot_id in asides else "",
+            )
+        )
+    return found
+
+
+def _told(alerts: list[Alert]) -> str:
+    """Say by which ways people were told, and which could not be told."""
+    said = []
+    if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
+        said.append(f"You were told by {listed(sent)}.")
+    said += [
+        f"The {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}"
+        for alert in alerts
+        if alert.error
+    ]
+    return " ".join(said)
+
+
+def failures_of(
+    study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
+) -> list[FailedReply]:
+    """Return the latest replies of the window that failed, the newest first, eight at most."""
+    if not any(bot.n_failed for bot in bots):
+        return []
+    rows = ReplyFailure.objects.filter(conversation__study=study, at__gte=now - WINDOW)
+    if not include_synthetic:
+        rows = rows.filter(conversation__is_synthetic=False)
+    titles = {bot.info.bot_id: bot.info.title for bot in bots}
+    columns = ("at", "bot_id", "reason", "conversation")
+    return [
+        FailedReply(at, titles.get(bot_id, bot_id), reason.removeprefix(f"{bot_id}: "), chat)
+        for at, bot_id, reason, chat in rows.order_by("-at", "-pk").values_list(*columns)[:_LISTED]
+    ]
+
+
+def waiting_of(
+    study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
+) -> tuple[list[WaitingParticipant], int]:
+    """Return those who wait for a reply, the longest first, eight at most; and how many do in all."""
+    rows = Conversation.objects.filter(
+        study=study,
+        source=Conversation.Source.CHAT,
+        state=Conversation.State.OPEN,
+        due_turn__isnull=False,
+        due_since__gte=now - QUIET,
+    )
+    if not include_synthetic:
+        rows = rows.filter(is_synthetic=False)
+    aside = {bot.info.bot_id for bot in bots if bot.aside is not None}
+    titles = {bot.info.bot_id: bot.info.title for bot in bots}
+    found = [
+        WaitingParticipant(pk, titles.get(bot_id, bot_id), since, bool(error), bot_id in aside)
+        for pk, bot_id, since, error in rows.order_by("due_since", "pk").values_list(
+            "pk", "bot__bot_id", "due_since", "due_error"
+        )
+        if since is not None
+    ]
+    return found[:_LISTED], len(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveActionItem:
+    """One thing: bold words, the rest, the way there; `bot_id` of a bot that can be put back."""
+
+    lead: str
+    rest: str
+    action: str
+    href: str
+    bot_id: str = ""
+
+
+def live_action_items(study: Study, bots: list[LiveBot], *, may_pay: bool) -> list[LiveActionItem]:
+    """Return the matters in the study that need a researcher."""
+    found = [_aside(bot) for bot in bots if bot.aside is not None]
+    for need in pay_action_items(may_pay=may_pay, study=study):
+        found.append(LiveActionItem(need.lead, need.rest, need.action, need.address))
+    return found
+
+
+def _aside(bot: LiveBot) -> LiveActionItem:
+    aside = bot.aside
+    assert aside is not None
+    began = timezone.localtime(aside.began_at)
+    since = f"{began:%H:%M}" if began.date() == timezone.localdate() else f"{began.day} {began:%b}"
+    said = [
+        f"It failed {aside.n_failed} of its latest {aside.of_n} replies."
+        if aside.of_n
+        else plural(
+            aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row."
+        )
+        % {"n": aside.n_failed},
+        "Nobody new meets it, and whoever has it may take another one or finish early.",
+        "It waits for you to put it back."
+        if aside.needs_person
+        else "It comes back by itself once a reply works.",
+        bot.told,
+    ]
+    return LiveActionItem(
+        f"{bot.info.title} is set aside since {since}.",
+        " ".join(one for one in said if one),
+        "See its errors and try it",
+        reverse("dashboard:bot", args=[bot.info.bot_id]),
+        bot.info.bot_id,
+    )

@@ -1,0 +1,401 @@
+"""Progress in the live room: totals, current steps, pace, and cost.
+
+A pass over the totals reads every task, so it takes longer the more there are. In a large study its result is used
+again for twenty times as long as it took: looking all day costs a twentieth of one core at most, and numbers are
+late by seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.core.cache import cache
+from django.db.models import Case, Count, Max, Q, Sum, Value, When
+from django.db.models.functions import Coalesce, TruncHour
+from django.utils import timezone
+
+from evaluation.stats.means import share_interval
+from webapp.bots.models import Spending
+from webapp.bots.selectors import spending_spent
+from webapp.dashboard.builder.pay import Cost, cost_of
+from webapp.pay.models import Decision
+from webapp.ratings.paired_comparisons import answers_counted
+from webapp.studies.models import LinkCount, Outcome, Study, Task, Whereabouts
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import steps_asked
+
+OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
+"""Outcomes that are none of a person's own doing, or a check."""
+EARNED = (Outcome.RATED, Outcome.BOT_FAILED)
+"""Outcomes that are paid in full."""
+LARGE = 2000
+"""From so many tasks on a count is used again."""
+_REUSED_FOR = 20
+"""times as long as it took,"""
+_LONGEST_S = 60.0
+"""and never for longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTotals:
+    """Counts of everybody who came.
+
+    Attributes:
+        agreed, done: people; `reached` by step: people who ever got to it.
+        ended: by the furthest step, people whose only end was one of `OUT`; those before the first under "".
+        outcomes: tasks by outcome.
+        n_visits: visits whose work earned the pay, each once however many tasks were done in it.
+        n_opened: openings of the link; one person may open it several times.
+        refused: by the reason's code, those of them where nobody could begin.
+    """
+
+    agreed: int
+    done: int
+    reached: Mapping[str, int]
+    ended: Mapping[str, int]
+    outcomes: dict[str, int]
+    n_visits: int
+    n_opened: int
+    refused: dict[str, int]
+
+
+def totals_of(study: Study, names: Sequence[str], *, include_synthetic: bool) -> StudyTotals:
+    """Return the study's counts; those of a large study may be some seconds old.
+
+    Args:
+        names: of the steps that are counted, in their order.
+    """
+    key = f"live-totals/{study.pk}/{include_synthetic}/{','.join(names)}"
+    known: StudyTotals | None = cache.get(key)
+    if known is not None:
+        return known
+    started = time.monotonic()
+    found = _counted(study, names, include_synthetic)
+    if sum(found.outcomes.values()) >= LARGE:
+        took_s = time.monotonic() - started
+        cache.set(key, found, timeout=min(_REUSED_FOR * took_s, _LONGEST_S))
+    return found
+
+
+def _counted(study: Study, names: Sequence[str], include_synthetic: bool) -> StudyTotals:
+    tasks = Task.objects.filter(participant__study=study)
+    openings = LinkCount.objects.filter(study=study)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+        openings = openings.filter(is_synthetic=False)
+    by_reason = dict(openings.order_by().values_list("refused").annotate(times=Sum("n")))
+    return StudyTotals(
+        **_of_people(tasks, names),
+        n_opened=sum(by_reason.values()),
+        refused={code: n for code, n in by_reason.items() if code},
+    )
+
+
+def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the counts of tasks: of each person the furthest step, then of all people together, in one query."""
+    last = len(names) + 1
+    step = Case(
+        *(When(whereabouts__furthest=name, then=Value(i)) for i, name in enumerate(names, start=1)),
+        default=Value(0),
+    )
+    of_outcome = {f"n_{name}": Count("pk", filter=Q(outcome=name)) for name in Outcome.values}
+    people = (
+        tasks.order_by()
+        .values("participant")
+        .annotate(
+            at=Max(
+                Case(When(outcome=Outcome.RATED, then=Value(last)), default=step),
+                filter=~Q(outcome=Outcome.NO_CONSENT),
+            ),
+            out_at=Max(step, filter=Q(outcome__in=OUT)),
+            visits=Count("submission", distinct=True, filter=Q(outcome__in=EARNED)),
+            **of_outcome,
+        )
+    )
+    found = people.aggregate(
+        agreed=Count("participant", filter=Q(at__gte=0)),
+        done=Count("participant", filter=Q(at=last)),
+        n_visits=Coalesce(Sum("visits"), 0),
+        **{f"at_{i}": Count("participant", filter=Q(at__gte=i)) for i in range(1, last)},
+        **{f"out_{i}": Count("participant", filter=Q(out_at=i) & ~Q(at=last)) for i in range(last)},
+        **{f"all_{name}": Coalesce(Sum(f"n_{name}"), 0) for name in Outcome.values},
+    )
+    return {
+        "agreed": found["agreed"],
+        "done": found["done"],
+        "reached": {name: found[f"at_{i}"] for i, name in enumerate(names, start=1)},
+        "ended": {name: found[f"out_{i}"] for i, name in enumerate(["", *names])},
+        "outcomes": {name: found[f"all_{name}"] for name in Outcome.values if found[f"all_{name}"]},
+        "n_visits": found["n_visits"],
+    }
+
+
+QUIET = timedelta(minutes=15)
+"""Whoever did nothing for so long has left."""
+OPENED, AGREED, DONE = "opened", "agreed", "done"
+_NOT_COUNTED = ("consent", "instructions", "done")
+"""Steps that other stages stand for: the first page for opened and agreed."""
+_TITLES = {
+    "questions": "Questions",
+    "practice": "Practice",
+    "quiz": "Quiz",
+}
+"""Steps that share their heading with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStage:
+    """A stage of the way through a study.
+
+    Attributes:
+        n: people who ever got there; of the link the openings, which are no people.
+        now: people who are there now.
+        on_way: people inside who got no further yet, be it that they have gone back.
+        ended: people whose way ended there, by a bot that failed or by a check; at the link those who said no. That is
+            not leaving.
+        left: people who got no further, and are not there any more; None at the link and at the end.
+        low, high: ends of the 95 % interval of `share`.
+    """
+
+    name: str
+    title: Any
+    n: int
+    now: int = 0
+    on_way: int = 0
+    ended: int = 0
+    left: int | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share of those who left, among those who went on or left; None without any."""
+        at_risk = self.n - self.on_way - self.ended
+        return self.left / at_risk if self.left is not None and at_risk > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantProgress:
+    """Everybody who came.
+
+    Attributes:
+        stages: from the opened link to the end.
+        totals: what they are counted from.
+    """
+
+    stages: tuple[FunnelStage, ...]
+    totals: StudyTotals
+
+    @property
+    def n_inside(self) -> int:
+        """Number of participants who have consented and are at work now."""
+        return sum(stage.now for stage in self.stages if stage.name != OPENED)
+
+    @property
+    def n_done(self) -> int:
+        """Number of participants who have finished."""
+        return self.stages[-1].n
+
+    @property
+    def n_agreed(self) -> int:
+        """Number of participants who have consented."""
+        return self.stages[1].n
+
+
+def participant_progress(
+    study: Study, *, include_synthetic: bool, now: datetime
+) -> ParticipantProgress:
+    """Read how far the study's people are; scripted participants only where they are asked for."""
+    names = step_names(study)
+    since = now - QUIET
+    totals = totals_of(study, names, include_synthetic=include_synthetic)
+    inside = _inside(study, since, include_synthetic=include_synthetic)
+    return ParticipantProgress(_stages(study, names, totals, inside), totals)
+
+
+def step_names(study: Study) -> list[str]:
+    """Return the steps that are stages of their own, in their order."""
+    return [name for name in steps_asked(study) if name not in _NOT_COUNTED]
+
+
+def _inside(
+    study: Study, since: datetime, *, include_synthetic: bool
+) -> tuple[Counter[str], Counter[str]]:
+    """Count the people at work now, by the step they look at and by the furthest they have reached.
+
+    Three ways to be at work, each by an index on time: many tasks stay open when their people have left.
+    """
+    tasks = Task.objects.filter(participant__study=study, state=Task.State.OPEN)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+    looked = Whereabouts.objects.filter(study=study, seen_at__gte=since)
+    columns = ("pk", "whereabouts__step", "whereabouts__furthest")
+    ways = (
+        tasks.filter(updated_at__gte=since),
+        tasks.filter(pk__in=looked.values("task")),
+        tasks.filter(
+            slots__chat__state="open",
+            slots__chat__source="chat",
+            slots__chat__updated_at__gte=since,
+        ),
+    )
+    first, *others = (way.order_by().values_list(*columns) for way in ways)
+    found = list(first.union(*others))
+    return (
+        Counter(step or AGREED for _pk, step, _furthest in found),
+        Counter(furthest or AGREED for _pk, _step, furthest in found),
+    )
+
+
+def _stages(
+    study: Study,
+    names: Sequence[str],
+    totals: StudyTotals,
+    inside: tuple[Mapping[str, int], Mapping[str, int]],
+) -> tuple[FunnelStage, ...]:
+    headings = {step.name: step.heading for step in protocols.get(study.protocol).steps}
+    titles: dict[str, Any] = {
+        OPENED: "Link opened",
+        AGREED: "Agreed",
+        **{name: _TITLES.get(name, headings[name]) for name in names},
+        DONE: "Done",
+    }
+    counted = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
+    now, on_way, out = (_by_stage(one, names) for one in (*inside, totals.ended))
+    # Openings are no people, so nothing is said of who reads or has left there.
+    n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
+    found = [FunnelStage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
+    for name, after in pairwise(titles):
+        n = counted[name]
+        stage = FunnelStage(
+            name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n)
+        )
+        found.append(_with_left(stage, counted[after]))
+    return (*found, FunnelStage(DONE, titles[DONE], counted[DONE]))
+
+
+def _by_stage(counted: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
+    """Return counts by step as counts by stage: steps that are no stage belong to those who have agreed."""
+    found = {name: n for name, n in counted.items() if name in names}
+    return {**found, AGREED: sum(n for name, n in counted.items() if name not in names)}
+
+
+def _with_left(stage: FunnelStage, n_after: int) -> FunnelStage:
+    """Return the stage with those who left there, and the interval of their share."""
+    left = max(0, stage.n - n_after - stage.on_way - stage.ended)
+    low, high = share_interval(left, max(left, stage.n - stage.on_way - stage.ended)) or (
+        None,
+        None,
+    )
+    return replace(stage, left=left, low=low, high=high)
+
+
+def now_rounded() -> datetime:
+    """Return the time to the second, which several reads of one page share."""
+    return timezone.now().replace(microsecond=0)
+
+
+HOURS = 8
+_RATE_OVER = timedelta(hours=2)
+_LEAST_FOR_RATE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Number of ratings in one hour; `is_running` marks the current hour."""
+
+    start: datetime
+    n: int
+    is_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RatingPace:
+    """Pace of a study's ratings.
+
+    Attributes:
+        hours: the latest hours, the current one last.
+        n_done, n_wanted: tasks that are completely rated, and tasks wanted; 0: no limit.
+        hours_left: hours until all wanted tasks are done, at the pace of the last two hours; None if unknown.
+    """
+
+    hours: tuple[Hour, ...]
+    n_done: int
+    n_wanted: int
+    hours_left: float | None
+
+    @property
+    def n_this_hour(self) -> int:
+        """Ratings in the last full hour."""
+        return self.hours[-2].n if len(self.hours) > 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Cost of the study so far, as far as Confab knows.
+
+    Attributes:
+        people: pay and fee of all work that earned it and was not rejected, plus bonuses; None without pay.
+        bots: charges of endpoints, in the currency of their prices; None without charges.
+        planned: cost by the plan.
+    """
+
+    people: float | None
+    bots: float | None
+    planned: Cost
+
+
+def pace_of(
+    study: Study, people: ParticipantProgress, *, include_synthetic: bool, now: datetime
+) -> RatingPace:
+    """Read how fast ratings come in."""
+    ratings = answers_counted(study, include_synthetic=include_synthetic)
+    tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+    this = timezone.localtime(now).replace(minute=0, second=0, microsecond=0)
+    starts = [this - timedelta(hours=back) for back in reversed(range(HOURS))]
+    counted = dict(
+        ratings.filter(submitted_at__gte=starts[0])
+        .order_by()
+        .values_list(TruncHour("submitted_at"))
+        .annotate(n=Count("pk"))
+    )
+    hours = tuple(Hour(start, counted.get(start, 0), start == this) for start in starts)
+    n_lately = tasks.filter(ended_at__gte=now - _RATE_OVER).count()
+    n_done, planned = people.totals.outcomes.get(Outcome.RATED, 0), cost_of(study).n
+    left = planned - n_done
+    rate = n_lately / (_RATE_OVER.total_seconds() / 3600)
+    is_known = planned and left > 0 and n_lately >= _LEAST_FOR_RATE
+    return RatingPace(hours, n_done, planned, left / rate if is_known else None)
+
+
+def money_of(study: Study, totals: StudyTotals) -> Money:
+    """Read what the study has cost so far.
+
+    Args:
+        totals: of people alone; scripted participants cost nothing.
+    """
+    planned, recruitment = cost_of(study), study.values.recruitment
+    people = None
+    if recruitment.pay_each is not None:
+        decided = (
+            Decision.objects.filter(participant__study=study)
+            .exclude(state=Decision.State.UNDONE)
+            .aggregate(
+                rejected=Count("pk", filter=Q(action=Decision.Action.REJECT)),
+                bonuses=Sum("amount", filter=Q(action=Decision.Action.BONUS)),
+            )
+        )
+        pay = max(0, totals.n_visits - decided["rejected"]) * recruitment.pay_each
+        if recruitment.pay_screened_out:
+            pay += totals.outcomes.get(Outcome.SCREENED_OUT, 0) * recruitment.pay_screened_out
+        people = (pay + float(decided["bonuses"] or 0)) * (1 + recruitment.fee_share)
+    spent = spending_spent(Spending.Of.STUDY, str(study.pk))
+    return Money(people, spent or None, planned)

@@ -1,0 +1,4 @@
+"""Narrative of results: sentences, with their tables and figures.
+
+The numbers come from `evaluation`; nothing is computed here.
+"""

@@ -1,0 +1,455 @@
+"""Means of bots, significant differences, raters needed, and prediction-powered gain."""
+
+from __future__ import annotations
+
+from evaluation.analysis.answers import DimensionAnswers
+from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
+from evaluation.analysis.planning import PredictionWorth, RaterPlan
+from evaluation.analysis.prediction_powered import PoweredMeans
+from evaluation.number_format import digits_for, figure, percent, share
+from evaluation.ratings import MEAN_KEY
+from evaluation.stats.power import RaterNeed
+from webapp.dashboard.charts.bots import bots_figure
+from webapp.dashboard.charts.distributions import answers_figure
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.charts.matrix import differences_figure
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    Section,
+    count_cell,
+    listed,
+    number_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+    two_digits,
+)
+from webapp.dashboard.narrative.verdicts import (
+    by_units,
+    deciding_sentences,
+    one_look,
+    overall_verdict,
+    pair_verdict,
+    ranking_verdicts,
+    test_said,
+)
+from webapp.jobs.selectors.metrics import metric_titles
+from webapp.results.bot_means import HYBRID_SOURCE, StudyPowered, StudySummary
+from webapp.results.study_data import StudyFrame
+from webapp.studies.assignment.capacity import is_collecting
+
+
+def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
+    """Show the means with intervals, and how the answers spread.
+
+    Args:
+        answers: to what bots are ranked by.
+    """
+    return Section(
+        "ratings",
+        "Ratings by bot",
+        figures=[
+            bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id)),
+            answers_figure(answers, frame.headline, frame.bots),
+        ],
+        tables=[] if summary.means is None else [_distributions(frame, summary.means)],
+        how=[one_look()] if is_collecting(frame.study) else [],
+    )
+
+
+def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
+    """Tabulate every bot's answers to every question in five numbers."""
+    headers = [Header("Bot"), Header("Dimension")]
+    titles = ("n", "Mean", "SD", "Lowest", "25 %", "Median", "75 %", "Highest")
+    headers += [Header(title, numeric=True) for title in titles]
+    rows = []
+    for bot in frame.rated_bots:
+        info = frame.bots[bot]
+        for dimension in frame.all_dimensions:
+            found = means.rows[bot, dimension.key]
+            name = Cell(info.title, slot=info.slot, hollow=info.is_control)
+            if not found.interval.n:
+                blank = [Cell("–", why="no rating of this dimension")] * 7
+                rows.append([name, Cell(dimension.title), count_cell(0), *blank])
+                continue
+            digits = digits_for(dimension.low, dimension.high)
+            numbers = [found.interval.mean, found.sd, *found.quantiles]
+            cells = [number_cell(v, digits, "one rating has no spread") for v in numbers]
+            rows.append([name, Cell(dimension.title), count_cell(found.interval.n), *cells])
+    return NamedTable(
+        "distributions", "Distribution of the ratings of each bot", PageTable(headers, rows)
+    )
+
+
+def comparisons_section(
+    frame: StudyFrame,
+    compared: Comparisons,
+    planned: RaterPlan | None,
+    worth: PredictionWorth | None = None,
+) -> Section:
+    """Return the section on the bots' order, and the ratings needed for undecided pairs.
+
+    Args:
+        compared: the comparisons, with plans.
+        worth: ratings that the hybrid metric's predictions of further bots save.
+    """
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    titles = {bot: info.title for bot, info in frame.bots.items()}
+    section = Section("comparisons", "Which bots can be told apart")
+    if len(frame.rated_bots) < 2:
+        section.missing.append("Only one bot is rated, so there is nothing to compare.")
+        return section
+    section.lead.append(overall_verdict(compared, titles))
+    section.lead.append(
+        f"People can tell {compared.n_told_apart} of {phrases.pairs_text(compared.n_pairs)} of bots apart by "
+        f"{frame.headline.title.lower()} ({test_said(compared)})."
+    )
+    section.how.extend(deciding_sentences(compared))
+    section.points.extend(ranking_verdicts(compared, titles, digits))
+    section.points_title = "Each bot and the next one in the ranking"
+    if compared.controls:
+        section.lead.append(_controls(compared, titles))
+    section.figures.append(
+        differences_figure(
+            [frame.bots[bot] for bot in frame.rated_bots],
+            {(pair.a, pair.b): pair for pair in compared.pairs},
+            {
+                (pair.a, pair.b): pair_verdict(pair, compared, titles, digits)
+                for pair in compared.pairs
+            },
+            digits=digits,
+            title="How far apart are they?",
+            method=(
+                f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the "
+                f"two can be put in order ({test_said(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
+            ),
+            level=1 - compared.alpha,
+            note="Intervals of single differences are not widened for the number of pairs.",
+        )
+    )
+    section.tables.append(_plan_table(frame, compared))
+    if planned is not None:
+        section.tables.append(planning_table(frame, planned, worth))
+    return section
+
+
+def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
+    """Count, in sentences, the bots rated above each control, which is made to be bad."""
+    return " ".join(
+        f"The control {titles[control]} is rated below {compared.below(control)} of {len(compared.order)} other bots."
+        for control in compared.controls
+    )
+
+
+def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    headers = [
+        Header("Pair"),
+        Header("Raters now" if compared.units == "raters" else "Units now", numeric=True),
+        Header("Difference", numeric=True),
+        Header(f"{round((1 - compared.alpha) * 100)} %", numeric=True),
+        Header("Raters needed" if compared.units == "raters" else "Units needed", numeric=True),
+        Header("if the interval’s ends are true", numeric=True),
+    ]
+    rows = []
+    for plan in compared.plans:
+        low = "–" if plan.needed_least is None else two_digits(plan.needed_least)
+        high = "no end" if plan.needed_most is None else two_digits(plan.needed_most)
+        rows.append(
+            [
+                Cell(f"{frame.title(plan.a)} − {frame.title(plan.b)}"),
+                Cell(
+                    str(plan.n_a) if plan.n_a == plan.n_b else f"{plan.n_a}, {plan.n_b}",
+                    raw=(plan.n_a, plan.n_b),
+                ),
+                number_cell(plan.difference, digits, reason_text(plan.reason)),
+                span_cell(plan.low, plan.high, digits),
+                Cell(
+                    "–" if plan.needed is None else two_digits(plan.needed),
+                    why=reason_text(plan.reason) if plan.needed is None else "",
+                    raw=(plan.needed,),
+                ),
+                Cell(
+                    f"{low} to {high}",
+                    why=reason_text(plan.reason),
+                    raw=(plan.needed_least, plan.needed_most),
+                ),
+            ]
+        )
+    return NamedTable(
+        "needed",
+        "How many raters each pair would have taken"
+        if compared.units == "raters"
+        else "How many conversations each pair would have taken",
+        PageTable(headers, rows),
+        method=(
+            f"{_units_named(compared.units)} per bot for a power of {share(compared.power)} at p < "
+            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; difference and error are those of "
+            "the fixed-sample test of just these two bots."
+        ),
+        note=(
+            "A plan for the difference observed is too hopeful about half of the time: plan for the "
+            "smallest difference that would matter to you."
+        )
+        + (f" {_plans_one_look()}" if compared.test == "always" else ""),
+    )
+
+
+def _plans_one_look() -> str:
+    """Say of plans beside a growing study which test they are for."""
+    return (
+        "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks "
+        "earlier needs more raters."
+    )
+
+
+def planning_table(
+    frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None
+) -> NamedTable:
+    """Tabulate the raters per bot for differences that might matter, by this study's spread.
+
+    Args:
+        worth: as `comparisons_section`.
+    """
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    headers = [Header("Difference"), Header("Share of the scale", numeric=True)]
+    # A conversation has one bot, so nobody unnamed rates both.
+    is_paired = plan.units != "conversations"
+    needed = "Each bot its own raters" if is_paired else "Conversations needed"
+    headers.append(Header(needed, numeric=True))
+    if is_paired:
+        headers.append(Header("Every rater rates both", numeric=True))
+    if worth is not None:
+        headers.insert(3, Header("with the prediction", numeric=True))
+    rows = [
+        [
+            number_cell(row.difference, digits),
+            Cell(f"{100 * row.share:.3g} %"),
+            _need_cell(row.independent_least, row.independent),
+            *([] if worth is None else [_need_cell(row.independent_least, row.independent, worth)]),
+            *([_need_cell(row.paired_least, row.paired)] if is_paired else []),
+        ]
+        for row in plan.rows
+    ]
+    note = ""
+    if plan.detectable is not None:
+        note = (
+            f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of "
+            f"{figure(plan.detectable, digits)} points is shown with a chance of {percent(plan.power)}."
+        )
+    if worth is not None:
+        note = f"{note} {_prediction(frame, worth)}".strip()
+    if is_collecting(frame.study):
+        note = f"{note} {_plans_one_look()}".strip()
+    return NamedTable(
+        "planning",
+        "How many raters for a difference that matters?"
+        if is_paired
+        else "How many conversations for a difference that matters?",
+        PageTable(headers, rows),
+        method=(
+            f"{_units_named(plan.units)} per bot, with one rating each, for a power of {share(plan.power)}, "
+            f"{phrases.pairs_text(plan.n_comparisons)} compared; {percent(plan.rater_share)} of the variance between "
+            f"{_units_named(plan.units).lower()}. {_spreads(frame, plan, digits)}"
+        ),
+        note=note,
+    )
+
+
+def _units_named(units: Units) -> str:
+    """Name what is counted."""
+    return {
+        "raters": "Raters",
+        "conversations": "Conversations",
+        "raters_and_conversations": "Raters or unnamed conversations",
+    }[units]
+
+
+def _need_cell(
+    least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None
+) -> Cell:
+    """Show how many the pair takes that needs least, and the one that needs most."""
+    if least is None or most is None:
+        return Cell("–", why="the ratings of a bot do not vary")
+    numbers = [
+        need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)
+    ]
+    ends = ["–" if n is None else two_digits(n) for n in numbers]
+    shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    return Cell(shown, why=reason_text(most.reason), raw=tuple(numbers))
+
+
+def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
+    """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
+    return (
+        f"With the prediction: for further bots like {listed([frame.title(bot) for bot in worth.bots])}, from whose "
+        f"ratings the hybrid metric predicts them; it is worth about {two_digits(round(worth.ratings))} ratings a "
+        "bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
+    )
+
+
+def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
+    """Say whose ratings spread most and least, which makes the ends of a plan."""
+    if not plan.pairs:
+        return ""
+    most, least = plan.pairs[0], plan.pairs[-1]
+    if most is least:
+        words = "The standard deviation of a rating is {sd}."
+        return words.format(sd=figure(most.sd, digits))
+    words = (
+        "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} "
+        "({most})."
+    )
+    return words.format(
+        a=frame.title(least.a),
+        b=frame.title(least.b),
+        least=figure(least.sd, digits),
+        c=frame.title(most.a),
+        d=frame.title(most.b),
+        most=figure(most.sd, digits),
+    )
+
+
+def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
+    """Compose the sentence on the leading bot, with its mean and interval."""
+    order = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
+    if not order:
+        return ""
+    best = next(bot for bot in summary.bots if bot.bot.bot_id == order[0])
+    found = best.intervals[frame.headline.key]
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    of_all = frame.headline.key == MEAN_KEY
+    if found.low is None:
+        words = (
+            "{name} is rated best, with a mean of all dimensions of {mean} of {most} ({why})."
+            if of_all
+            else "{name} is rated best, with a mean {what} of {mean} of {most} ({why})."
+        )
+    else:
+        words = (
+            "{name} is rated best, with a mean of all dimensions of {mean} of {most}, {level} interval {low} to {high}."
+            if of_all
+            else "{name} is rated best, with a mean {what} of {mean} of {most}, {level} interval {low} to {high}."
+        )
+    return words.format(
+        name=best.bot.title,
+        what=frame.headline.title.lower(),
+        mean=figure(found.mean, digits),
+        most=f"{frame.headline.high:g}",
+        why=reason_text(found.reason),
+        level=percent(LEVEL),
+        low=figure(found.low, digits),
+        high=figure(found.high, digits),
+    )
+
+
+def predictor_title(name: str) -> str:
+    """Return the title of a predictor."""
+    return "the hybrid metric" if name == HYBRID_SOURCE else metric_titles().get(name, name)
+
+
+def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
+    """Return the section on the gain by predictions, with a table if there is a gain.
+
+    Args:
+        by: name of the predictor; "" for the first.
+    """
+    section = Section("powered", "What unrated conversations add")
+    means = found.by.get(by) or found.by.get(found.first or "")
+    if not found.n_unrated:
+        section.missing.append("No finished conversation is without a rating.")
+    elif means is None:
+        section.missing.append(
+            f"No metric of the {phrases.conversations_text(found.n_unrated)} without a rating is computed yet."
+        )
+    if means is None:
+        return section
+    section.lead.append(_gained(means))
+    if means.gains:
+        if means.unlike:
+            section.caution = (
+                f"Rated and unrated conversations of {listed([frame.title(bot) for bot in means.unlike])} differ "
+                "beyond chance in what predicts. Where people chose what to rate, or left before they rated, report "
+                "the means of the ratings alone."
+            )
+        section.tables.append(_table(frame, means))
+    return section
+
+
+def _named(by: str) -> str:
+    """Return the title of a predictor as a part of a sentence."""
+    return predictor_title(by) if by == HYBRID_SOURCE else f"“{predictor_title(by)}”"
+
+
+def _gained(means: PoweredMeans) -> str:
+    by = _named(means.by)
+    if means.saved is None:
+        reasons = dict.fromkeys(
+            reason_text(one.reason) for one in means.bots.values() if one.reason
+        )
+        return "Predictions by {by} cannot be used: {why}.".format(
+            by=by, why="; ".join(reasons) or "no bot is rated"
+        )
+    if not means.gains:
+        return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
+    return (
+        f"Predictions by {by} of conversations that nobody rated make the variances of the bots’ means "
+        f"{percent(means.saved)} smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
+    )
+
+
+def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    ends = percent(means.level)
+    alone = {
+        "raters": "one rater only",
+        "conversations": "one conversation only",
+        "raters_and_conversations": "one rater or unnamed conversation only",
+    }[means.units]
+    clusters = {
+        "raters": "clustered by rater",
+        "conversations": "clustered by conversation, for raters are not named",
+        "raters_and_conversations": "clustered by rater, or conversation where nobody is named",
+    }[means.units]
+    headers = [Header("Bot")]
+    headers += [
+        Header(text, numeric=True)
+        for text in (
+            *("Ratings", "Unrated", "Mean of the ratings", ends),
+            *("With predictions", ends, "Ratings saved"),
+        )
+    ]
+    rows = []
+    for bot in frame.rated_bots:
+        one = means.bots.get(bot)
+        if one is None:
+            continue
+        info, why = frame.bots[bot], reason_text(one.reason)
+        rows.append(
+            [
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                count_cell(one.n),
+                count_cell(one.n_unrated),
+                number_cell(one.ratings, digits),
+                span_cell(one.ratings_low, one.ratings_high, digits, why=alone),
+                number_cell(one.mean, digits, why),
+                span_cell(one.low, one.high, digits, why=why),
+                share_cell(one.saved, why=why or "the ratings do not vary"),
+            ]
+        )
+    return NamedTable(
+        "powered",
+        f"{frame.headline.title} with and without predictions of unrated conversations",
+        PageTable(headers, rows),
+        method=(
+            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, weighted "
+            f"anew for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings "
+            "that the same precision would do without; below 0 where predictions cost precision."
+        ),
+        note=(
+            "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "
+            "best of many looks better than it is."
+        )
+        + (f" {one_look()}" if is_collecting(frame.study) else ""),
+    )

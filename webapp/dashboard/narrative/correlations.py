@@ -1,0 +1,266 @@
+"""Correlations, in sentences and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.conf import settings
+
+from evaluation.analysis.correlations import (
+    CorrelationMatrix,
+    CorrelationRow,
+    HybridCorrelations,
+    without_speaker,
+)
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import share
+from evaluation.ratings import RatingDimension
+from evaluation.stats.correlation import fisher_interval
+from webapp.dashboard.charts.figure import PageFigure
+from webapp.dashboard.charts.matrix import heatmap_figure, matrix_figure
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS
+from webapp.dashboard.narrative.phrases import Section, controls_said, listed
+from webapp.jobs.selectors.metrics import metric_titles
+
+
+def correlations_section(
+    dimensions: CorrelationMatrix | None,
+    metrics: CorrelationMatrix | None,
+    bots: CorrelationMatrix | None,
+    *,
+    questions: Sequence[RatingDimension],
+    study_key: str,
+    run: int | None,
+    hybrid: HybridCorrelations | None,
+    fit: int | None,
+    controls_in_fit: bool,
+    has_controls: bool,
+    left_out: Sequence[str] = (),
+) -> Section:
+    """Return the three matrices of the paper.
+
+    Args:
+        questions: the dimensions with their titles, the headline first.
+        study_key: for the command that computes what is missing.
+        run: self-play whose metrics are set against the bots' ratings.
+        hybrid: rows of the fit that pages speak of.
+        fit: its number.
+        controls_in_fit: whether bots made to be bad take part in it.
+        has_controls: whether such bots are rated. They are in the matrix of dimensions alone.
+        left_out: sentences of metrics that do not hold for the language of conversations.
+    """
+    section = Section("correlations", "What moves together")
+    titles = {question.key: question.title for question in questions}
+    section.missing.extend(_missing_of_hybrid(hybrid, fit))
+    section.missing.extend(left_out)
+    note = _note_of_hybrid(hybrid, fit, controls_in_fit)
+    if dimensions is None:
+        section.missing.append("Dimensions among themselves: there is only one.")
+    else:
+        section.lead.extend(_closest(dimensions, titles))
+        section.figures.append(dimensions_figure(dimensions, titles, has_controls=has_controls))
+    if metrics is None:
+        section.missing.append(
+            f"Ratings against metrics: none is computed yet; run `{settings.CONFAB_PROGRAM} compute_metrics --study "
+            f"{study_key}`."
+        )
+    else:
+        section.lead.append(_strongest(metrics, questions[0]))
+        section.figures.append(_metrics_figure(metrics, titles, note, has_controls))
+    if run is None:
+        section.missing.append(
+            "Self-play against ratings: no finished self-play run has metrics for three of these bots."
+        )
+    if bots is None:
+        section.missing.append("Bots against bots: nothing is known of three rated bots.")
+    else:
+        section.figures.append(_bots_figure(bots, titles, run, note, has_controls))
+        section.caution = (
+            f"Correlations over {phrases.bots_text(bots.n)} say little alone: their intervals are wide, and what "
+            "distinguishes the bots in one way distinguishes them in others."
+        )
+    return section
+
+
+def _row_title(row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[str, str]) -> str:
+    """Return the title of a row of a matrix."""
+    if row.source == "dimension":
+        return titles[row.name]
+    over_bots = matrix.kind == "bots"
+    if row.source == "hybrid_selfplay":
+        return "Hybrid metric (self-play)"
+    if row.source == "hybrid_chats":
+        return "Hybrid metric (rated chats)" if over_bots else "Hybrid metric, bot left out"
+    if row.source == "bot":
+        return f"{row.name} (of the bot)"
+    title = metric_titles()[row.name]
+    if row.source == "selfplay":
+        title = title if row.speaker else without_speaker(title)
+        return f"{title} (self-play)"
+    return f"{title} (rated chats)" if over_bots else title
+
+
+def _rows(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
+    return [_row_title(row, matrix, titles) for row in matrix.rows]
+
+
+def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
+    """Compose the sentence on the two most closely correlated dimensions."""
+    known = {key: value for key, value in matrix.cells.items() if value.r is not None}
+    if not known:
+        return []
+    i, j = max(known, key=lambda key: known[key].r or 0)
+    return [
+        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} go together most closely, ρ = "
+        f"{share(known[i, j].r)}."
+    ]
+
+
+def dimensions_figure(
+    matrix: CorrelationMatrix, titles: Mapping[str, str], *, has_controls: bool
+) -> PageFigure:
+    """Return the heatmap of the dimensions, for every page that shows it."""
+    return heatmap_figure(
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="dimensions",
+        title="Which ratings move together",
+        method=_sentences(
+            f"Spearman over {phrases.conversations_text(matrix.n)}, 95 % intervals by the jackknife over people.",
+            controls_said(has_controls, left_out=False),
+        ),
+        note="Raters who like one thing tend to like everything (the halo effect), which explains part of this.",
+    )
+
+
+def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
+    """Compose the sentence on the metrics that correlate most with the headline, the first column."""
+    found = matrix.strongest(0)
+    if not found:
+        return (
+            f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that "
+            "there is none."
+        )
+    named = [
+        f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
+    ]
+    return f"Of single chats, {listed(named)} go most closely with {headline.title.lower()}."
+
+
+def _sentences(*said: str) -> str:
+    return " ".join(one for one in said if one)
+
+
+def _metrics_figure(
+    matrix: CorrelationMatrix, titles: Mapping[str, str], note: str, has_controls: bool
+) -> PageFigure:
+    alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
+    return matrix_figure(
+        _rows(matrix, titles),
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="metrics-dimensions",
+        title="Which metrics go with which ratings?",
+        method=_sentences(
+            f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; bold: p < .05 "
+            f"after Holm’s correction for {matrix.n_corrected} correlations. The table also has Pearson’s r within "
+            "bots.",
+            controls_said(has_controls, left_out=True),
+        ),
+        symbol="ρ",
+        sure=matrix.survives,
+        beside=("r within bots", dict(matrix.within)),
+        note=f"{alone} {note}".strip(),
+        first=_first(matrix, titles),
+    )
+
+
+def _bots_figure(
+    matrix: CorrelationMatrix,
+    titles: Mapping[str, str],
+    run: int | None,
+    note: str,
+    has_controls: bool,
+) -> PageFigure:
+    if run is None:
+        method = (
+            "Pearson over the means of {bots}; bold: p < .05 after Holm’s correction for {m} "
+            "correlations."
+        )
+    else:
+        method = (
+            "Pearson over the means of {bots}; self-play run {pk}; bold: p < .05 after Holm’s "
+            "correction for {m} correlations."
+        )
+    families = (
+        f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty "
+        "passes p < .05 by chance."
+    )
+    return matrix_figure(
+        _rows(matrix, titles),
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="bots-dimensions",
+        title="Which figures of a bot go with its ratings?",
+        method=_sentences(
+            method.format(bots=phrases.bots_text(matrix.n), m=matrix.n_corrected, pk=run),
+            controls_said(has_controls, left_out=True),
+        ),
+        symbol="r",
+        sure=matrix.survives,
+        note_lead=_few(matrix.n),
+        note=f"{families} {note}".strip(),
+        first=_first(matrix, titles),
+    )
+
+
+def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
+    """Return the rows that are drawn first, and what that choice does."""
+    words = (
+        "Shown are the hybrid metric, where there is one, and the rows most closely related to {name}: chosen for "
+        "that, they look stronger than they are."
+    )
+    return matrix.first_rows(), words.format(name=titles[matrix.columns[0]].lower())
+
+
+def _few(n_bots: int) -> str:
+    """Compose the sentence on the wide interval of a correlation over few bots."""
+    low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
+    if low is None or high is None:
+        return f"Too few for an interval: {phrases.bots_text(n_bots)}."
+    return f"With {phrases.bots_text(n_bots)} an r of .50 may be anything from {share(low)} to {share(high)}."
+
+
+def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
+    """Return the reason for missing rows of the hybrid metric; empty if none is missing."""
+    if hybrid is None:
+        return ["The hybrid metric’s rows: none is fitted."]
+    if not hybrid.has_conversations:
+        return [f"The hybrid metric’s rows: fit {fit} has none of single conversations."]
+    if hybrid.n_bots < FEW_BOTS:
+        return [f"The hybrid metric’s rows over bots: {phrases.bots_text(hybrid.n_bots)}, too few."]
+    if hybrid.n_selfplay < FEW_BOTS:
+        return [
+            f"The hybrid metric’s row on self-play: fit {fit} was applied to no run with {FEW_BOTS} of its bots."
+        ]
+    return []
+
+
+def _note_of_hybrid(
+    hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool
+) -> str:
+    """Compose the note on the hybrid metric's rows; empty without them."""
+    if hybrid is None or not hybrid.has_conversations:
+        return ""
+    if controls_in_fit:
+        said = (
+            "Rows of the hybrid metric are those of fit {pk} ({intercept}, controls in) and take no part in the "
+            "correction: its page says what chance gives."
+        )
+    else:
+        said = (
+            "Rows of the hybrid metric are those of fit {pk} ({intercept}) and take no part in the correction: chance "
+            "is told on its page."
+        )
+    return said.format(pk=fit, intercept=INTERCEPTS[hybrid.result["intercept"]])

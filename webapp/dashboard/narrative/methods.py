@@ -1,0 +1,375 @@
+"""Methods of the analysis, in sentences fit for a paper, with versions.
+
+The part on a hybrid fit's predictions has its equations.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from chatbots.installation import package_version, release
+from evaluation.analysis.comparisons import LEVEL
+from evaluation.analysis.trajectories import SEED
+from evaluation.hybrid.features import preset_get
+from evaluation.hybrid.gaussian_process import (
+    BLOCK_VARIANCE_GRID,
+    PRIOR_MEDIAN,
+    PRIOR_SIGMA,
+    RESIDUAL_VARIANCE_GRID,
+)
+from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
+from evaluation.number_format import share
+from evaluation.ratings import MEAN_KEY
+from evaluation.stats.comparisons import ORDER_ALPHA
+from evaluation.stats.trajectories import N_EXTREME
+from evaluation.stats.zscores import MIN_RATINGS
+from webapp.bots.models import BotVersion
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import NamedTable, Section
+from webapp.jobs.models import HybridFit, MetricVersion
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.selectors import title_as_given
+from webapp.results.study_data import StudyFrame
+from webapp.studies.assignment.capacity import is_collecting
+from webapp.studies.models import Dimension
+from webapp.studies.selectors import judges_items
+
+
+def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
+    """Return a paragraph for each way of fitting that these fits took, as it is now."""
+    found = {}
+    for fit in fits:
+        result = fit.result or {}
+        preset = str(result.get("preset", ""))
+        if preset in _PARAGRAPHS and _is_present(result, preset):
+            found[preset] = _PARAGRAPHS[preset](result)
+    return list(found.values())
+
+
+def _is_present(result: Mapping[str, Any], preset: str) -> bool:
+    """Return True if the fit has the version that the paragraph describes."""
+    identity = result.get("identity") or {}
+    return identity.get("version") == preset_get(preset).version
+
+
+def _paper(result: Mapping[str, Any]) -> str:
+    return (
+        "Ratings were predicted from {features} by ordinary least squares over {conversations} of {bots}, without "
+        "one bot at a time (Ghandeharioun et al., 2019); leverages, Cook’s distances (1977) and the condition number "
+        "are those of the fit to all of them."
+    ).format(features=_features(result), **_numbers(result))
+
+
+def _strong(result: Mapping[str, Any]) -> str:
+    return (
+        "Mean ratings of bots were predicted from their mean features ({features}; {conversations} of {bots}) by a "
+        "Gaussian process with known noise, fitted without the bot that is predicted (preset strong, version 3). "
+        "Ratings y lose the effects of their raters, random effects beside fixed effects of bots (Henderson, 1975) "
+        "by restricted maximum likelihood, learned on the K bots of a fold. m_j is then bot j’s mean, and s²N the "
+        "covariance of how far these means, which are linear in the ratings, are off by raters, conversations and "
+        "single ratings; without names of raters it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + (k − 1) ICC) "
+        "for n_j ratings, k a conversation. s² is the variance of a rating within bots and raters. Features are in "
+        "units of their pooled standard deviation within bots, X_b the centred bot means of block b, and K_b = K X_b "
+        "X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the grid θ ∈ {{{thetas}}}, "
+        "τ_b ∈ {{{taus}}} have the weight w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ "
+        "τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p log-normal with median {median} and σ {sigma}; none is picked. A bot with "
+        "features x has by each point the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b "
+        "τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), to which that of drawing its conversations again is added "
+        "(Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are the mixture’s means, intervals of the "
+        "true mean lie between its quantiles, those of the mean of n further ratings have their noise too. Ratings "
+        "of the bot itself weigh the points anew and are combined with each (empirical Bayes), less what their "
+        "raters share with the others.  The null permutes m {permutations} times and weighs the grid anew each "
+        "time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − m̄_−j)², with m̄_−j the mean of the other bots. From self-play the "
+        "turns of both sides are averaged; intervals are widened by what the errors of the other bots on self-play "
+        "exceed the stated variance by, where four others show it."
+    ).format(
+        features=_features(result),
+        thetas=_grid(RESIDUAL_VARIANCE_GRID),
+        taus=_grid(BLOCK_VARIANCE_GRID),
+        median=f"{PRIOR_MEDIAN:g}",
+        sigma=f"{PRIOR_SIGMA:g}",
+        permutations=f"{N_PERMUTATIONS:,}",
+        **_numbers(result),
+    )
+
+
+_PARAGRAPHS = {"paper": _paper, "strong": _strong}
+
+
+def _numbers(result: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "conversations": phrases.conversations_text(result["n_conversations"]),
+        "bots": phrases.bots_text(result["n_bots"]),
+    }
+
+
+def _features(result: Mapping[str, Any]) -> str:
+    """Describe the number of columns that a fit reads, and any blocks."""
+    n = len(result["features"])
+    blocks = result.get("block_shares") or {}
+    if not blocks:
+        return f"{n} metrics of conversations"
+    return "{n} metrics of conversations in the blocks {blocks}".format(
+        n=n, blocks=", ".join(blocks)
+    )
+
+
+def _grid(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+_PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
+_DIGEST = 12
+_CUT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Sources of the numbers of a study.
+
+    Attributes:
+        bots: versions of the bots in its conversations.
+        metrics: versions with results for its conversations, each with whether it is the current one.
+        fits: fits of the hybrid metric, as pages show them.
+        questions: questions of the rubric, as participants saw them.
+    """
+
+    bots: Sequence[BotVersion]
+    metrics: Sequence[tuple[MetricVersion, bool]]
+    fits: Sequence[HybridFit]
+    questions: Sequence[Dimension]
+
+
+def methods_section(frame: StudyFrame, sources: Sources) -> Section:
+    """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
+    section = Section("methods", "Data and methods")
+    section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
+    section.lead.extend([*hybrid_methods(sources.fits), _software_sentence()])
+    section.tables.extend([_bots(frame, sources.bots), _metrics(sources.metrics)])
+    if sources.fits:
+        section.tables.append(_fits(sources.fits))
+    section.tables.extend([_questions(sources.questions), _environment()])
+    return section
+
+
+def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
+    """Return the same for a study whose people compare pairs."""
+    section = Section("methods", "Data and methods")
+    told = (
+        "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
+        "{dimensions}. Intervals of shares are {intervals}. Which of two bots is preferred is told by {test}, "
+        "corrected by Holm (1979) for all pairs of a question at p < {alpha}. Strengths are those "
+        "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
+        "corrected by Holm. Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
+        "or more."
+    ).format(
+        intervals="always-valid, over raters and items, as the study still collects"
+        if is_collecting(frame.study)
+        else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)",
+        test="an always-valid test (normal mixture; Robbins, 1970), as the study still collects"
+        if is_collecting(frame.study)
+        else (
+            "a fixed-sample test of the mean preference with errors clustered by rater and by what was compared (CR2; "
+            "Bell and McCaffrey, 2002)"
+        ),
+        alpha=share(ORDER_ALPHA),
+        shared=frame.study.values.judging.kappa_items,
+        key=frame.study.key,
+        protocol=frame.study.protocol,
+        version=frame.study.version.number,
+        ratings=phrases.ratings_text(frame.facts.n_ratings),
+        people=phrases.people_text(frame.facts.n_raters),
+        dimensions=phrases.dimensions_text(len(frame.dimensions)),
+    )
+    if frame.include_synthetic:
+        told += " " + "Scripted participants are counted."
+    section.lead += [told, _software_sentence()]
+    section.tables += [_bots(frame, sources.bots), _questions(sources.questions), _environment()]
+    return section
+
+
+def _data_sentence(frame: StudyFrame) -> str:
+    n_raters = frame.facts.n_raters
+    controls = [frame.title(bot) for bot in frame.controls]
+    words = (
+        (
+            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
+            "with {bots} by {people}, on {dimensions}."
+        )
+        if n_raters
+        else (
+            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
+            "with {bots} by people who are not named in the data, on {dimensions}."
+        )
+    )
+    said = words.format(
+        key=frame.study.key,
+        protocol="import"
+        if frame.study.is_imported
+        else f"{frame.study.protocol}, bots {frame.study.rule}",
+        rubric=frame.study.rubric.name,
+        version=frame.study.rubric.version,
+        ratings=phrases.ratings_text(frame.facts.n_ratings),
+        chats=(phrases.items_text if judges_items(frame.study) else phrases.conversations_text)(
+            frame.facts.n_conversations
+        ),
+        bots=phrases.bots_text(len(frame.rated_bots)),
+        people=phrases.people_text(n_raters),
+        dimensions=phrases.dimensions_text(len(frame.dimensions)),
+    )
+    if frame.headline.key == MEAN_KEY:
+        said += (
+            " "
+            + "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings "
+            "only)."
+        )
+    if controls:
+        said += " " + (
+            "Controls made to be bad ({names}) are shown hollow. They are left out of rankings, models and "
+            "correlations with metrics; they are in the correlations of questions with one another."
+        ).format(names=", ".join(controls))
+    if frame.include_synthetic:
+        said += " " + "Scripted participants are counted."
+    if frame.without:
+        rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.without)
+        said += " " + f"People with one of these flags are left out: {rules}"
+    return said
+
+
+def _statistics_sentence(frame: StudyFrame) -> str:
+    return (
+        f"Intervals of means are {round(LEVEL * 100)} % score intervals of a quasi-likelihood with the variance "
+        "function (μ − a)(b − μ) on a scale from a to b (Papke and Wooldridge, 1996), Wilson’s for shares. Their "
+        "variance is clustered by rater (by conversation where raters are not named) with the correction CR2 and "
+        "held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots "
+        "are compared by generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by "
+        "restricted maximum likelihood, and m = M XᵀWy, M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of "
+        "raters where these are not named). The errors of m do not rest on that model: they are clustered by rater "
+        "with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and "
+        "differences are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread "
+        "of its own; without repeated raters that is Welch’s test. Where several people rate the same things, the "
+        "largest variance over raters, things and both counts (Cameron, Gelbach and Miller, 2011). p-values are "
+        f"corrected by Holm (1979) for all pairs at p < {share(ORDER_ALPHA)}. That fixed-sample test decides once a "
+        "study is closed or has its planned size; while it collects, confidence sequences of a normal mixture around "
+        "the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. "
+        "The mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, "
+        "2000); the ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis "
+        "of variance uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of "
+        f"form 1 (Shrout and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {MIN_RATINGS} "
+        f"ratings. Trajectories follow Ghandeharioun et al. (2019): the {N_EXTREME} best and worst conversations, "
+        f"ties drawn with seed {SEED}. Undefined values are left out of every mean, never counted as 0."
+    )
+
+
+def _software_sentence() -> str:
+    return f"Computed with Confab {release()}."
+
+
+def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
+    rows = []
+    for found in versions:
+        info = frame.bots.get(found.bot_id)
+        params = _told(found.params)
+        rows.append(
+            [
+                Cell(
+                    found.title,
+                    slot=info.slot if info else 0,
+                    hollow=bool(info and info.is_control),
+                ),
+                Cell(found.kind),
+                Cell(found.version),
+                Cell(found.key[:_DIGEST]),
+                Cell(params),
+            ]
+        )
+    titles = ("Bot", "Kind", "Version", "Identity", "Parameters")
+    headers = [Header(title) for title in titles]
+    return NamedTable("bot-identities", "Bots as they were", PageTable(headers, rows))
+
+
+def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
+    rows = [
+        [
+            Cell(found.name),
+            Cell(found.version),
+            Cell(found.key[:_DIGEST]),
+            Cell("used here" if is_current else "an earlier version, not used"),
+            Cell(_told(found.params)),
+        ]
+        for found, is_current in versions
+    ]
+    if not rows:
+        rows = [[Cell("–", why="no metric is computed yet"), *[Cell("–")] * 4]]
+    titles = ("Metric", "Version", "Identity", "Use", "Parameters")
+    headers = [Header(title) for title in titles]
+    return NamedTable("metric-identities", "Metrics", PageTable(headers, rows))
+
+
+def _told(params: Mapping[str, Any], before: str = "") -> str:
+    """Write parameters in one line, long digests cut: the identity beside them covers all of it."""
+    parts = []
+    for key, value in sorted(params.items()):
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            parts.append(_told(value, f"{name}."))
+        else:
+            text = str(value)
+            parts.append(f"{name}={text if len(text) <= _CUT else text[:_DIGEST] + '…'}")
+    return ", ".join(part for part in parts if part)
+
+
+def _fits(fits: Sequence[HybridFit]) -> NamedTable:
+    rows = []
+    for fit in fits:
+        identity = (fit.result or {}).get("identity", {})
+        asked = fit.request
+        rows.append(
+            [
+                Cell(str(fit.pk)),
+                Cell(str(asked.get("preset"))),
+                Cell(", ".join(asked.get("targets") or ())),
+                Cell(str(asked.get("intercept"))),
+                Cell(", ".join(asked.get("exclude_bots") or ()) or "–"),
+                Cell(str(identity.get("version", "–"))),
+                Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–"),
+            ]
+        )
+    titles = ("Fit", "Preset", "Target", "Intercept", "Bots left out")
+    headers = [Header(title) for title in (*titles, "Version", "Made")]
+    return NamedTable("fit-identities", "Hybrid fits", PageTable(headers, rows))
+
+
+def _questions(questions: Sequence[Dimension]) -> NamedTable:
+    rows = [
+        [
+            Cell(title_as_given(dimension)),
+            Cell(dimension.question),
+            Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}"),
+            Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
+        ]
+        for dimension in questions
+    ]
+    titles = ("Dimension", "Question", "Scale", "Ends")
+    headers = [Header(title) for title in titles]
+    return NamedTable("questions", "What raters were asked", PageTable(headers, rows))
+
+
+def _environment() -> NamedTable:
+    rows = [
+        [Cell("Confab"), Cell(release())],
+        [Cell("Python"), Cell(platform.python_version())],
+    ]
+    for package in _PACKAGES:
+        version = package_version(package)
+        rows.append([Cell(package), Cell(version) if version else Cell("–", why="not installed")])
+    rows.append([Cell("Made"), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
+    return NamedTable(
+        "environment", "Software", PageTable([Header("Package"), Header("Version")], rows)
+    )

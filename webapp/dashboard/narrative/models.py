@@ -1,0 +1,345 @@
+"""Models of the ratings, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from evaluation.analysis.rating_models import BOT, FactorialModel, RatingModels
+from evaluation.findings import Finding
+from evaluation.number_format import digits_for, figure, percent, probability, share
+from evaluation.ratings import RatingDimension
+from evaluation.stats.anova import Anova, AnovaTerm
+from evaluation.stats.mixed import MixedModel
+from evaluation.stats.ordinal import OrdinalModel
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    Section,
+    controls_said,
+    count_cell,
+    listed,
+    number_cell,
+    p_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
+from webapp.ratings.selectors import BotInfo
+
+
+def models_section(
+    found: RatingModels,
+    headline: RatingDimension,
+    bots: Mapping[str, BotInfo],
+    *,
+    has_controls: bool,
+) -> Section:
+    """Return the three models in words and tables.
+
+    Args:
+        headline: what bots are ranked by, with its title.
+        bots: by id, those that are rated at least.
+        has_controls: whether bots made to be bad are rated; the models leave them out.
+    """
+    section = Section("models", "What the ratings depend on")
+    section.missing.extend(_unused(one, bots) for one in found.unused)
+    if found.factorial is None or found.mixed is None or found.ordinal is None:
+        section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
+        return section
+    if has_controls:
+        section.lead.append(controls_said(has_controls, left_out=True))
+    _factorial(section, found.factorial, found, headline)
+    if found.mixed.reason is not None:
+        section.missing.append(f"Mixed model: {reason_text(found.mixed.reason)}.")
+    else:
+        section.lead.append(_mixed_sentence(found.mixed, headline))
+        section.tables.append(_mixed_table(found.mixed, found, headline, bots))
+    if found.ordinal.reason is not None:
+        section.missing.append(f"Ordinal model: {reason_text(found.ordinal.reason)}.")
+    else:
+        section.tables.append(_ordinal_table(found.ordinal, found, headline, bots))
+    return section
+
+
+def _unused(found: Finding, bots: Mapping[str, BotInfo]) -> str:
+    values = found.values
+    match found.code:
+        case "factor_unknown":
+            return "Factor “{name}” is not used: it is unknown for {bots}.".format(
+                name=values["factor"], bots=listed([bots[bot].title for bot in values["bots"]])
+            )
+        case "factor_constant":
+            return "Factor “{name}” is not used: all bots are alike in it.".format(
+                name=values["factor"]
+            )
+        case _beyond:
+            return "Factor “{name}” is not used: {n} factors are analysed.".format(
+                name=values["factor"], n=values["most"]
+            )
+
+
+def _factorial(
+    section: Section, found: FactorialModel, models: RatingModels, headline: RatingDimension
+) -> None:
+    if found.factors_reason is not None:
+        section.missing.append(
+            f"Analysis of variance by the factors: {reason_text(found.factors_reason)}."
+        )
+    elif not found.factors:
+        section.missing.append(
+            "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
+            "table of bots with columns of words (architecture, corpus, EI) to analyse them."
+        )
+    if not found.table.terms:
+        why = reason_text(found.table.reason)
+        section.missing.append(f"Analysis of variance: {why}.")
+        return
+    what = headline.title.lower()
+    if found.of == "sum":
+        what = f"sum of the {models.n_questions} ratings"
+    section.lead.append(_shown(found, what))
+    section.tables.append(_anova_table(found, models, what))
+    if found.factors:
+        section.tables.append(_marginals(found.table, models.level))
+
+
+def _shown(found: FactorialModel, what: str) -> str:
+    """Compose the sentence on the terms with a significant effect."""
+    table = found.table
+    told = [
+        f"{_term(term)} (F({term.df}, {figure(term.df2, _digits(term.df2))}) = {figure(term.f)}, {probability(term.p)})"
+        for term in map(table.term, found.shown)
+    ]
+    others = [_term(table.term(name)) for name in found.not_shown]
+    if not told:
+        return f"No effect on the {what} is significant, which does not show that there is none."
+    if not others:
+        return f"The {what} depends on {listed(told)}."
+    return f"The {what} depends on {listed(told)}; not shown: {listed(others)}."
+
+
+def _term(term: AnovaTerm) -> str:
+    return "bot" if term.name == BOT else term.name.replace(":", " × ")
+
+
+def _digits(df: float | None) -> int:
+    """Return the digits of degrees of freedom: errors clustered by rater have no whole number of them."""
+    return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
+
+
+def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
+    table, level = found.table, models.level
+    headers = [Header("Term")]
+    headers += [
+        Header(text, numeric=True)
+        for text in ("SS", "df", "error df", "F", "p", "partial η²", percent(level))
+    ]
+    why = reason_text(table.reason)
+    rows = []
+    for term in table.terms:
+        no_test = why or reason_text(term.reason)
+        rows.append(
+            [
+                Cell(_term(term)),
+                number_cell(term.ss, 1),
+                count_cell(term.df),
+                number_cell(term.df2, _digits(term.df2), no_test),
+                number_cell(term.f, 2, no_test),
+                p_cell(term.p, no_test),
+                share_cell(term.partial_eta2, 3, why),
+                span_cell(
+                    term.low, term.high, 3, shares=True, why=why or reason_text(table.eta_reason)
+                ),
+            ]
+        )
+    rows.append(
+        [
+            Cell("Residual"),
+            number_cell(table.residual_ss, 1),
+            count_cell(table.residual_df),
+            *[Cell("–", why="what the terms leave")] * 5,
+        ]
+    )
+    left_out = f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value."
+    return NamedTable(
+        "anova",
+        f"Analysis of variance of the {what}",
+        PageTable(headers, rows),
+        method=" ".join(
+            ["Type III sums of squares, sum-to-zero contrasts.", _interactions(found), left_out]
+        ),
+        note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
+    )
+
+
+def _anova_note(models: RatingModels) -> str:
+    """Describe the tests of terms for ratings that are not independent."""
+    whose = "Raters gave several ratings each"
+    if models.n_unnamed:
+        whose = "There are several ratings of a rater, or of a chat where nobody is named"
+    return (
+        f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by "
+        "these. Sums of squares and partial η² only describe the ratings."
+    )
+
+
+def _interactions(found: FactorialModel) -> str:
+    """Name the interactions in the table."""
+    if found.max_order is None:
+        return "All interactions."
+    if found.max_order == 1:
+        return "Main effects only: not every combination of levels is rated."
+    return f"Interactions of up to {found.max_order} factors: not every combination of levels is rated."
+
+
+def _marginals(table: Anova, level: float) -> NamedTable:
+    headers = [Header("Factor"), Header("Level")]
+    headers += [Header(text, numeric=True) for text in ("Mean", percent(level), "n")]
+    rows = [
+        [
+            Cell(found.factor),
+            Cell(found.level),
+            number_cell(found.mean, 1),
+            span_cell(found.low, found.high, 1, why=reason_text(found.reason)),
+            count_cell(found.n),
+        ]
+        for found in table.marginals
+    ]
+    return NamedTable(
+        "marginals",
+        "Means of the levels, all cells counting alike",
+        PageTable(headers, rows),
+        method="Of the bots’ means by generalised least squares, by which bots are compared.",
+    )
+
+
+def _mixed_sentence(model: MixedModel, headline: RatingDimension) -> str:
+    return (
+        f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has "
+        f"F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of "
+        "the variance around the bots’ means lies between raters."
+    )
+
+
+def _mixed_table(
+    model: MixedModel, models: RatingModels, headline: RatingDimension, bots: Mapping[str, BotInfo]
+) -> NamedTable:
+    digits = digits_for(headline.low, headline.high)
+    # A rater without a name is counted by the conversation.
+    raters = "Raters or chats" if models.n_unnamed else "Raters"
+    headers = [Header("Bot")]
+    headers += [
+        Header(text, numeric=True)
+        for text in ("Mean", percent(models.level), "Plain mean", "n", raters)
+    ]
+    rows = [
+        [
+            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
+            number_cell(found.mean, digits),
+            span_cell(found.low, found.high, digits, why=reason_text(found.reason)),
+            number_cell(found.raw_mean, digits),
+            count_cell(found.n),
+            count_cell(found.n_raters),
+        ]
+        for found in sorted(model.bots, key=lambda bot: -bot.mean)
+    ]
+    return NamedTable(
+        "mixed",
+        f"{headline.title} as the average rater would see it",
+        PageTable(headers, rows),
+        method=f"Bots fixed, raters random, restricted maximum likelihood; {phrases.ratings_text(model.n)} by "
+        f"{listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left "
+        f"{figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, "
+        f"{share(model.share_high)}].",
+        note="The variance between raters is estimated as 0, which does not show that raters are alike."
+        if model.raters_are_alike
+        else "",
+    )
+
+
+def _by_whom(models: RatingModels) -> Iterator[str]:
+    """Yield who gave the ratings: people, and conversations that stand for a rater each."""
+    if models.n_raters:
+        yield phrases.raters_text(models.n_raters)
+    if models.n_unnamed:
+        yield plural(
+            models.n_unnamed,
+            "nobody named in %(n)s conversation, which counts as a rater",
+            "nobody named in %(n)s conversations, each of which counts as a rater",
+        ) % {"n": f"{models.n_unnamed:,}"}
+
+
+def _ordinal_table(
+    model: OrdinalModel,
+    models: RatingModels,
+    headline: RatingDimension,
+    bots: Mapping[str, BotInfo],
+) -> NamedTable:
+    order = sorted(model.bots, key=lambda bot: -bot.effect)
+    above_best = models.above_best
+    headers = [Header("Bot")]
+    headers += [
+        Header(text, numeric=True)
+        for text in (
+            "Log odds",
+            percent(models.level),
+            f"Chance to be rated above {bots[order[0].bot].title}",
+            "n",
+        )
+    ]
+    rows = [
+        [
+            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
+            number_cell(found.effect),
+            span_cell(found.low, found.high),
+            share_cell(above_best.get(found.bot), 2, "the bot itself"),
+            count_cell(found.n),
+        ]
+        for found in order
+    ]
+    return NamedTable(
+        "ordinal",
+        "The same without taking the points of the scale for equal steps",
+        PageTable(headers, rows),
+        method=" ".join(_ordinal_method(model, models, headline)),
+        note=_odds_note(model, models),
+    )
+
+
+def _ordinal_method(
+    model: OrdinalModel, models: RatingModels, headline: RatingDimension
+) -> Iterator[str]:
+    yield f"Proportional odds of {headline.title.lower()}; log odds against the average bot; {_wald_test(model)}."
+    if models.rounded:
+        yield "Answers are rounded to whole points."
+    if model.n_raters is not None:
+        yield f"Errors are clustered by rater, of {phrases.raters_text(model.n_raters)}."
+
+
+def _wald_test(model: OrdinalModel) -> str:
+    """Return the test of no difference between the bots, or why there is none."""
+    if model.test_reason is not None:
+        return reason_text(model.test_reason)
+    if model.df2 is None:
+        chi2, p = figure(model.chi2, 1), probability(model.p)
+        return f"Wald χ²({model.df}) = {chi2}, {p}"
+    return (
+        f"Wald’s test as Hotelling’s T², F({model.df}, {figure(model.df2, _digits(model.df2))}) = "
+        f"{figure(model.f)}, {probability(model.p)}"
+    )
+
+
+def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
+    """Report the test of proportional odds; "" if it cannot be tested."""
+    if models.odds_are_proportional is None:
+        return ""
+    words = (
+        "Deviance {value} on {df} df, {p}: nothing speaks against proportional odds."
+        if models.odds_are_proportional
+        else "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
+    )
+    return words.format(
+        value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p)
+    )

@@ -1,0 +1,292 @@
+"""Raters' agreement, use of the scale, and flags by rater filters, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
+from evaluation.analysis.raters import LEVEL, OwnScales, RaterAnalysis, Screening
+from evaluation.number_format import digits_for, percent, share, span
+from evaluation.ratings import RatingDimension
+from evaluation.stats.rater_filters import RaterVerdict
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell, Header, PageTable
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    Section,
+    count_cell,
+    number_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
+from webapp.ratings.selectors import BotInfo
+
+Bots = Mapping[str, BotInfo]
+
+_RULES = {
+    "flat": "The same answer to all questions",
+    "narrow": "Hardly any variation",
+    "disagrees": "Opposite to the other raters",
+    "too_fast": "Faster than reading allows",
+    "contradicts": "Affirms opposite statements",
+    "control": "Control not rated lower",
+}
+
+
+def raters_section(
+    found: RaterAnalysis,
+    dimensions: Sequence[RatingDimension],
+    bots: Bots,
+    *,
+    names: bool = True,
+    of_items: bool = False,
+) -> Section:
+    """Return agreement, scores on each rater's own scale and rater filters.
+
+    Args:
+        dimensions: with their titles, what bots are ranked by first.
+        bots: by id, those that are rated at least.
+        names: whether to list flagged raters one by one (a report gives their numbers only).
+        of_items: whether items were rated, not conversations.
+    """
+    headline = dimensions[0]
+    section = Section("raters", "The raters")
+    section.lead.extend(agreement_sentences(found.agreement, headline, of_items=of_items))
+    section.tables.append(agreement_table(found.agreement, dimensions, of_items=of_items))
+    if found.own_scales.reason is not None:
+        why = reason_text(found.own_scales.reason)
+        section.missing.append(f"Scores on each rater’s own scale: {why}.")
+    else:
+        section.lead.append(_own_sentence(found.own_scales))
+        section.tables.append(_own_table(found.own_scales, headline, bots))
+    if found.screening.reason is not None:
+        why = reason_text(found.screening.reason)
+        section.missing.append(f"Rater filters: {why}.")
+        return section
+    section.lead.append(_screening_sentence(found.screening))
+    section.tables.append(_rules_table(found.screening))
+    if found.screening.flagged:
+        section.tables.append(_without(found.screening, headline, bots))
+        if names:
+            section.tables.append(_flagged(found.screening.flagged))
+    return section
+
+
+def agreement_table(
+    found: RaterAgreement, dimensions: Sequence[RatingDimension], *, of_items: bool = False
+) -> NamedTable:
+    """Return each coefficient that fits, for each dimension; the others say why they do not."""
+    headers = [Header("Dimension"), Header("Coefficient"), Header("Agreement about")]
+    headers += [Header(t, numeric=True) for t in ("Value", "95 %", "Items", "Ratings")]
+    titles = {dimension.key: dimension.title for dimension in dimensions}
+    same = "the same item" if of_items else "the same conversation"
+    rows = [
+        [
+            Cell(titles[one.dimension]),
+            Cell(_coefficient(one)),
+            Cell("the same bot" if one.about == "bot" else same),
+            share_cell(one.found.value, 2, reason_text(one.found.reason)),
+            span_cell(
+                one.found.low, one.found.high, shares=True, why=reason_text(one.found.reason)
+            ),
+            count_cell(one.found.n_items),
+            count_cell(one.found.n_ratings),
+        ]
+        for one in found.coefficients
+    ]
+    return NamedTable(
+        "agreement",
+        "Do raters agree?",
+        PageTable(headers, rows),
+        method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
+        "by the F distribution.",
+        note="0 is what chance gives, 1 is full agreement."
+        if of_items
+        else (
+            "0 is what chance gives, 1 is full agreement. The same bot is another chat for every rater, so "
+            "agreement about bots is lower than agreement about one and the same chat would be."
+        ),
+    )
+
+
+def _coefficient(one: AgreementCoefficient) -> str:
+    """Return the coefficient's name."""
+    match one.code:
+        case "alpha_ordinal":
+            return "Krippendorff’s α, ordinal"
+        case "alpha_interval":
+            return "Krippendorff’s α, interval"
+        case "icc_one" if one.about == "bot":
+            return "ICC(1), one rater"
+        case "icc_one":
+            return "ICC(1), one rating"
+        case "icc_mean":
+            return "ICC(k), their mean"
+        case "fleiss":
+            return "Fleiss’ κ"
+        case "cohen":
+            return "Cohen’s κ, linear weights"
+        case _other:
+            return f"Cohen’s κ, linear weights, median of {phrases.pairs_text(one.n_pairs)}"
+
+
+def agreement_sentences(
+    found: RaterAgreement, headline: RatingDimension, *, of_items: bool = False
+) -> list[str]:
+    """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
+    same, name = found.same_conversation, headline.title.lower()
+    if same.value is not None:
+        words = (
+            "Raters of the same item agree on {name} by Krippendorff’s α = {value} {ends}."
+            if of_items
+            else "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
+        )
+        return [
+            words.format(
+                name=name, value=share(same.value), ends=span(same.low, same.high, shares=True)
+            )
+        ]
+    told = [
+        "Agreement on single items is undefined: hardly any is rated by more than one person."
+        if of_items
+        else "Agreement on single conversations is undefined: hardly any is rated by more than one person."
+    ]
+    single, many = found.one_rater, found.reliability_of_bots
+    if single.value is not None and many.value is not None:
+        told.append(
+            f"About the bots, one rater’s view of {name} has a reliability of {share(single.value)} "
+            f"{span(single.low, single.high, shares=True)}; the mean of all raters of a bot has {share(many.value)}."
+        )
+    return told
+
+
+def _own_sentence(found: OwnScales) -> str:
+    rho = found.order.r if found.order is not None else None
+    if rho is None:
+        words = (
+            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the order of the "
+            "bots cannot be compared."
+        )
+    elif rho > 0.9999:
+        words = (
+            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
+            "in the same order."
+        )
+    elif rho > 0.8:
+        words = (
+            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
+            "in nearly the same order (ρ = {rho})."
+        )
+    else:
+        words = (
+            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots come out "
+            "in another order (ρ = {rho})."
+        )
+    return words.format(
+        raters=phrases.raters_text(found.n_raters),
+        least=found.least,
+        used=f"{found.n_used:,}",
+        all=f"{found.n_ratings:,}",
+        rho=share(rho),
+    )
+
+
+def _own_table(found: OwnScales, headline: RatingDimension, bots: Bots) -> NamedTable:
+    digits = digits_for(headline.low, headline.high)
+    headers = [Header("Bot")]
+    headers += [Header(text, numeric=True) for text in ("Mean", "z-score", percent(LEVEL), "n")]
+    rows = [
+        [
+            _name(bots[bot.bot]),
+            number_cell(bot.mean, digits),
+            number_cell(bot.own.mean, 2, reason_text(bot.own.reason)),
+            span_cell(bot.own.low, bot.own.high, why=reason_text(bot.own.reason)),
+            count_cell(bot.own.n),
+        ]
+        for bot in found.bots
+    ]
+    return NamedTable(
+        "zscores",
+        "On each rater’s own scale",
+        PageTable(headers, rows),
+        method=(
+            "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
+            f"{found.least} ratings. Mean over the dimensions."
+        ),
+        note=f"Left out, most for having rated less: {phrases.raters_text(found.n_left_out)}.",
+    )
+
+
+def _screening_sentence(found: Screening) -> str:
+    return plural(
+        found.n_raters,
+        "Rater filters would flag %(flagged)s of %(n)s rater; nobody has been left out of any number here.",
+        "Rater filters would flag %(flagged)s of %(n)s raters; nobody has been left out of any number here.",
+    ) % {"flagged": f"{len(found.flagged):,}", "n": f"{found.n_raters:,}"}
+
+
+def _rules_table(found: Screening) -> NamedTable:
+    headers = [Header("Rule")]
+    headers += [
+        Header(text, numeric=True) for text in ("Flagged", "Passed", "Cannot judge", "Threshold")
+    ]
+    rows = [
+        [
+            Cell(str(_RULES.get(rule.rule, rule.rule))),
+            count_cell(rule.n_flagged),
+            count_cell(rule.n_passed),
+            Cell(f"{rule.n_undecided:,}", why=reason_text(rule.reason), raw=(rule.n_undecided,)),
+            Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,)),
+        ]
+        for rule in found.rules
+    ]
+    return NamedTable(
+        "filters",
+        "What rater filters would flag",
+        PageTable(headers, rows),
+        method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or "
+        f"{found.least_bots} bots on.",
+        note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can "
+        "produce any result.",
+    )
+
+
+def _without(found: Screening, headline: RatingDimension, bots: Bots) -> NamedTable:
+    """Return the bots' means with and without the flagged raters."""
+    digits = digits_for(headline.low, headline.high)
+    titles = ("All raters", "n", "Without the flagged", percent(LEVEL), "n")
+    headers = [Header("Bot")]
+    headers += [Header(text, numeric=True) for text in (*titles, "Flagged only", "n")]
+    rows = [
+        [
+            _name(bots[bot.bot]),
+            number_cell(bot.mean, digits),
+            count_cell(bot.n),
+            number_cell(bot.kept.mean, digits, reason_text(bot.kept.reason)),
+            span_cell(bot.kept.low, bot.kept.high, digits, why=reason_text(bot.kept.reason)),
+            count_cell(bot.kept.n),
+            number_cell(bot.flagged, digits, "none of them rated it"),
+            count_cell(bot.n_flagged),
+        ]
+        for bot in found.bots
+    ]
+    return NamedTable("unflagged", "What leaving them out would change", PageTable(headers, rows))
+
+
+def _flagged(flagged: Sequence[RaterVerdict]) -> NamedTable:
+    headers = [Header("Rater"), Header("Ratings", numeric=True), Header("Why")]
+    rows = [
+        [
+            Cell(verdict.rater[:8]),
+            count_cell(verdict.n),
+            Cell("; ".join(reason_text(reason) for reason in verdict.reasons)),
+        ]
+        for verdict in flagged
+    ]
+    return NamedTable("flagged", "Raters who would be flagged", PageTable(headers, rows))
+
+
+def _name(bot: BotInfo) -> Cell:
+    return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)

@@ -1,0 +1,297 @@
+"""Trajectories over the turns of conversations, in sentences, figures and the table behind a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from django.conf import settings
+
+from evaluation.analysis.trajectories import (
+    SEED,
+    GroupContrast,
+    Grouping,
+    TrajectoryMeasure,
+    TrajectoryResult,
+)
+from evaluation.metrics.registry import metric_list
+from evaluation.number_format import digits_for, figure, share, span
+from evaluation.ratings import RatingDimension
+from evaluation.tables import Column
+from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
+from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.phrases import (
+    NamedTable,
+    Section,
+    controls_said,
+    listed,
+    number_cell,
+    reason_text,
+)
+from webapp.jobs.selectors.analysis_tables import VOTES
+from webapp.ratings.selectors import BotInfo
+
+MOST = 500
+"""So many conversations behind a point are listed."""
+
+PointLink = Callable[[str, str, int, int], str]
+"""Address of the conversations behind a point, by figure, column, group and exchange; "" in the report."""
+
+
+def trajectories_section(
+    best_worst: TrajectoryResult,
+    by_trait: TrajectoryResult,
+    *,
+    headline: RatingDimension,
+    study_key: str,
+    has_controls: bool,
+    point_link: PointLink = lambda *point: "",
+) -> Section:
+    """Return Figures 3 and 4 of the paper on a study.
+
+    Args:
+        headline: what conversations are ranked by.
+        has_controls: whether bots made to be bad are rated. They are left out of the best and worst, not of the traits.
+        study_key: for the command that computes what is missing.
+    """
+    section = Section("trajectories", "How conversations unfold")
+    grouping = best_worst.grouping
+    if not grouping.groups:
+        section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
+    else:
+        panels = _panels(best_worst, study_key, point_link)
+        section.points.extend(_statements(best_worst, panels))
+        section.figures.append(_best_worst_figure(best_worst, panels, headline, has_controls))
+        if grouping.reason:
+            section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
+    grouping = by_trait.grouping
+    if not grouping.trait:
+        section.missing.append(
+            "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
+            "“EI” (plain, EI) would tell."
+        )
+    elif len(grouping.groups) < 2:
+        section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
+    else:
+        panels = _panels(by_trait, study_key, point_link)
+        section.points.extend(_statements(by_trait, panels))
+        section.figures.append(_by_trait_figure(by_trait, panels, has_controls))
+    return section
+
+
+def _best_worst_figure(
+    found: TrajectoryResult, panels: list[LinePanel], headline: RatingDimension, has_controls: bool
+) -> PageFigure:
+    grouping = found.grouping
+    digits = digits_for(headline.low, headline.high)
+    n = len(grouping.groups[0].conversations)
+    return lines_figure(
+        panels,
+        id=grouping.kind,
+        title="What sets the best conversations apart?",
+        method=(
+            f"The {phrases.conversations_text(n)} rated highest and the {n} rated lowest by {headline.title.lower()} "
+            f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and "
+            "below); mean over those that reach the exchange, 90 % intervals. "
+            f"{controls_said(has_controls, left_out=True)}"
+        ).strip(),
+        note_lead=verdict_sentence(found),
+        note=_note_best_worst(grouping),
+        x_title="exchange",
+    )
+
+
+def _note_best_worst(grouping: Grouping) -> str:
+    note = (
+        "The rows of figures under each plot say how many conversations a point stands for; people who chat on "
+        "differ from those who leave."
+    )
+    if max(grouping.n_tied) < 2:
+        return note
+    best, worst = grouping.n_tied
+    drawn = "Ties at the borders ({best} and {worst}) were drawn by seed {seed}."
+    return f"{note} {drawn.format(best=best, worst=phrases.conversations_text(worst), seed=SEED)}"
+
+
+def _by_trait_figure(
+    found: TrajectoryResult, panels: list[LinePanel], has_controls: bool
+) -> PageFigure:
+    grouping = found.grouping
+    if grouping.n_drawn is None:
+        method = "Rated conversations by the bot’s {trait}; mean and 90 % interval."
+    else:
+        method = (
+            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed "
+            "{seed}."
+        )
+    method = f"{method} {controls_said(has_controls, left_out=False)}".strip()
+    return lines_figure(
+        panels,
+        id=grouping.kind,
+        title=f"Does “{grouping.trait}” change how people talk?",
+        method=method.format(trait=grouping.trait, n=grouping.n_drawn, seed=SEED),
+        note_lead=verdict_sentence(found),
+        note=(
+            "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
+            "bots."
+        ),
+        x_title="exchange",
+    )
+
+
+def column_title(name: str) -> str:
+    """Return the title of a trajectory's column."""
+    if name == VOTES:
+        return "Votes on replies, up minus down"
+    declared = _declared()
+    return declared[name].title if name in declared else name
+
+
+def _declared() -> dict[str, Column]:
+    return {
+        column.name: column
+        for metric in metric_list()
+        for column in metric.columns
+        if column.level == "turn"
+    }
+
+
+def group_title(grouping: Grouping, place: int) -> str:
+    """Return the title of a group, with its size for the best and worst conversations."""
+    group = grouping.groups[place]
+    if grouping.kind == "by-trait":
+        return group.name
+    words = {"best": "best {n}", "worst": "worst {n}"}
+    return words[group.name].format(n=len(group.conversations))
+
+
+def _panels(found: TrajectoryResult, study_key: str, point_link: PointLink) -> list[LinePanel]:
+    return [_panel(found.grouping, measure, study_key, point_link) for measure in found.measures]
+
+
+def _panel(
+    grouping: Grouping, measure: TrajectoryMeasure, study_key: str, point_link: PointLink
+) -> LinePanel:
+    title = column_title(measure.name)
+    if not measure.courses:
+        if measure.name == VOTES:
+            return LinePanel(title, [], "nobody voted")
+        why = "not computed yet: run `{program} compute_metrics --study {key}`"
+        why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
+        return LinePanel(title, [], why)
+    groups = [
+        LineGroup(
+            group_title(grouping, place),
+            course,
+            partial(point_link, grouping.kind, measure.name, place),
+        )
+        for place, course in enumerate(measure.courses)
+    ]
+    return LinePanel(title, groups)
+
+
+def _statements(found: TrajectoryResult, panels: list[LinePanel]) -> list[str]:
+    """Compose sentences on the groups' difference in conversation means, and the exchanges where they differ."""
+    return [
+        _statement(panel, measure.contrast)
+        for measure, panel in zip(found.measures, panels, strict=True)
+        if measure.contrast is not None
+    ]
+
+
+def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
+    means = [abs(mean) for mean in (contrast.first, contrast.second) if mean is not None]
+    # Rare things such as laughter need more digits than the usual two.
+    digits = 2 if max(means, default=0) >= 0.05 else 4
+    if contrast.low is None or contrast.high is None:
+        said = "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
+    else:
+        said = (
+            "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} "
+            "exchanges."
+        )
+    return said.format(
+        title=panel.title,
+        a=figure(contrast.first, digits),
+        b=figure(contrast.second, digits),
+        first=panel.groups[0].title,
+        second=panel.groups[1].title,
+        gap=figure(contrast.difference, digits),
+        ends=span(contrast.low, contrast.high, digits),
+        n=contrast.n_apart,
+        all=contrast.n_compared,
+    )
+
+
+def verdict_sentence(found: TrajectoryResult) -> str:
+    """Say in which measures two groups differ beyond chance, and in which nothing is shown; "" for more groups."""
+    told: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
+    for measure in found.measures:
+        if measure.contrast is not None:
+            told[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
+    parts = [
+        words.format(listed(told[way]))
+        for way, words in (
+            ("higher", "higher in {}"),
+            ("lower", "lower in {}"),
+            ("none", "no difference shown in {}"),
+        )
+        if told[way]
+    ]
+    if not parts:
+        return ""
+    first, second = (group_title(found.grouping, place) for place in (0, 1))
+    return (
+        "{first} against {second}: {found} (means of conversations, errors clustered by person, p < {alpha} by "
+        "Holm’s correction)."
+    ).format(
+        first=first[:1].upper() + first[1:],
+        second=second,
+        found="; ".join(parts),
+        alpha=share(1 - found.level),
+    )
+
+
+def point_table(
+    values: Mapping[str, float],
+    *,
+    measure: str,
+    group: str,
+    exchange: int,
+    headline: RatingDimension,
+    bots: Mapping[str, BotInfo],
+    ratings: Mapping[str, float],
+    link: Callable[[str], str],
+) -> NamedTable:
+    """Return the conversations behind a point, as a table.
+
+    Args:
+        values: of the point's measure by conversation, highest first.
+        measure: its column.
+        group: the title of the point's group.
+        bots: by conversation.
+        ratings: the headline by conversation.
+        link: address of a conversation.
+    """
+    digits = digits_for(headline.low, headline.high)
+    rows = []
+    for pk in list(values)[:MOST]:
+        info = bots[pk]
+        rows.append(
+            [
+                Cell(pk[:8], href=link(pk)),
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                number_cell(ratings[pk], digits),
+                number_cell(values[pk]),
+            ]
+        )
+    headers = [Header("Conversation"), Header("Bot")]
+    headers += [Header(headline.title, numeric=True), Header(column_title(measure), numeric=True)]
+    return NamedTable(
+        "behind",
+        f"{column_title(measure)}, exchange {exchange}: {group}",
+        PageTable(headers, rows),
+        method=f"{phrases.conversations_text(len(values))}, the highest values first.",
+        note=f"The first {MOST} are listed." if len(values) > MOST else "",
+    )

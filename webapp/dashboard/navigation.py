@@ -1,0 +1,233 @@
+"""Navigation of the dashboard: pages, tabs, and the rights they need.
+
+Staff only: anonymous users are redirected to the login; other users see which right is missing. A view's `rights`
+list the rights that each HTTP method needs; a test requests every address with every right.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+
+from webapp.core.pages import staff_refusal
+from webapp.core.rights import Right, may
+from webapp.ratings.paired_comparisons import compares_pairs, rates_conversations
+from webapp.studies.models import Study
+from webapp.studies.selectors import chooses_things
+
+View = Callable[..., Any]
+
+
+def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+    """Declare the rights of a view beside `Right.READ`, which every view needs.
+
+    Args:
+        to_post: needed besides for a POST.
+    """
+    always = (Right.READ, *rights)
+    posting = (*always, *to_post)
+
+    def declare(view: View) -> View:
+        def refused(request: HttpRequest) -> HttpResponseBase | None:
+            return staff_refusal(request, *(posting if request.method == "POST" else always))
+
+        if inspect.iscoroutinefunction(view):
+
+            @functools.wraps(view)
+            async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                request.user = await request.auser()  # type: ignore[assignment]
+                return await sync_to_async(refused)(request) or await view(request, *args, **kwargs)
+
+            guarded: View = asynchronous
+        else:
+
+            @functools.wraps(view)
+            def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                return refused(request) or view(request, *args, **kwargs)
+
+            guarded = synchronous
+        guarded.rights = {"GET": always, "POST": posting}  # type: ignore[attr-defined]
+        return guarded
+
+    return declare
+
+
+def staff_only(view: View) -> View:
+    """Let staff in who may read; for views that only show."""
+    return requires()(view)
+
+
+_NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class NavItem:
+    """One entry of the navigation."""
+
+    key: str
+    title: str
+    icon: str
+    href: str
+
+
+def navigation(user: Any) -> list[NavItem]:
+    """Return the entries of the sidebar, top to bottom, without pages that this user may not open."""
+    items = [
+        NavItem("studies", "Studies", "list", reverse("dashboard:studies")),
+        NavItem("bots", "Bots", "bot", reverse("dashboard:bots")),
+        NavItem("runs", "Self-play", "repeat", reverse("dashboard:runs")),
+        NavItem("imports", "Imports", "download", reverse("dashboard:imports")),
+        NavItem("metrics", "Metrics", "book", reverse("dashboard:metrics")),
+        NavItem("benchmark", "Benchmark", "chart", reverse("dashboard:benchmark")),
+        NavItem("system", "System", "sliders", reverse("dashboard:system")),
+        NavItem("admin", "Admin", "people", reverse("admin:index")),
+    ]
+    return [item for item in items if item.key != "imports" or may(user, Right.RUN)]
+
+
+def page(
+    request: HttpRequest, template: str, section: str, status: int = 200, **context: Any
+) -> HttpResponse:
+    """Render a dashboard page with its navigation."""
+    theme = request.COOKIES.get("theme", "")
+    context = {
+        "section": section,
+        "navigation": navigation(request.user),
+        "theme_next": _NEXT_THEME.get(theme, "light"),
+        **context,
+    }
+    return render(request, f"dashboard/{template}", context, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPage:
+    """A page of a study: its name, its address and the rights that it needs beside reading."""
+
+    name: str
+    title: Any
+    route: str
+    rights: tuple[Right, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab and its pages, the first of which it opens."""
+
+    title: Any
+    pages: tuple[StudyPage, ...]
+
+
+TABS = (
+    Tab(
+        "Overview",
+        (StudyPage("overview", "Overview", "study"),),
+    ),
+    Tab(
+        "Collect",
+        (
+            StudyPage("live", "Live room", "study_live"),
+            StudyPage("pay", "Pay", "study_pay", (Right.PAY,)),
+            StudyPage("places", "Places", "study_places"),
+            StudyPage("quality", "Quality", "study_quality"),
+            StudyPage("reports", "Reports", "study_reports"),
+            StudyPage("links", "One-time links", "study_links", (Right.ADMINISTER,)),
+        ),
+    ),
+    Tab(
+        "Read",
+        (
+            StudyPage("conversations", "Conversations", "study_conversations"),
+            StudyPage("notes", "Tags and notes", "study_notes"),
+        ),
+    ),
+    Tab(
+        "Results",
+        (
+            StudyPage("compare", "Compare bots", "study_compare"),
+            StudyPage("bots", "Bots", "study_bots"),
+            StudyPage("agreement", "Agreement", "study_agreement"),
+            StudyPage("statistics", "Statistics", "study_statistics"),
+            StudyPage("pairs", "Pairs", "study_pairs"),
+            StudyPage("metrics", "Metrics", "study_metrics"),
+            StudyPage("hybrid", "Hybrid metric", "study_hybrid"),
+            StudyPage("fits", "Compare fits", "study_fits"),
+            StudyPage("selfplay", "Self-play", "study_selfplay"),
+        ),
+    ),
+    Tab(
+        "Share",
+        (
+            StudyPage("export", "Export", "study_export"),
+            StudyPage("package", "Data package", "study_package", (Right.PAY,)),
+            StudyPage("datasheet", "Datasheet", "study_datasheet"),
+            StudyPage("report", "Report", "study_report"),
+        ),
+    ),
+)
+COLLECT, RESULTS = TABS[1], TABS[3]
+_OF_FITS = ("hybrid", "fits")
+"""Pages that need ratings of whole conversations."""
+_OF_CHOICES = ("statistics", "agreement")
+"""Results of a study in which people choose things; it has no bots to compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry of a navigation; `is_open` where the page shown is it or stands under it."""
+
+    title: Any
+    href: str
+    is_open: bool
+
+
+def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
+    """Return the tab's pages that this user may open and the study can fill, its own results first."""
+    pages = [page for page in tab.pages if may(user, *page.rights)]
+    if tab is COLLECT and study.is_imported:  # nobody comes there
+        return []
+    if tab is RESULTS and chooses_things(study):
+        by_name = {page.name: page for page in pages}
+        return [by_name[name] for name in _OF_CHOICES if name in by_name]
+    if tab is RESULTS and not rates_conversations(study):
+        pages = [page for page in pages if page.name not in _OF_FITS]
+    if tab is RESULTS and compares_pairs(study):
+        pages.sort(key=lambda page: page.name != "pairs")
+    return pages
+
+
+def tab_links(
+    user: Any, study: Study, name: str, suffix: str = ""
+) -> tuple[list[Link], list[Link]]:
+    """Return the tabs, and the pages of the open one; no pages where it has only one.
+
+    Args:
+        name: of the page shown.
+        suffix: of every address, for what all pages keep.
+    """
+    tabs, below = [], []
+    for tab in TABS:
+        pages = pages_open_to(user, tab, study)
+        if not pages:
+            continue
+        is_open = any(page.name == name for page in tab.pages)
+        tabs.append(Link(tab.title, _address(study, pages[0]) + suffix, is_open))
+        if is_open and len(pages) > 1:
+            below = [Link(p.title, _address(study, p) + suffix, p.name == name) for p in pages]
+    return tabs, below
+
+
+def page_title(name: str) -> Any:
+    """Return the title of the page with this name."""
+    return next(page.title for tab in TABS for page in tab.pages if page.name == name)
+
+
+def _address(study: Study, page: StudyPage) -> str:
+    return reverse(f"dashboard:{page.route}", args=[study.key])

@@ -1,0 +1,354 @@
+"""Rendering of tables and reports: CSV, LaTeX, Markdown, and HTML.
+
+LaTeX (with booktabs) and Markdown have the digits of the page; the reasons for empty cells stand below the table.
+CSV has all digits, intervals as two columns, and reasons next to missing values. The HTML of a report is one file
+that loads nothing, and the same body within pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from evaluation.formats.tables import escape_cell
+from webapp.dashboard.charts.figure import Cell, PageTable
+from webapp.dashboard.report_document import Chapter, Document, ReportPart
+
+
+def table_csv(table: PageTable) -> str:
+    """Write the table as CSV, with a header and CRLF line ends.
+
+    A column whose cells hold two numbers becomes two, "low" and "high". A column in which a reason stands
+    gets one more, of reasons.
+    """
+    widths = [
+        max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))
+    ]
+    reasons = [any(row[i].why for row in table.rows) for i in range(len(table.headers))]
+    header: list[str] = []
+    for i, found in enumerate(table.headers):
+        if widths[i] < 2:
+            header.append(found.text)
+        else:
+            header += [f"{found.text} {end}" for end in ("low", "high")]
+        if reasons[i]:
+            header.append(f"{found.text} reason")
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([escape_cell(cell) for cell in header])
+    for row in table.rows:
+        cells: list[object] = []
+        for i, cell in enumerate(row):
+            cells += _cells(cell, widths[i])
+            if reasons[i]:
+                cells.append(escape_cell(cell.why))
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def _cells(cell: Cell, width: int) -> list[object]:
+    if width == 0:
+        return [escape_cell("" if cell.text == "–" else cell.text)]
+    # A cell may lack what others of its column have: no numbers at all, or one in place of two.
+    raw = [*cell.raw, None, None][: max(width, 1)]
+    return [_digits(value) for value in raw]
+
+
+def _digits(value: float | None) -> str:
+    """Write a number with all its digits; counts stay whole."""
+    if value is None or not math.isfinite(value):
+        return ""
+    return str(value) if isinstance(value, int) else repr(float(value))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # After \\ these two would be read as options of the line's end.
+    "[": r"{[}",
+    "*": r"{*}",
+    # Signs that LaTeX's first engine, pdfTeX, does not know as they are.
+    "−": "$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≈": r"$\approx$",
+    "→": r"$\rightarrow$",
+    "↔": r"$\leftrightarrow$",
+    "²": r"\textsuperscript{2}",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "η": r"$\eta$",
+    "κ": r"$\kappa$",
+    "λ": r"$\lambda$",
+    "ρ": r"$\rho$",
+    "σ": r"$\sigma$",
+    "τ": r"$\tau$",
+    "χ": r"$\chi$",
+    "Δ": r"$\Delta$",
+    "✓": r"$\checkmark$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "’": "'",
+    "‘": "`",
+    "“": "``",
+    "”": "''",
+    "\u00a0": "~",
+    "\u202f": r"\,",
+    "\u2009": r"\,",
+}
+_TO_LATEX = str.maketrans(_LATEX)
+_TO_MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>#|~"})
+_BLANKS = re.compile(r"\s*[\r\n]+\s*")
+
+
+def latex_text(text: str) -> str:
+    """Return text with everything escaped that LaTeX would read as a command."""
+    return _BLANKS.sub(" ", text).translate(_TO_LATEX)
+
+
+def markdown_text(text: str) -> str:
+    """Return text with everything escaped that Markdown would read as a mark."""
+    return _BLANKS.sub(" ", text).translate(_TO_MARKDOWN)
+
+
+def table_latex(table: PageTable, *, caption: str, label: str) -> str:
+    """Return the table in LaTeX, ready for a paper that uses the package booktabs.
+
+    Args:
+        label: for `\\ref`; what is neither letter, digit nor a hyphen is left out of it.
+    """
+    columns = "".join("r" if header.numeric else "l" for header in table.headers)
+    kept = re.sub(r"[^A-Za-z0-9-]+", "-", label).strip("-")
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_text(caption)}}}",
+        rf"\label{{tab:{kept}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(latex_text(header.text) for header in table.headers) + r" \\",
+        r"\midrule",
+        *(" & ".join(latex_text(cell.text) for cell in row) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex_text(why)}" for why in _reasons(table)),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def table_markdown(table: PageTable, *, caption: str) -> str:
+    """Return the table in Markdown as GitHub and Pandoc read it, its caption before it."""
+    rule = ["---:" if header.numeric else ":---" for header in table.headers]
+    lines = [
+        f"**{markdown_text(caption)}**",
+        "",
+        _line(markdown_text(header.text) for header in table.headers),
+        _line(rule),
+        *(_line(markdown_text(cell.text) for cell in row) for row in table.rows),
+    ]
+    if reasons := _reasons(table):
+        lines += ["", *(f"- {markdown_text(why)}" for why in reasons)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _reasons(table: PageTable) -> list[str]:
+    """Return the reasons for empty cells, each once with its rows and columns."""
+    found: dict[str, list[str]] = {}
+    for row in table.lined:
+        for header, cell in row:
+            if cell.why:
+                where = row[0][1].text if cell is row[0][1] else f"{row[0][1].text}, {header.text}"
+                found.setdefault(cell.why, []).append(where)
+    return [f"{'; '.join(where)}: {why}" for why, where in found.items()]
+
+
+_STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
+_SCRIPT = "dashboard/report.js"
+LONG = 80
+"""Tables with more rows stay folded in print; their CSV is in the file."""
+SHORT = 16
+"""Tables with at most so many rows stand open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A table in a form to take away: what it is called, its file and the whole of it as an address."""
+
+    title: str
+    file: str
+    href: str
+    is_copied: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOutPart:
+    """A figure or table as the report lays it out."""
+
+    part: ReportPart
+    study: str
+
+    @property
+    def caption(self) -> str:
+        """Label and title in one line, as LaTeX's caption has it without the label."""
+        return f"{self.part.title}. {self.part.method}".strip()
+
+    @property
+    def table(self) -> PageTable:
+        """Its numbers."""
+        return self.part.table
+
+    @property
+    def is_open(self) -> bool:
+        """True if the table is shown unfolded."""
+        return self.part.drawing is None and len(self.table.rows) <= SHORT
+
+    @property
+    def is_long(self) -> bool:
+        """True if the table stays folded in print."""
+        return len(self.table.rows) > LONG
+
+    @property
+    def wide(self) -> SafeString:
+        """The drawing for wide columns, as a picture."""
+        return still(self.part.drawing.wide if self.part.drawing else "")
+
+    @property
+    def narrow(self) -> list[tuple[str, SafeString]]:
+        """The drawings for narrow columns with their titles."""
+        found = self.part.drawing.narrow if self.part.drawing else ()
+        return [(title, still(svg)) for title, svg in found]
+
+    @property
+    def texts(self) -> list[Text]:
+        """The table as LaTeX, Markdown and CSV."""
+        name = f"{self.study}-{self.part.id}"
+        latex = table_latex(self.table, caption=self.caption, label=name)
+        return [
+            Text("LaTeX", f"{name}.tex", _address(latex, "application/x-tex")),
+            Text(
+                "Markdown",
+                f"{name}.md",
+                _address(table_markdown(self.table, caption=self.caption), "text/markdown"),
+            ),
+            Text(
+                "CSV", f"{name}.csv", _address("\ufeff" + table_csv(self.table), "text/csv"), False
+            ),
+        ]
+
+
+def _address(text: str, kind: str) -> str:
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def numbered(document: Document) -> Document:
+    """Return the report with its figures and tables numbered as they stand, but for those with a label of their own."""
+    n_figures = n_tables = 0
+    chapters: list[Chapter] = []
+    for chapter in document.chapters:
+        parts = []
+        for part in chapter.parts:
+            label = part.label
+            if not label and part.drawing is not None:
+                n_figures += 1
+                label = f"Figure {n_figures}"
+            elif not label:
+                n_tables += 1
+                label = f"Table {n_tables}"
+            parts.append(replace(part, label=label))
+        chapters.append(replace(chapter, parts=tuple(parts)))
+    return replace(document, chapters=tuple(chapters))
+
+
+def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
+    """Return the context of `_report_body.html`.
+
+    Args:
+        level: level of its heading.
+    """
+    shown = numbered(document)
+    return {
+        "report": shown,
+        "levels": (level, level + 1, level + 2),
+        "chapters": [
+            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts])
+            for chapter in shown.chapters
+        ],
+    }
+
+
+@lru_cache(maxsize=8)
+def body_html(document: Document, sections: tuple[str, ...], level: int) -> SafeString:
+    """Return the body of the report with these sections, or all, for a page around it; kept while it is asked for."""
+    context = body_context(document.chosen(sections), level=level)
+    return mark_safe(render_to_string("dashboard/_report_body.html", context))  # noqa: S308
+
+
+def report_html(document: Document) -> str:
+    """Return the report as one file of HTML that loads nothing from outside."""
+    style = "\n".join(_read(name) for name in _STYLES)
+    script = _read(_SCRIPT)
+    return render_to_string(
+        "dashboard/report_file.html",
+        {
+            **body_context(document),
+            "style": mark_safe(style),  # noqa: S308 - our own file
+            "script": mark_safe(script),  # noqa: S308 - our own file
+            "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+            "img-src data:",
+        },
+    )
+
+
+_MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
+
+
+def still(svg: str) -> SafeString:
+    """Prepare a drawing for a page without a script: one picture with a name, its marks out of the tab order."""
+    head, found, rest = svg.partition(">")
+    head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
+    rest = _MARK.sub("", rest)
+    return mark_safe(head + found + rest)  # noqa: S308 - made by the plots, which escape
+
+
+def _read(name: str) -> str:
+    path = finders.find(name)
+    if not isinstance(path, str):
+        raise FileNotFoundError(f"the static file {name} is missing from this installation")
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,428 @@
+"""Document of a report: contents, headlines, and changes since the previous.
+
+Pages, files, shared links and the comparison with an earlier report are made of the document alone, so none of them
+reads a rating, and all say the same.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from chatbots.compressed_files import DAMAGE_ERRORS
+from evaluation.analysis.agreement import RaterAgreement
+from evaluation.analysis.comparisons import BotMeans
+from evaluation.analysis.pairs import PairResults
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.number_format import digits_for, figure, percent, share, span
+from evaluation.result_json import result_dump, result_load
+from evaluation.stats.agreement import AgreementEstimate
+from evaluation.stats.means import share_interval
+from webapp.core.language import plural
+from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
+from webapp.dashboard.narrative import phrases
+from webapp.dashboard.narrative.hybrid import target_in_words
+from webapp.dashboard.narrative.hybrid_tables import intercept_in_words
+from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
+from webapp.dashboard.selectors import study_cards
+from webapp.jobs.selectors.fits import fit_leading
+from webapp.results.study_data import StudyFrame
+from webapp.studies.selectors import judges_items
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A number that stands large above a report, or that a later report is compared by.
+
+    Attributes:
+        key: names it from report to report.
+        text: the number as it is printed, "–" where there is none.
+        what: what it is.
+        value: with all digits; None where it is undefined.
+        low, high: ends of its interval; None where it has none.
+        interval: the interval as it is printed; "" where there is none.
+        why: why the number or its interval is missing; "" for a plain count, which needs none.
+        is_shown: whether it stands above the report; the others are only compared.
+    """
+
+    key: str
+    text: str
+    what: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    interval: str = ""
+    why: str = ""
+    is_shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A plot as SVG: for wide columns, and for narrow ones with the title of each."""
+
+    wide: str
+    narrow: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """A figure or table.
+
+    Attributes:
+        id: unique in the report, and the name of its files.
+        label: "Figure 3"; "" while nobody has numbered it.
+    """
+
+    id: str
+    title: str
+    method: str
+    note_lead: str
+    note: str
+    table: PageTable
+    drawing: Drawing | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A section of a report, its parts in order."""
+
+    id: str
+    title: str
+    lead: tuple[str, ...]
+    points: tuple[str, ...]
+    missing: tuple[str, ...]
+    caution: str
+    parts: tuple[ReportPart, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A whole report. One read again is another one, so that pages made of it can be kept by it.
+
+    Attributes:
+        study: the study's key.
+        like: the paper whose numbering it follows; "" for a report in its own order.
+        n_ratings, n_conversations: of so many it is.
+        summary: sentences; the second is the most important.
+    """
+
+    study: str
+    name: str
+    rubric_version: int
+    made: datetime
+    n_ratings: int
+    n_conversations: int
+    summary: tuple[str, ...]
+    headlines: tuple[Headline, ...]
+    chapters: tuple[Chapter, ...]
+    like: str = ""
+
+    @property
+    def numbers(self) -> list[Headline]:
+        """Those that stand above it."""
+        return [one for one in self.headlines if one.is_shown]
+
+    def chosen(self, ids: Collection[str]) -> Document:
+        """Return the report with these sections alone; with all where none is named."""
+        if not ids:
+            return self
+        return replace(self, chapters=tuple(one for one in self.chapters if one.id in ids))
+
+    def unknown(self, ids: Iterable[str]) -> list[str]:
+        """Return those of these names that no section has."""
+        known = {one.id for one in self.chapters}
+        return [name for name in ids if name not in known]
+
+    def table(self, id: str) -> ReportPart | None:
+        """Return the part with this id; None without one."""
+        return next((p for one in self.chapters for p in one.parts if p.id == id), None)
+
+
+def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
+    """Return a part of the analysis as a section of a report.
+
+    Args:
+        labels: of its figures and tables, figures first; without them they are numbered when they are shown.
+    """
+    found = [*map(_of_figure, section.figures), *map(_of_table, section.tables)]
+    if labels:
+        found = [replace(part, label=label) for part, label in zip(found, labels, strict=True)]
+    return Chapter(
+        section.id,
+        str(section.title),
+        (*section.lead, *section.how),
+        tuple(section.points),
+        tuple(section.missing),
+        section.caution,
+        tuple(found),
+    )
+
+
+def _of_figure(found: PageFigure) -> ReportPart:
+    # A page unfolds the whole of what it draws in part; paper cannot.
+    drawn = found.more or found
+    narrow = tuple((str(v.title), str(v.svg)) for v in drawn.narrow)
+    drawing = Drawing(str(drawn.wide), narrow)
+    lead = found.note_lead
+    return ReportPart(found.id, found.title, found.method, lead, found.note, found.table, drawing)
+
+
+def _of_table(found: NamedTable) -> ReportPart:
+    return ReportPart(found.id, found.title, found.method, "", found.note, found.table)
+
+
+def count_headline(key: str, n: int, what: str, why: str = "") -> Headline:
+    """Return a count; a count of none is a dash with its reason where one is given."""
+    if n == 0 and why:
+        return Headline(key, "–", what, why=why)
+    return Headline(key, f"{n:,}", what, value=n)
+
+
+def share_headline(
+    key: str,
+    value: float | None,
+    what: str,
+    low: float | None,
+    high: float | None,
+    level: float,
+    why: str = "",
+) -> Headline:
+    """Return a coefficient between −1 and 1 with its interval."""
+    interval = "" if low is None else f"{percent(level)}: {span(low, high, shares=True)}"
+    return Headline(key, share(value), what, value, low, high, interval, why)
+
+
+def document_dump(document: Document) -> bytes:
+    """Return the document as it is kept: compressed JSON."""
+    text = json.dumps(result_dump(document, Document), ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
+
+
+def document_load(kept: bytes) -> Document:
+    """Return the document that `document_dump` wrote.
+
+    Raises:
+        ValueError: it is none; perhaps an earlier version of Confab wrote it.
+    """
+    try:
+        return result_load(json.loads(gzip.decompress(kept)), Document)
+    except DAMAGE_ERRORS as error:
+        raise ValueError(f"this is no report: {error}") from None
+
+
+_LEVEL = 0.95
+
+
+def headlines_of(
+    frame: StudyFrame, agreement: RaterAgreement, means: BotMeans
+) -> tuple[Headline, ...]:
+    """Return four numbers to stand above the report, then the bots' means."""
+    cards = study_cards(
+        frame.study, include_synthetic=frame.include_synthetic, without=frame.without
+    )
+    rated = "items rated" if judges_items(frame.study) else "conversations rated"
+    shown = [
+        count_headline("n", frame.facts.n_conversations, rated),
+        _agreement(agreement),
+        _hybrid(frame),
+    ]
+    left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
+    if cards.left_early is None or left is None:
+        n = frame.facts.n_raters
+        shown.append(count_headline("raters", n, "raters", why="not named"))
+    else:
+        ends = f"{percent(_LEVEL)}: [{percent(left[0])}, {percent(left[1])}]"
+        shown.append(
+            Headline(
+                "left_early",
+                percent(cards.left_early),
+                "left before rating",
+                cards.left_early,
+                *left,
+                ends,
+            )
+        )
+    return (*shown, *_means(frame, means))
+
+
+def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
+    """Return the numbers above a report of judgements of pairs."""
+    kappa = results.kappas[0].found if results.kappas else None
+    what = "agreement, Cohen’s κ"
+    return (
+        count_headline("judgements", results.n, "judgements"),
+        count_headline("n", results.n_items, "pairs judged"),
+        Headline("kappa", "–", what, why="nobody judged the same pairs")
+        if kappa is None
+        else _of_agreement("kappa", kappa, what, results.level),
+        count_headline("raters", results.n_raters, "raters", why="not named"),
+    )
+
+
+def _agreement(found: RaterAgreement) -> Headline:
+    if found.same_conversation.value is not None:
+        what = "agreement, Krippendorff’s α"
+        return _of_agreement("alpha", found.same_conversation, what, _LEVEL)
+    what = "reliability of the bots’ means, ICC(k)"
+    return _of_agreement("icc", found.reliability_of_bots, what, _LEVEL)
+
+
+def _of_agreement(key: str, found: AgreementEstimate, what: str, level: float) -> Headline:
+    return share_headline(
+        key, found.value, what, found.low, found.high, level, reason_text(found.reason)
+    )
+
+
+def _hybrid(frame: StudyFrame) -> Headline:
+    fit = fit_leading(frame.study, frame.without)
+    found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
+    if not found:
+        return Headline("hybrid", "–", "hybrid metric", why="not fitted")
+    pearson = found.get("bot_level", {}).get("pearson") or {}
+    if pearson.get("r") is None or found["n_bots"] < FEW_BOTS:
+        why = "no r over {bots}".format(bots=phrases.bots_text(found["n_bots"]))
+        return Headline("hybrid", "–", "hybrid metric", why=why)
+    what = "hybrid metric of {target}, r over {bots}, {intercept}".format(
+        target=target_in_words(found["target"], [d.key for d in frame.dimensions]),
+        bots=phrases.bots_text(found["n_bots"]),
+        intercept=intercept_in_words(found),
+    )
+    low, high = pearson.get("ci95") or (None, None)
+    why = "" if low is not None else reason_text(pearson.get("reason")) or "no interval"
+    return share_headline("hybrid", pearson["r"], what, low, high, _LEVEL, why)
+
+
+def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:
+    """Return the bots' means of what they are ranked by, best first; they stand in the first figure."""
+    headline = frame.headline
+    digits = digits_for(headline.low, headline.high)
+    found = []
+    for bot in frame.rated_bots:
+        row = means.rows.get((bot, headline.key))
+        if row is None:
+            continue
+        mean, low, high = row.interval.mean, row.interval.low, row.interval.high
+        ends = "" if low is None else f"{percent(means.level)}: {span(low, high, digits)}"
+        what = f"{frame.title(bot)}, mean {headline.title.lower()}"
+        why = reason_text(row.interval.reason)
+        text = figure(mean, digits)
+        found.append(
+            Headline(f"mean:{bot}", text, what, mean, low, high, ends, why, is_shown=False)
+        )
+    return found
+
+
+CHANGES_SECTION = "changes"
+_SHARES = ("alpha", "icc", "kappa", "hybrid")
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Summary kept of an earlier report when a newer one replaces it."""
+
+    made: datetime
+    n_ratings: int
+    n_conversations: int
+    headlines: tuple[Headline, ...]
+
+
+def past_of(document: Document) -> Past:
+    """Return the summary kept of a report."""
+    return Past(document.made, document.n_ratings, document.n_conversations, document.headlines)
+
+
+def with_changes(document: Document, before: Past | None) -> Document:
+    """Return the report with a section on what has changed, before the last one; as it is without an earlier report."""
+    if before is None:
+        return document
+    found = chapter_of(_section(document, before))
+    return replace(document, chapters=(*document.chapters[:-1], found, *document.chapters[-1:]))
+
+
+def _section(now: Document, before: Past) -> Section:
+    section = Section(CHANGES_SECTION, "What has changed")
+    n = now.n_conversations - before.n_conversations
+    counted = (
+        plural(n, "%(n)s rated conversation has come", "%(n)s rated conversations have come")
+        if n >= 0
+        else plural(-n, "%(n)s rated conversation has gone", "%(n)s rated conversations have gone")
+    ) % {"n": f"{abs(n):,}"}
+    section.lead.append(
+        "Since the report of {day} UTC, {conversations}.".format(
+            day=f"{before.made:%-d %B %Y, %H:%M}", conversations=counted
+        )
+    )
+    earlier = {one.key: one for one in before.headlines}
+    later = {one.key: one for one in now.headlines}
+    rows = [_row(earlier.get(key), later.get(key)) for key in dict.fromkeys([*later, *earlier])]
+    changed = [
+        key
+        for key, one in later.items()
+        if key not in earlier or _printed(earlier[key]) != _printed(one)
+    ]
+    section.lead.append(
+        plural(
+            len(changed),
+            "%(n)d of its %(all)d headline numbers is another now.",
+            "%(n)d of its %(all)d headline numbers are others now.",
+        )
+        % {"n": len(changed), "all": len(later)}
+        if changed
+        else "Its headline numbers are the same."
+    )
+    headers = [Header("Number")]
+    for when in ("Before", "Now"):
+        headers += [Header(when, numeric=True), Header(f"{when}, interval")]
+    headers.append(Header("Change", numeric=True))
+    section.tables.append(
+        NamedTable(
+            CHANGES_SECTION,
+            "Headline numbers before and now",
+            PageTable(headers, rows),
+            note=(
+                "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
+                "change is one of chance."
+            ),
+        )
+    )
+    return section
+
+
+def _row(before: Headline | None, now: Headline | None) -> list[Cell]:
+    one = now or before
+    assert one is not None, "a row is of a number that one of the reports has"
+    return [Cell(one.what), *_cells(before), *_cells(now), _change(before, now)]
+
+
+def _cells(found: Headline | None) -> list[Cell]:
+    if found is None:
+        return [Cell("–", why="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
+    why = found.why if found.value is None else ""
+    return [
+        Cell(found.text, why=why, raw=(found.value,)),
+        Cell(found.interval or "–", raw=(found.low, found.high)),
+    ]
+
+
+def _change(before: Headline | None, now: Headline | None) -> Cell:
+    if before is None or now is None or before.value is None or now.value is None:
+        return Cell("–", raw=(None,))
+    gap = now.value - before.value
+    if before.key in _SHARES:
+        text = share(gap)
+    elif before.key == "left_early":
+        text = percent(gap)
+    elif isinstance(now.value, int) or before.key in ("n", "raters", "judgements"):
+        text = figure(gap, 0)
+    else:
+        text = figure(gap)
+    return Cell(text if gap <= 0 else f"+{text}", raw=(gap,))
+
+
+def _printed(found: Headline) -> tuple[str, str]:
+    return found.text, found.interval

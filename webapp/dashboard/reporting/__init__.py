@@ -1,1 +1,0 @@
-"""Report of a study: its document, pages and files, changes, and sharing."""

@@ -1,3 +1,0 @@
-"""Doors of the study builder."""
-
-from __future__ import annotations

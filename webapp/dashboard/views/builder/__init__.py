@@ -1,0 +1,3 @@
+"""Views of the study builder."""
+
+from __future__ import annotations

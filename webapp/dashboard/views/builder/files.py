@@ -1,0 +1,330 @@
+"""Files in the builder: a study's own, and those of items.
+
+A study's file is downloaded, or imported after all mistakes and changes are shown. Items come from a file, or are
+drawn from stored conversations by a worker.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from chatbots.validation import Mistake, ValuesError
+from evaluation.items import items_read
+from webapp.conversations.imported_sets import imported_set_remove
+from webapp.core.errors import Refused
+from webapp.core.language import plural
+from webapp.core.rights import Right
+from webapp.dashboard.builder.attention_checks import GoldForm, scales_asked
+from webapp.dashboard.builder.base import Plan
+from webapp.dashboard.builder.item_sources import (
+    ConversationFileForm,
+    ItemDrawForm,
+    ItemFileForm,
+    compares_pairs,
+)
+from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.views.studies import study_of
+from webapp.jobs.services.jobs import job_create
+from webapp.studies.examples import items_sample
+from webapp.studies.item_sets import item_set_remove
+from webapp.studies.items import ItemsReport, items_import, origin_of_file
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import judges_conversations, judges_items, study_found
+from webapp.studies.study_file import (
+    FileItem,
+    StudyFile,
+    items_lines,
+    items_name,
+    items_of_file,
+    study_file_of,
+    study_file_text,
+)
+from webapp.studies.study_import import (
+    Imported,
+    items_bring,
+    study_changes,
+    study_import,
+    study_read,
+)
+from webapp.transfer.import_file import conversations_sample, import_conversations
+from webapp.transfer.job_files import upload_errors
+from webapp.transfer.services import records_store
+
+MOST_BYTES = 5_000_000
+_TEXT_ENDINGS = (".yaml", ".yml", ".json")
+
+
+@require_safe
+@requires(Right.ADMINISTER)
+def download(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
+    study = study_of(key)
+    if "items" in request.GET:
+        name, answer = (
+            items_name(study),
+            StreamingHttpResponse(items_lines(study), content_type="application/x-ndjson"),
+        )
+    else:
+        name = f"{study.key}.yaml"
+        text = study_file_text(study_file_of(study))
+        answer = HttpResponse(text, content_type="application/yaml; charset=utf-8")  # type: ignore[assignment]
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.ADMINISTER)
+def upload(request: HttpRequest, key: str = "") -> HttpResponse:
+    """Take a study's file: without a key a new study or a change of the one it names, with one a change of that."""
+    study = study_of(key) if key else None
+    if request.method != "POST":
+        return _page(request, study)
+    with tempfile.TemporaryDirectory(prefix="confab-study-") as folder:
+        text, wrong = _taken(request, Path(folder))
+        if wrong:
+            return _page(request, study, mistakes=[Mistake("", wrong)])
+        try:
+            file = study_read(text, key=key)
+            there = study_found(file.key)
+            changes = study_changes(there, file) if there else []
+            if changes and "_sure" not in request.POST and not isinstance(file.items, str):
+                return _page(request, there, changes=changes, text=text, file=file)
+            done = study_import(file=file, folder=Path(folder), author=request.user.get_username())
+        except ValuesError as error:
+            return _page(request, study, mistakes=list(error.mistakes), text=text)
+    _tell(request, done)
+    return redirect("dashboard:study_build_step", done.study.key, "check")
+
+
+def _taken(request: HttpRequest, folder: Path) -> tuple[str, str]:
+    """Return the text of the study's file, and why there is none; a file of items beside it is put into the folder."""
+    text = request.POST.get("text", "")
+    for file in request.FILES.getlist("file"):
+        name = Path(file.name or "").name
+        if name.lower().endswith(_TEXT_ENDINGS):
+            if (file.size or 0) > MOST_BYTES:
+                return "", f"“{name}” has more than {MOST_BYTES // 1_000_000} MB."
+            try:
+                text = file.read().decode("utf-8-sig")
+            except UnicodeDecodeError:
+                return "", f"“{name}” is no text in UTF-8."
+        elif name.lower().endswith((".jsonl", ".jsonl.gz")):
+            with (folder / name).open("wb") as handle:
+                for chunk in file.chunks():
+                    handle.write(chunk)
+        else:
+            return "", f"“{name}” is no .yaml or .json file."
+    return text, "" if text.strip() else "Choose a study’s file first."
+
+
+def _tell(request: HttpRequest, done: Imported) -> None:
+    if done.is_new:
+        said = f"{done.study.name} is a draft."
+    elif done.changes:
+        n = len(done.changes)
+        said = plural(n, "%(n)d setting has changed.", "%(n)d settings have changed.") % {"n": n}
+    else:
+        said = "The study is as the file says already."
+    if done.n_items:
+        told = plural(done.n_items, "%(n)d item is new.", "%(n)d items are new.")
+        said = f"{said} {told % {'n': done.n_items}}"
+    messages.success(request, said)
+
+
+def _page(
+    request: HttpRequest,
+    study: Study | None,
+    *,
+    mistakes: list[Mistake] | None = None,
+    changes: list[Any] | None = None,
+    text: str = "",
+    file: StudyFile | None = None,
+) -> HttpResponse:
+    return page(
+        request,
+        "builder/file.html",
+        "studies",
+        status=422 if mistakes else 200,
+        study=study,
+        mistakes=[
+            # The path stands by itself on the page, and not once more in the sentence.
+            (one.path, one.message.removeprefix(one.path).lstrip(": "))
+            for one in mistakes or ()
+        ],
+        changes=changes or [],
+        text=text,
+        file=file,
+        n_next=study.version.number + 1 if study else 1,
+    )
+
+
+_TOLD = 10
+
+
+@require_POST
+@requires(to_post=[Right.ADMINISTER, Right.RUN])
+def items_add(request: HttpRequest, key: str) -> HttpResponse:
+    """Take in a file of items or conversations, or a sample of them, ask a worker to draw items, or take a set out."""
+    study = study_of(key)
+    if "_take_out" in request.POST:
+        _take_out(request, study)
+        return redirect("dashboard:study_build_step", key, "bots")
+    if judges_conversations(study):
+        _conversations(request, study)
+        return redirect("dashboard:study_build_step", key, "bots")
+    if not judges_items(study):
+        raise Http404(f"nobody judges items in {key}")
+    if "_sample" in request.POST:
+        sample = [
+            FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))
+        ]
+        _tell_items(request, ItemsReport(items=items_bring(study, sample)))
+    elif request.FILES:
+        _load_items(request, study)
+    else:
+        job = _draw_items(request, study)
+        if job is not None:
+            return redirect("dashboard:job", "items", job)
+    return redirect("dashboard:study_build_step", key, "bots")
+
+
+@require_POST
+@requires(to_post=[Right.ADMINISTER])
+def gold(request: HttpRequest, key: str) -> HttpResponse:
+    """Store the right answers to one item."""
+    study = study_of(key)
+    form = GoldForm(request.POST, study=study, questions=scales_asked(Plan(study)))
+    if not form.is_valid():
+        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
+    else:
+        try:
+            form.store()
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            messages.success(request, "The right answers are saved.")
+    return redirect("dashboard:study_build_step", key, "checks")
+
+
+def _load_items(request: HttpRequest, study: Study) -> None:
+    form = ItemFileForm(request.POST, request.FILES, study=study)
+    if not form.is_valid():
+        messages.error(request, " ".join(map(str, form.errors["file"])))
+        return
+    upload = form.cleaned_data["file"]
+    with tempfile.TemporaryDirectory(prefix="confab-items-") as folder:
+        ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
+        path = Path(folder) / f"items{ending}"
+        _write_items(upload, path)
+        try:
+            with upload_errors(path, upload.name):
+                origin = origin_of_file(study, upload.name, path)
+                if compares_pairs(study):
+                    new = items_bring(study, items_of_file(path), origin=origin)
+                    report = ItemsReport(items=new)
+                else:
+                    report = items_import(study=study, lines=items_read(path), origin=origin)
+        except Refused as error:
+            messages.error(request, f"The file could not be read: {error}")
+            return
+    _tell_items(request, report)
+
+
+def _conversations(request: HttpRequest, study: Study) -> None:
+    """Store the conversations of a file or of the sample; done twice it changes nothing."""
+    if "_sample" in request.POST:
+        n = records_store(study=study, records=conversations_sample()).conversations
+        _told_new(request, n)
+        return
+    form = ConversationFileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
+        return
+    upload = form.cleaned_data["file"]
+    with tempfile.TemporaryDirectory(prefix="confab-conversations-") as folder:
+        path = Path(folder) / f"upload{''.join(Path(upload.name.lower()).suffixes[-2:])}"
+        _write_items(upload, path)
+        try:
+            with upload_errors(path, upload.name):
+                report = import_conversations(
+                    path, study_key=study.key, language=form.cleaned_data["language"]
+                )
+        except Refused as error:
+            messages.error(request, f"The file could not be read: {error}")
+            return
+    _told_new(request, report.conversations)
+    for one in report.skipped[:_TOLD]:
+        words = "Line %(line)d was left out: %(reason)s"
+        messages.warning(request, words % {"line": one.line, "reason": one.reason})
+
+
+def _told_new(request: HttpRequest, n: int) -> None:
+    said = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
+    messages.success(request, said % {"n": n})
+
+
+def _take_out(request: HttpRequest, study: Study) -> None:
+    remove = imported_set_remove if judges_conversations(study) else item_set_remove
+    try:
+        n, n_kept = remove(study=study, name=request.POST["_take_out"])
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return
+    said = plural(n, "%(n)d is taken out.", "%(n)d are taken out.") % {"n": n}
+    if n_kept:
+        stay = plural(n_kept, "%(n)d stays.", "%(n)d stay.") % {"n": n_kept}
+        said = f"{said} {stay}"
+    messages.success(request, said)
+
+
+def _write_items(upload: UploadedFile, path: Path) -> None:
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
+
+
+def _tell_items(request: HttpRequest, report: ItemsReport) -> None:
+    said = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
+    there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
+    if report.unchanged:
+        said = f"{said}, {there % {'n': report.unchanged}}"
+    messages.success(request, f"{said}.")
+    for one in report.skipped[:_TOLD]:
+        words = "Line %(line)d was left out: %(reason)s"
+        messages.warning(request, words % {"line": one.line, "reason": one.reason})
+    more = len(report.skipped) - _TOLD
+    if more > 0:
+        told = plural(more, "And %(n)d more line.", "And %(n)d more lines.")
+        messages.warning(request, told % {"n": more})
+
+
+def _draw_items(request: HttpRequest, study: Study) -> int | None:
+    form = ItemDrawForm(request.POST, study=study)
+    if not form.is_valid():
+        for field, sentences in form.errors.items():
+            label = form.fields[field].label if field in form.fields else ""
+            messages.error(request, f"{label}: {' '.join(map(str, sentences))}")
+        return None
+    try:
+        job = job_create(
+            kind="items",
+            payload=form.asked(),
+            study=study,
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except Refused as refused:
+        messages.error(request, str(refused))
+        return None
+    messages.success(request, "Items are being made. They stand in the study as they come.")
+    return job.pk

@@ -1,0 +1,278 @@
+"""Lifecycle of a study: creation, opening, copies, archive, deletion, and versions."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from chatbots.validation import ValuesError
+from webapp.core.errors import Refused
+from webapp.core.language import LANGUAGES, plural
+from webapp.core.rights import Right
+from webapp.dashboard.builder.base import Plan
+from webapp.dashboard.builder.checklist import findings_of, stops
+from webapp.dashboard.navigation import page, requires
+from webapp.dashboard.views.studies import study_of
+from webapp.jobs.services.jobs import job_create
+from webapp.studies.examples import study_example
+from webapp.studies.lifecycle import study_archive, study_delete, study_loss, study_participants
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import StudyProtocol, protocols
+from webapp.studies.selectors import study_found, study_key_free
+from webapp.studies.services import study_copy
+from webapp.studies.study_import import study_import
+from webapp.studies.validation import RESERVED_KEYS
+from webapp.studies.versions import study_revise, versions_changed
+
+ALLOWED = {
+    Study.State.COLLECTING: (Study.State.DRAFT, Study.State.PAUSED, Study.State.ENDED),
+    Study.State.PAUSED: (Study.State.COLLECTING,),
+    Study.State.ENDED: (Study.State.COLLECTING, Study.State.PAUSED),
+}
+"""To which state a button leads, from which."""
+logger = logging.getLogger(__name__)
+
+
+def opening(request: HttpRequest, study: Study) -> HttpResponse | None:
+    """Change the study's state as the button says; None where it cannot be, with the reason in a message."""
+    wanted = request.POST["_state"]
+    if not state_change(request, study, wanted):
+        return None
+    if wanted == Study.State.COLLECTING and study.state != wanted:
+        return redirect("dashboard:study", study.key)
+    return redirect("dashboard:study_build_step", study.key, "check")
+
+
+def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
+    """Change the study's state and say so in a message; False where it cannot be, with the reason in a message."""
+    if wanted == study.state:
+        return True
+    if wanted not in ALLOWED or study.state not in ALLOWED[Study.State(wanted)]:
+        messages.error(
+            request,
+            f"A study that is {study.get_state_display().lower()} cannot become that.",
+        )
+        return False
+    plan = Plan(study)
+    missing = stops(findings_of(plan)) if wanted == Study.State.COLLECTING else []
+    if study.state == Study.State.PAUSED:
+        # It was open, so whoever opened it first saw to that.
+        missing = [one for one in missing if one.step != "walk"]
+    if missing:
+        told = " ".join(f"{one.lead} {one.rest}".strip() for one in missing)
+        messages.error(request, f"The study stays closed: {told}")
+        return False
+    author = request.user.get_username()
+    try:
+        study_revise(study=study, changes={"state": wanted}, author=author)
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return False
+    logger.info("study %s is %s, by %s", study.key, wanted, author)
+    said = {
+        Study.State.COLLECTING: "The study is open. Send people its link.",
+        Study.State.PAUSED: "Paused: whoever is inside may finish, nobody new starts.",
+        Study.State.ENDED: "Closed. The link now says that the study has ended.",
+    }
+    messages.success(request, said[Study.State(wanted)])
+    if wanted == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
+        told = plural(
+            len(plan.not_loaded),
+            "%(n)d of its bots is not loaded yet. Its first participant may wait for a reply.",
+            "%(n)d of its bots are not loaded yet. Their first participants may wait for a reply.",
+        )
+        messages.info(request, told % {"n": len(plan.not_loaded)})
+    return True
+
+
+class NewStudyForm(forms.Form):
+    """Protocol, name, language and key; without a key one is made of the name."""
+
+    protocol = forms.ChoiceField(label="What do people do?", widget=forms.RadioSelect)
+    name = forms.CharField(
+        label="Name",
+        max_length=200,
+        help_text="For you and your colleagues; people who take part never see it.",
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
+    language = forms.ChoiceField(
+        label="Language",
+        choices=list(LANGUAGES.items()),
+        required=False,
+        help_text="Of everything that participants read; the first texts and questions are in it.",
+        widget=forms.Select(attrs={"class": "input"}),
+    )
+    key = forms.SlugField(
+        label="Key",
+        max_length=60,
+        required=False,
+        help_text="Stands in the link that people get: letters, digits, - and _.",
+        widget=forms.TextInput(
+            attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self.fields["protocol"].choices = [(one.name, one.title) for one in protocols]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        """Make a key of the name where none was written; one that is taken is said."""
+        cleaned = super().clean() or self.cleaned_data
+        cleaned["language"] = cleaned.get("language") or "en"
+        if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
+            cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
+        elif cleaned.get("key") and study_found(cleaned["key"]):
+            self.add_error(
+                "key", "“{key}” is another study’s. Choose another key.".format(**cleaned)
+            )
+        return cleaned
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.ADMINISTER)
+def study_new(request: HttpRequest) -> HttpResponse:
+    """Ask what a new study is, and make its draft."""
+    form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            # The protocol's own example, without what is chosen in the builder.
+            own = {"key": given["key"], "name": given["name"], "bots": (), "items": ()}
+            file = study_example(given["protocol"], given["language"]).model_copy(update=own)
+            made = study_import(file=file, author=request.user.get_username())
+        except ValuesError as error:
+            for mistake in error.mistakes:
+                form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
+        else:
+            return redirect("dashboard:study_build_step", made.study.key, "bots")
+    return page(
+        request,
+        "builder/new.html",
+        "studies",
+        form=form,
+        groups=_groups(form["protocol"].value()),
+    )
+
+
+_HEADINGS = {
+    "bots": "People talk to chatbots",
+    "items": "People judge replies",
+    "conversations": "People judge whole conversations",
+    "": "People choose from a list",
+}
+
+
+def _groups(chosen: str) -> list[tuple[str, list[tuple[StudyProtocol, bool]]]]:
+    """Return the protocols below what people are given, each with whether it is chosen; the usual one first."""
+    found: dict[str, list[tuple[StudyProtocol, bool]]] = {name: [] for name in _HEADINGS}
+    for one in sorted(protocols, key=lambda one: one.name != "chat"):
+        found["" if one.has_one_item else one.gives].append((one, one.name == chosen))
+    return [(str(_HEADINGS[name]), of_it) for name, of_it in found.items() if of_it]
+
+
+@require_POST
+@requires(to_post=[Right.ADMINISTER])
+def duplicate(request: HttpRequest, key: str) -> HttpResponse:
+    """Make a draft like the study and lead to it."""
+    study = study_of(key)
+    try:
+        made = study_copy(study=study, author=request.user.get_username())
+    except ValidationError as error:
+        said = "No copy was made: {why}".format(why=" ".join(error.messages))
+        messages.error(request, said)
+        return redirect("dashboard:study", key)
+    said = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
+    messages.success(request, said % {"name": study.name})
+    return redirect("dashboard:study_build_step", made.key, "bots")
+
+
+@require_POST
+@requires(to_post=[Right.ADMINISTER])
+def archive(request: HttpRequest, key: str) -> HttpResponse:
+    """Put a study away, or bring it back."""
+    study = study_of(key)
+    is_archived = request.POST.get("archived") == "1"
+    try:
+        study_archive(study=study, is_archived=is_archived)
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return redirect("dashboard:study", key)
+    said = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
+    messages.success(request, said % {"name": study.name})
+    return redirect("dashboard:studies")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Right.ADMINISTER)
+def delete(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the data that would be lost, and delete the study after confirmation."""
+    study = study_of(key)
+    error = ""
+    if request.method == "POST":
+        try:
+            study_delete(study=study, typed_key=request.POST.get("typed", "").strip())
+        except ValidationError as refused:
+            error = " ".join(refused.messages)
+        else:
+            messages.success(request, f"{study.name} is deleted.")
+            return redirect("dashboard:studies")
+    return page(
+        request,
+        "builder/delete.html",
+        "studies",
+        study=study,
+        loss=study_loss(study),
+        needs_key=study.is_imported or study_participants(study).exists(),
+        error=error,
+    )
+
+
+@require_POST
+@requires(to_post=[Right.RUN])
+def rehearse(request: HttpRequest, key: str) -> HttpResponse:
+    """Send scripted participants through the study, by a worker."""
+    study = study_of(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported")
+    url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
+    people = request.POST.get("people", "")
+    try:
+        n = int(people)
+    except ValueError:
+        messages.error(request, f"“{people}” is no number of people.")
+        return redirect("dashboard:study_build_step", key, "check")
+    try:
+        job = job_create(
+            kind="rehearsal",
+            payload={"people": n, "url": url},
+            study=study,
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except Refused as refused:
+        messages.error(request, str(refused))
+        return redirect("dashboard:study_build_step", key, "check")
+    said = plural(
+        n,
+        "%(n)d scripted participant is on the way. It counts nowhere.",
+        "%(n)d scripted participants are on the way. They count nowhere.",
+    )
+    messages.success(request, said % {"n": n})
+    return redirect("dashboard:job", job.kind, job.pk)
+
+
+@require_safe
+@requires(Right.ADMINISTER)
+def versions(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the newest versions, the newest first, each with what it changed."""
+    study = study_of(key)
+    return page(request, "versions.html", "studies", study=study, versions=versions_changed(study))

@@ -1,0 +1,248 @@
+"""Steps of the builder in order, each with form and preview.
+
+Steps are links and may be taken in any order. A form saves at every change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase, JsonResponse
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chatbots.registry import title_of
+from webapp.core.pages import staff_refusal
+from webapp.core.rights import Right, may, may_see_codes
+from webapp.dashboard import selectors
+from webapp.dashboard.builder.attention_checks import ChecksStep
+from webapp.dashboard.builder.base import BuildStep, Plan, preview_of
+from webapp.dashboard.builder.checklist import CheckStep
+from webapp.dashboard.builder.forms import SettingsForm, title_of_value, value_words
+from webapp.dashboard.builder.materials import BotsStep, TextsStep
+from webapp.dashboard.builder.pay import PayStep
+from webapp.dashboard.builder.questions import QuestionsStep
+from webapp.dashboard.navigation import page, requires, staff_only
+from webapp.dashboard.recruitment import participant_link, walk_link
+from webapp.dashboard.views.builder.lifecycle import opening
+from webapp.dashboard.views.studies import study_of
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.versions import EditedMeanwhile, state_of, study_revise
+
+STEPS: tuple[BuildStep, ...] = (
+    BotsStep(),
+    TextsStep(),
+    QuestionsStep(),
+    PayStep(),
+    CheckStep(),
+)
+
+
+WITHIN: tuple[BuildStep, ...] = (ChecksStep(),)
+"""Pages that belong to a step and are opened from it."""
+
+
+def step_of(name: str) -> BuildStep | None:
+    """Return the step of this name, or the page within one, if there is one."""
+    return next((step for step in (*STEPS, *WITHIN) if step.name == name), None)
+
+
+def step_after(step: BuildStep) -> BuildStep | None:
+    """Return the step that follows; None after the last."""
+    place = _place(step)
+    return STEPS[place + 1] if place + 1 < len(STEPS) else None
+
+
+def step_before(step: BuildStep) -> BuildStep | None:
+    """Return the step before, or the one that a page belongs to; None for the first."""
+    place = _place(step)
+    if step.within:
+        return STEPS[place]
+    return STEPS[place - 1] if place else None
+
+
+def _place(step: BuildStep) -> int:
+    return next(at for at, one in enumerate(STEPS) if one.name == (step.within or step.name))
+
+
+@require_safe
+@staff_only
+def build(request: HttpRequest, key: str) -> HttpResponse:
+    """Lead to the first step."""
+    return redirect("dashboard:study_build_step", study_of(key).key, STEPS[0].name)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(to_post=[Right.ADMINISTER])
+def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
+    """Show a step, or save it.
+
+    A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
+    """
+    study = study_of(key)
+    shown = step_of(step)
+    if shown is None or study.is_imported:
+        raise Http404(f"no step {step} of {key}")
+    if shown.name == "pay" and not may_see_codes(request.user):
+        return staff_refusal(request, Right.PAY) or redirect("dashboard:studies")
+    if request.method != "POST":
+        return _page(request, Plan(study), shown)
+    if "_state" in request.POST:
+        return opening(request, study) or _page(request, Plan(study_of(key)), shown)
+    return _save(request, Plan(study), shown)
+
+
+def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
+    form = step.form(plan, request.POST)
+    if form is None:
+        return _onward(request, plan.study, step)
+    conflict: dict[str, Any] | None = None
+    if form.is_valid():
+        changes = form.changes()
+        # Whoever keeps their own says which stored state they have been shown.
+        seen = request.POST.get("_keep") or request.POST.get("_seen")
+        try:
+            saved = study_revise(
+                study=plan.study,
+                changes=changes,
+                author=request.user.get_username(),
+                seen=seen,
+            )
+        except EditedMeanwhile as error:
+            plan = Plan(error.study)
+            conflict = _conflict(request, plan.study, changes)
+        except ValidationError as error:
+            _told(form, error)
+        else:
+            plan = Plan(saved)
+            if not _by_script(request):
+                return _onward(request, saved, step, step.onward(form))
+    if _by_script(request):
+        return JsonResponse(_outcome(request, plan, step, form, conflict))
+    return _page(request, plan, step, form=form, conflict=conflict)
+
+
+def _by_script(request: HttpRequest) -> bool:
+    return request.headers.get("Accept") == "application/json"
+
+
+def _told(form: SettingsForm, error: ValidationError) -> None:
+    """Put what the validator says beside the fields; what is about others stands above them."""
+    for field, sentences in error.message_dict.items():
+        for sentence in sentences:
+            if field in form.fields:
+                form.add_error(field, sentence)
+            else:
+                form.add_error(None, f"{title_of_value(field)}: {sentence}")
+
+
+def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = "") -> HttpResponse:
+    after = step_after(step)
+    if "_next" in request.POST and after:
+        return redirect("dashboard:study_build_step", study.key, after.name)
+    return redirect(reverse("dashboard:study_build_step", args=[study.key, step.name]) + place)
+
+
+def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
+    """Return the author and values of a conflicting save, next to the values entered here."""
+    flat = stored.values.flat()
+    beside = [
+        (name, value_words(flat.get(name, getattr(stored, name, None))), value_words(value))
+        for name, value in mine.items()
+    ]
+    rows = [(title_of_value(name), theirs, own) for name, theirs, own in beside if theirs != own]
+    version = stored.version
+    own = version.author == request.user.get_username()
+    return {
+        "author": "You" if own else version.author or "A program",
+        "elsewhere": own,
+        "number": version.number,
+        "next": version.number if own and version.frozen_at is None else version.number + 1,
+        "rows": rows,
+        "seen": state_of(stored, mine),
+    }
+
+
+def _outcome(
+    request: HttpRequest,
+    plan: Plan,
+    step: BuildStep,
+    form: SettingsForm,
+    conflict: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the response data that the page's script shows after sending the form."""
+    version = plan.study.version
+    found: dict[str, Any] = {
+        "saved": not form.errors and conflict is None,
+        "errors": {name: list(sentences) for name, sentences in form.errors.items()},
+        "version": version.number,
+        "at": (version.saved_at or version.created_at).isoformat(),
+        "seen": state_of(plan.study, form.fields),
+        **form.told(),
+        "steps": {
+            one.name: {"words": state.words, "tone": state.tone}
+            for one in STEPS
+            for state in [one.state(plan)]
+        },
+    }
+    if step.live_template:
+        context = {"study": plan.study, **step.live(plan)}
+        found["live"] = render_to_string(
+            f"dashboard/builder/{step.live_template}", context, request
+        )
+    if conflict:
+        context = {"conflict": conflict}
+        found["conflict"] = render_to_string("dashboard/builder/_conflict.html", context, request)
+    return found
+
+
+def _page(
+    request: HttpRequest,
+    plan: Plan,
+    step: BuildStep,
+    *,
+    form: SettingsForm | None = None,
+    conflict: dict[str, Any] | None = None,
+) -> HttpResponse:
+    study = plan.study
+    form = form or step.form(plan)
+    state, pill = selectors.study_state(study)
+    may_edit = may(request.user, Right.ADMINISTER)
+    link = participant_link(request, study)
+    seen = state_of(study, form.fields) if form else ""
+    if conflict is None and form is not None and form.is_bound:
+        seen = request.POST.get("_seen", seen)
+    return page(
+        request,
+        "builder/step.html",
+        "studies",
+        study=study,
+        step=step,
+        heading=step.heading_in(plan),
+        step_template=f"dashboard/builder/{step.template}",
+        form=form,
+        seen=conflict["seen"] if conflict else seen,
+        conflict=conflict,
+        may_edit=may_edit,
+        steps=[
+            (one, one.title_in(plan), one.state(plan), number)
+            for number, one in enumerate(STEPS, start=1)
+        ],
+        next_step=step_after(step),
+        previous_step=step_before(step),
+        protocol=title_of(protocols, study.protocol),
+        state_title=state,
+        state_pill=pill,
+        participant_link=link,
+        preview=preview_of(study, request.GET, beside=step.name) if plan.protocol else None,
+        walk_link=walk_link(request, study) if may_edit else "",
+        saved_at=study.version.saved_at or study.version.created_at,
+        rows=step.rows(plan, form) if form else [],
+        live_template=f"dashboard/builder/{step.live_template}",
+        **step.context(request, plan),
+    )

@@ -1,0 +1,146 @@
+"""Readers' notes, stars, tags and saved searches: views and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.core.errors import Refused
+from webapp.dashboard.conversation_list import Gathered, gathered
+from webapp.dashboard.conversation_reader import conversations_to_read
+from webapp.dashboard.filters import apply_flag_filter
+from webapp.dashboard.navigation import page, staff_only
+from webapp.dashboard.views.studies import study_of, study_page
+from webapp.jobs.models import SelfPlayRun
+from webapp.search import services
+from webapp.search.pagination import all_and_scripted
+from webapp.search.selectors import MOST_TAGS, notes_in, stars_of, tags_of
+from webapp.search.syntax import QueryTerm
+
+
+def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
+    where = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(where, {request.get_host()}, request.is_secure())
+    return redirect(where if where.startswith("/") and is_ours else otherwise)
+
+
+def _number(values: QueryDict, name: str) -> int:
+    text = values.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+@require_POST
+@staff_only
+def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
+    """Star, tag or note a conversation, or take one of these away; go back to where it was read."""
+    row = get_object_or_404(conversations_to_read(), pk=conversation_id)
+    what, text = request.POST.get("what", ""), request.POST.get("text", "")
+    try:
+        if what in ("star", "unstar"):
+            services.star_set(conversation=row, is_starred=what == "star", author=request.user)
+        elif what == "tag":
+            services.tag_add(conversation=row, text=text, author=request.user)
+        elif what == "note":
+            services.note_add(conversation=row, text=text, author=request.user)
+        elif what == "remove":
+            services.note_remove(conversation=row, pk=_number(request.POST, "note"))
+    except Refused as error:
+        messages.error(request, str(error))
+    return _back(request, reverse("dashboard:conversation", args=[row.pk]))
+
+
+@require_POST
+@staff_only
+def study_keep(request: HttpRequest, key: str) -> HttpResponse:
+    """Keep a search of a study by name, or forget one."""
+    return _keep(request, gathered(study_of(key)))
+
+
+@require_POST
+@staff_only
+def run_keep(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Keep a search of a self-play run by name, or forget one."""
+    return _keep(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+
+
+def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
+    source, owner = found.source, request.user
+    try:
+        if request.POST.get("what") == "forget":
+            services.search_forget(source=source, owner=owner, name=request.POST.get("name", ""))
+        else:
+            kept = services.search_save(
+                source=source,
+                owner=owner,
+                name=request.POST.get("name", ""),
+                line=request.POST.get("q", ""),
+                columns=request.POST.get("columns", ""),
+            )
+            messages.success(request, f"The search is kept as “{kept.name}”.")
+    except Refused as error:
+        messages.error(request, str(error))
+    return _back(request, found.address())
+
+
+@require_safe
+@staff_only
+def study_notes(request: HttpRequest, key: str) -> HttpResponse:
+    """List the tags and notes of a study's conversations."""
+    study = study_of(key)
+    apply_flag_filter(request, study)
+    found = gathered(study)
+    _n, n_synthetic = all_and_scripted(found.rows)
+    return study_page(
+        request,
+        "study_notes.html",
+        study,
+        "notes",
+        leaves_out=True,
+        n_synthetic=n_synthetic,
+        **_noted(request, found),
+    )
+
+
+@require_safe
+@staff_only
+def run_notes(request: HttpRequest, run_id: int) -> HttpResponse:
+    """List the tags and notes of a self-play run's conversations."""
+    run = get_object_or_404(SelfPlayRun, pk=run_id)
+    return page(request, "run_notes.html", "runs", run=run, **_noted(request, gathered(run)))
+
+
+def _noted(request: HttpRequest, found: Gathered) -> dict[str, Any]:
+    """Return tags with their numbers and some notes, each with the address of the search that finds it."""
+    bench = found.bench(request.GET)
+    rows, listed = found.counted(bench), found.address()
+    after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
+    tags = tags_of(rows, after=after, most=MOST_TAGS + 1)
+    more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
+    notes = notes_in(rows, before=_number(request.GET, "before"))
+    return {
+        "tags": [
+            (tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags
+        ],
+        "next_tags": bench.address(tags=tags[-1].text, before=before) if more else "",
+        "first_tags": bench.address(before=before) if after else "",
+        "n_starred": stars_of(rows),
+        "starred": listed + bench.address(q="is:starred"),
+        "notes": [
+            (
+                note,
+                found.bots.get(note.conversation.bot.bot_id),
+                listed + bench.address(q="is:noted", chat=str(note.conversation_id)),
+            )
+            for note in notes.notes
+        ],
+        "n_notes": notes.total,
+        "next_notes": bench.address(before=str(notes.before), tags=after) if notes.before else "",
+        "first_notes": bench.address(tags=after) if before else "",
+    }

@@ -1,0 +1,1 @@
+"""Long work: jobs, self-play runs, metric results and hybrid fits."""

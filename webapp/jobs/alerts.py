@@ -1,0 +1,243 @@
+"""Alerts about a bot or the installation: by webhook, by e-mail.
+
+What is to be told is a row, made in the transaction that sets the bot aside, and sent by a job. A row is claimed
+before it is sent, so that it goes out once however many workers there are; one whose process died while it was sent
+goes out again under the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import F, Min, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots.text import error_text, quote, sanitise
+from webapp.bots.models import Alert, BotAside
+from webapp.core.models import Incident
+from webapp.jobs import queue
+from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
+from webapp.studies.models import Slot, Study, Task
+
+KIND = "alert"
+CLAIM_HELD_FOR = timedelta(minutes=2)
+"""Whoever claimed an alert and has not told how it went for so long was killed."""
+MOST_TRIES = 8
+FIRST_AGAIN_S = 30.0
+"""After the first failure it is tried again in half a minute, after each further one in twice the time."""
+_TIMEOUT_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class AlertError(Exception):
+    """An alert could not be sent; the message says why."""
+
+
+def alerts_make(*, aside: BotAside, event: str) -> None:
+    """Make what is to be told, one for each way that is set up, and ask a worker to send it."""
+    _made([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
+
+
+def alerts_tell(
+    *, event: str, said: dict[str, Any], incident: Incident | None = None
+) -> list[Alert]:
+    """Make what is to be told of anything else, and ask a worker to send it. Returns one alert for each way.
+
+    Args:
+        said: `title`, `words`, `link` below the address of the dashboard, and values for programs.
+        incident: what it is about, of which each event is told once; None: it is told whenever it is asked for.
+    """
+    rows = [
+        Alert(incident=incident, event=event, channel=channel, said=said)
+        for channel in alert_channels()
+    ]
+    return _made(rows)
+
+
+def alert_channels() -> list[Alert.Channel]:
+    """Return the ways of telling that are set up."""
+    ways = {
+        Alert.Channel.WEBHOOK: settings.CONFAB_ALERT_WEBHOOK,
+        Alert.Channel.EMAIL: settings.CONFAB_ALERT_EMAILS,
+    }
+    return [channel for channel, is_set_up in ways.items() if is_set_up]
+
+
+def _made(rows: list[Alert]) -> list[Alert]:
+    Alert.objects.bulk_create(rows, ignore_conflicts=True)
+    if rows:
+        job_create(kind=KIND)
+    return rows
+
+
+def alerts_waiting() -> QuerySet[Alert]:
+    """Return the alerts that are to be sent and are not being sent, the oldest first."""
+    is_free = Q(tried_at=None) | Q(tried_at__lt=timezone.now() - CLAIM_HELD_FOR) | ~Q(error="")
+    return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by(
+        "created_at", "pk"
+    )
+
+
+def alerts_ask() -> Job | None:
+    """Ask for the job that sends what waits; None where nothing does."""
+    return job_create(kind=KIND) if alerts_waiting().exists() else None
+
+
+def alerts_again() -> None:
+    """Have what could not be sent tried again later, and what a killed process was at."""
+    left = Alert.objects.filter(sent_at=None, n_tries__lt=MOST_TRIES)
+    n_tries = left.aggregate(n=Min("n_tries"))["n"]
+    if n_tries is not None:
+        queue.alerts_later(countdown_s=FIRST_AGAIN_S * 2 ** max(0, n_tries - 1))
+
+
+def alert_send(*, alert: Alert) -> bool:
+    """Send an alert, unless another process is at it; return True if it went out.
+
+    An error is stored, and sending is tried again later.
+    """
+    claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
+    if not claimed.update(tried_at=timezone.now(), n_tries=F("n_tries") + 1, error=""):
+        return False
+    found = _content(alert) if alert.aside is None else _content_of_bot(alert, alert.aside)
+    try:
+        if alert.channel == Alert.Channel.WEBHOOK:
+            _post(found)
+        elif alert.aside is None:
+            _mail_send(found["title"], [found["words"]], found["link"])
+        else:
+            _mail_of_bot(alert, alert.aside, found)
+    except Exception as error:  # whatever a mail server raises: it is kept, told and tried again
+        reason = error_text(error) or type(error).__name__
+        log.warning("%s could not be sent: %s", alert, reason)
+        Alert.objects.filter(pk=alert.pk).update(error=sanitise(reason, 500))
+        return False
+    Alert.objects.filter(pk=alert.pk).update(sent_at=timezone.now(), error="")
+    return True
+
+
+def _content(alert: Alert) -> dict[str, Any]:
+    """Return the content of an alert about the installation, as JSON values."""
+    said = dict(alert.said)
+    link = _link(said.pop("link", ""))
+    named = {"id": str(alert.pk), "event": alert.event, "at": alert.created_at.isoformat()}
+    return {**named, **said, "link": link}
+
+
+def _link(path: str) -> str | None:
+    return f"{settings.CONFAB_PUBLIC_URL}{path}" if settings.CONFAB_PUBLIC_URL else None
+
+
+def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
+    """Return the content of an alert about a bot, as JSON values, without data of participants."""
+    at = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
+    collecting = Study.objects.filter(state=Study.State.COLLECTING)
+    studies = [study for study in collecting if aside.bot_id in study.bots]
+    return {
+        "id": str(alert.pk),
+        "event": alert.event,
+        "at": at.isoformat() if at else None,
+        "bot": aside.bot_id,
+        "reason": aside.reason,
+        "n_failed": aside.n_failed,
+        "of_latest": aside.of_n or None,
+        "needs_person": aside.needs_person,
+        "studies": [
+            {"key": study.key, "name": study.name, "n_holding_a_place": _n_inside(study, aside)}
+            for study in studies
+        ],
+        "link": _link(reverse("dashboard:bot", args=[aside.bot_id])),
+    }
+
+
+def _n_inside(study: Study, aside: BotAside) -> int:
+    """Count the participants who have the bot in a task that holds a place."""
+    since = timezone.now() - study.values.assignment.place_held_for
+    tasks = Slot.objects.filter(
+        bot_id=aside.bot_id,
+        task__state=Task.State.OPEN,
+        task__created_at__gte=since,
+        task__participant__study=study,
+        task__participant__is_synthetic=False,
+    )
+    return tasks.values("task").distinct().count()
+
+
+def signature(body: bytes, sent_at: str, secret: str) -> str:
+    """Return the value of the header `X-Confab-Signature`.
+
+    It is the HMAC-SHA256 of the time, a dot and the body, in hex.
+    """
+    signed = sent_at.encode() + b"." + body
+    return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def _post(found: dict[str, Any]) -> None:
+    address = settings.CONFAB_ALERT_WEBHOOK
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise AlertError(
+            f"CONFAB_ALERT_WEBHOOK is {quote(address)}; it must begin with http:// or https://"
+        )
+    body = json.dumps(found, ensure_ascii=False).encode()
+    sent_at = str(int(timezone.now().timestamp()))
+    headers = {"Content-Type": "application/json", "X-Confab-Timestamp": sent_at}
+    if settings.CONFAB_ALERT_SECRET:
+        headers["X-Confab-Signature"] = signature(body, sent_at, settings.CONFAB_ALERT_SECRET)
+    try:
+        answer = httpx.post(address, content=body, headers=headers, timeout=_TIMEOUT_S)
+    except httpx.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise AlertError(f"the webhook could not be reached: {why}") from None
+    if not answer.is_success:
+        raise AlertError(f"the webhook answered {answer.status_code}, and not 2xx")
+
+
+def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
+    if alert.event == Alert.Event.SET_ASIDE:
+        subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
+        lines = [
+            _("{bot} failed {n} of its latest {of} replies, so nobody new is given it.").format(
+                bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
+            )
+            if aside.of_n
+            else _("{bot} failed {n} times in a row, so nobody new is given it.").format(
+                bot=aside.bot_id, n=aside.n_failed
+            ),
+            _("The latest error: {reason}").format(reason=aside.reason),
+            _("It comes back when somebody puts it back.")
+            if aside.needs_person
+            else _("It is tried again by itself, and comes back once a reply works."),
+        ]
+    else:
+        subject = _("Confab: {bot} is back").format(bot=aside.bot_id)
+        lines = [_("{bot} is given to people again.").format(bot=aside.bot_id)]
+    lines += [
+        _("{study}: {n} people hold a place with it.").format(
+            study=study["name"], n=study["n_holding_a_place"]
+        )
+        for study in found["studies"]
+    ]
+    _mail_send(subject, lines, found["link"])
+
+
+def _mail_send(subject: str, lines: list[str], link: str | None) -> None:
+    subject = " ".join(subject.split())
+    text = "\n\n".join([*lines, *([link] if link else [])])
+    try:
+        send_mail(subject, text, None, settings.CONFAB_ALERT_EMAILS)
+    except OSError as error:  # those of smtplib are such, too
+        server = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+        raise AlertError(f"the mail server {server} did not take it: {error}") from None

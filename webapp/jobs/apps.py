@@ -1,0 +1,54 @@
+"""App configuration: registers the personal data kept here, and the alerts of disabled bots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from webapp.bots.models import BotAside
+
+
+class RunsConfig(AppConfig):
+    name = "webapp.jobs"
+    label = "runs"  # as the database knows the app
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.bots.services import bot_came_back, bot_set_aside
+        from webapp.jobs.models import MetricResult
+        from webapp.studies.privacy import erasure_follow, erasure_kind
+
+        erasure_kind(
+            "metric_results",
+            _("results of metrics"),
+            lambda people: MetricResult.objects.filter(conversation__participant__in=people),
+        )
+        erasure_follow(_forget_errors)
+        bot_set_aside.connect(_tell_set_aside)
+        bot_came_back.connect(_tell_came_back)
+
+
+def _forget_errors(studies: Collection[int]) -> None:
+    from webapp.jobs.services.jobs import job_errors_forget
+
+    job_errors_forget(studies)
+
+
+def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:
+    from webapp.bots.models import Alert
+    from webapp.jobs.alerts import alerts_make
+
+    alerts_make(aside=aside, event=Alert.Event.SET_ASIDE)
+
+
+def _tell_came_back(aside: BotAside, **_kwargs: Any) -> None:
+    """Create the alert of a bot that was enabled automatically; a user who enables one knows."""
+    from webapp.bots.models import Alert
+    from webapp.jobs.alerts import alerts_make
+
+    if aside.ended_by == aside.EndedBy.REPLY:
+        alerts_make(aside=aside, event=Alert.Event.CAME_BACK)

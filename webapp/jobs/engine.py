@@ -1,0 +1,281 @@
+"""The engine of all long work: plan a job, do its shards, finish it; whatever kind of job it is.
+
+`job_slice` does about a minute of a job and says whether something is left. Celery's task and `--inline` commands
+call it alike, in any number of processes: each claims shards that nobody alive holds. Computing happens outside any
+transaction, and nothing is lost or doubled when a process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DatabaseError, OperationalError, connection
+from structlog.contextvars import bound_contextvars
+
+from chatbots.text import error_text
+from webapp.jobs import queue
+from webapp.jobs.kinds.base import JobKind, ShardWork, kind_of
+from webapp.jobs.models import JobBase, Shard
+from webapp.jobs.selectors.jobs import job_read, shard_counts, shard_results
+from webapp.jobs.services.jobs import (
+    job_beat,
+    job_claim,
+    job_done,
+    job_fail,
+    job_release,
+    job_stopped,
+)
+from webapp.jobs.services.shards import (
+    shard_beat,
+    shard_claim,
+    shard_end,
+    shard_release,
+    shards_plan,
+)
+
+log = logging.getLogger(__name__)
+
+SLICE_S = 45.0
+BEAT_EVERY_S = 2.0
+PULSE_EVERY_S = 15.0  # four times within the time after which a holder counts as dead
+HELPERS = 32
+"""So many workers are woken for a job with many shards; more would only look and find nothing."""
+
+Follow = Callable[[JobBase], None]
+
+# Refusals whose message is for people; known by name, since their modules load heavy libraries.
+_TOLD = (
+    "BotError",
+    "CheckpointError",
+    "CorpusError",
+    "EncoderError",
+    "HybridError",
+    "MetricUnavailable",
+    "Refused",
+    "StateError",
+    "TrainingError",
+    "UnknownName",
+    "ValuesError",
+)
+
+
+class Stopped(Exception):
+    """Exception: a user stopped the job, or another process took over its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sliced:
+    """Result of a slice.
+
+    Attributes:
+        worked: it did something.
+        more: something is left that this process may do.
+    """
+
+    worked: bool
+    more: bool
+
+
+def run_job(job: JobBase, *, follow: Follow | None = None) -> None:
+    """Do a job in this process until nothing is left for it to do."""
+    while run_job_for(job, follow=follow).more:
+        pass
+
+
+def run_job_for(job: JobBase, *, follow: Follow | None = None) -> Sliced:
+    """Do shards of a job for about a minute, one at least; plan it before and finish it where that is due.
+
+    The job is left in the state that belongs to what happened.
+
+    Args:
+        follow: told the job whenever its progress is written.
+    """
+    job = job_read(job)
+    if job.is_over:
+        return Sliced(worked=False, more=False)
+    with bound_contextvars(job_id=f"{job.kind} {job.pk}"):
+        return _sliced(job, follow)
+
+
+def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
+    run = _Run(job, kind_of(job), follow)
+    until = time.monotonic() + SLICE_S
+    worked = False
+    try:
+        worked = run.plan()
+        while (shard := shard_claim(job=job)) is not None:
+            worked = True
+            run.do(shard)
+            if time.monotonic() >= until:
+                return Sliced(worked=True, more=True)
+        return Sliced(worked=run.finish() or worked, more=False)
+    except Stopped:
+        job_stopped(job=job)
+    except OperationalError:
+        # The database was busy or away, which says nothing about the job: another slice tries again.
+        log.warning("%s: the database did not answer; trying again", job, exc_info=True)
+        return Sliced(worked=True, more=True)
+    except Exception as error:
+        reason = _reason(error)
+        if type(error).__name__ in _TOLD:
+            log.warning("%s: %s", job, reason)
+        else:
+            log.exception("%s failed", job)
+        job_fail(job=job, error=reason)
+    return Sliced(worked=True, more=False)
+
+
+class _Run:
+    """A job in the hands of this process."""
+
+    def __init__(self, job: JobBase, kind: JobKind[Any, Any], follow: Follow | None) -> None:
+        self.job = job
+        self.kind = kind
+        self.follow = follow
+
+    def plan(self) -> bool:
+        """Make the job's shards, if they are not there. False if there is nothing to plan for this process."""
+        if self.job.planned_at is not None:
+            return False
+        with self._held_job() as holder:
+            if holder is None:
+                return False
+            self.job = job_read(self.job)
+            if self.job.planned_at is None:
+                parts = list(self.kind.plan(self.job, self._asked()))
+                if not shards_plan(job=self.job, holder=holder, parts=parts):
+                    raise Stopped
+                if not self.job.inline:
+                    for _ in range(min(len(parts) - 1, HELPERS)):
+                        queue.send(self.job)
+        self._tell()
+        return True
+
+    def do(self, shard: Shard) -> None:
+        """Do a shard that this process holds."""
+        beat = _Beat(lambda **n: shard_beat(job=self.job, shard=shard, **n), self._tell)
+        try:
+            with _pulse(f"pulse of {shard}", lambda: shard_beat(job=self.job, shard=shard)):
+                beat(now=True)
+                result = self.kind.slice(ShardWork(self.job, self._asked(), shard.payload, beat))
+                beat(now=True)
+            shard_end(job=self.job, shard=shard, result=result)
+        except BaseException:
+            # Ctrl-C and a worker's shutdown too: others may begin it again.
+            with contextlib.suppress(DatabaseError):
+                shard_release(shard=shard)
+            raise
+        self._tell()
+
+    def finish(self) -> bool:
+        """End the job if all its shards are done. False if there was nothing to end for this process."""
+        self.job = job_read(self.job)
+        if self.job.planned_at is None or shard_counts(self.job)[2]:
+            return False
+        with self._held_job() as holder:
+            if holder is None:
+                return False
+            beat = _Beat(lambda **_: job_beat(job=self.job, holder=holder), self._tell)
+            beat(now=True)
+            work = ShardWork(self.job, self._asked(), {}, beat)
+            result = self.kind.finish(work, shard_results(self.job))
+            job_done(job=self.job, holder=holder, result=result)
+        self._tell()
+        return True
+
+    @contextlib.contextmanager
+    def _held_job(self) -> Iterator[str | None]:
+        """Hold the job itself, with heartbeats; None where another process does."""
+        holder = job_claim(job=self.job)
+        if holder is None:
+            yield None
+            return
+        try:
+            with _pulse(f"pulse of {self.job}", lambda: job_beat(job=self.job, holder=holder)):
+                yield holder
+        finally:
+            with contextlib.suppress(DatabaseError):
+                job_release(job=self.job, holder=holder)
+
+    def _asked(self) -> Any:
+        return self.kind.Payload.model_validate(self.job.asked)
+
+    def _tell(self) -> None:
+        if self.follow is not None:
+            self.follow(job_read(self.job))
+
+
+class _Beat:
+    """Signs of life and progress, written every other second at most.
+
+    What was told since the last time goes with the next, or a quick job would end without its progress.
+    """
+
+    def __init__(self, write: Callable[..., bool], told: Callable[[], None]) -> None:
+        self._write = write
+        self._told = told
+        self._counts: dict[str, Any] = {}
+        self._next = 0.0
+
+    def __call__(
+        self,
+        n_done: int | None = None,
+        n_total: int | None = None,
+        *,
+        note: str | None = None,
+        now: bool = False,
+    ) -> None:
+        """Report the work done, its total where it was not known before, and a note to show.
+
+        Raises:
+            Stopped
+        """
+        if n_done is not None:
+            self._counts["n_done"] = n_done
+        if n_total is not None:
+            self._counts["n_total"] = n_total
+        if note is not None:
+            self._counts["note"] = note
+        if not now and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + BEAT_EVERY_S
+        if not self._write(**self._counts):
+            raise Stopped
+        self._told()
+
+
+@contextlib.contextmanager
+def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
+    """Give signs of life from a thread of its own, for calls that take longer than a holder may be silent."""
+    over = threading.Event()
+
+    def beats() -> None:
+        try:
+            while not over.wait(PULSE_EVERY_S):
+                try:
+                    beat()
+                except DatabaseError:
+                    log.warning("%s: the database did not take a sign of life", name)
+                    connection.close()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=beats, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _reason(error: Exception) -> str:
+    text = error_text(error)
+    told = type(error).__name__ in _TOLD
+    return text if told and text else f"{type(error).__name__}: {text}"

@@ -1,0 +1,32 @@
+"""Job that sends waiting alerts: bots that were disabled, or enabled again."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.validation import InputModel
+from webapp.jobs.alerts import KIND, alert_send, alerts_again, alerts_waiting
+from webapp.jobs.kinds.base import JobKind, ShardWork, register_kind
+from webapp.jobs.models import UNFINISHED, Job
+
+
+@register_kind
+class AlertJob(JobKind[Job, InputModel]):
+    """Every alert that waits, one by one; the result counts how it went."""
+
+    name = KIND
+    title = _("Alerts")
+
+    def slice(self, work: ShardWork[Job, InputModel]) -> dict[str, int]:
+        waiting = list(alerts_waiting().select_related("aside"))
+        sent = 0
+        for n, alert in enumerate(waiting):
+            work.beat(n, len(waiting))
+            sent += alert_send(alert=alert)
+        alerts_again()
+        work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
+        return {"sent": sent, "not_sent": len(waiting) - sent}
+
+    def follow_up(self, job: Job) -> None:
+        older = Job.objects.filter(kind=KIND).exclude(pk=job.pk)
+        older.exclude(state__in=UNFINISHED).delete()

@@ -1,0 +1,253 @@
+"""Items to rate, drawn from stored conversations or from a self-play run.
+
+Places are drawn once, when the job is planned, by its seed: evenly over the bots whose conversations they are in.
+Where bots are named, they reply to each context; else the reply that was given there is judged. An item is named by its
+place and bots, so that whatever is done twice is stored once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from pydantic import Field, model_validator
+
+import chatbots
+from chatbots import derive_seed
+from chatbots.text import quote
+from chatbots.validation import InputModel, Number
+from evaluation.items import ContextFilters, ContextSpan, context_spans
+from webapp.bots.selectors import bot_find, bots_unknown
+from webapp.bots.services import bot_version_record
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_values
+from webapp.core.errors import Refused
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
+from webapp.jobs.models import Job
+from webapp.studies.items import SampledItem, items_store
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+
+KIND = "items"
+SHARD = 20
+
+
+class ItemsParams(InputModel):
+    """Payload of a job that makes items.
+
+    Attributes:
+        study: key of the study whose items they become.
+        of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
+        n_contexts: number of contexts to draw.
+        bots: the bots that reply to the contexts; none: the reply that was given there is rated.
+        n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
+        fewest_turns: of the conversation.
+    """
+
+    study: str
+    of_study: str = ""
+    run: int | None = None
+    n_contexts: int = Field(default=100, ge=1, le=100_000)
+    bots: list[str] = []
+    seed: int = 0
+    n_utterances: int = Field(default=3, ge=1, le=100)
+    more_than_tokens: int = Field(default=10, ge=0)
+    unknown: bool = False
+    most_mean_words: Number = Field(default=0, ge=0)
+    fewest_turns: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> ItemsParams:
+        if bool(self.of_study) == (self.run is not None):
+            raise ValueError("of_study or run must be given, and not both")
+        return self
+
+    @property
+    def filters(self) -> ContextFilters:
+        """Filters of the contexts to draw."""
+        return ContextFilters(
+            self.n_utterances, self.more_than_tokens, self.unknown, float(self.most_mean_words)
+        )
+
+
+@register_kind
+class ItemsJob(JobKind[Job, ItemsParams]):
+    """Contexts drawn, replied to and stored."""
+
+    name = KIND
+    title = gettext_lazy("Items")
+    queue = "gpu"
+    Payload = ItemsParams
+
+    def check(self, asked: ItemsParams) -> None:
+        study = Study.objects.filter(key=asked.study).first()
+        if study is None:
+            raise Refused("not_found", f"there is no study {quote(asked.study)}")
+        if asked.of_study and not Study.objects.filter(key=asked.of_study).exists():
+            raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw from")
+        if unknown := bots_unknown(asked.bots):
+            raise Refused("unknown_bot", " ".join(unknown))
+        if len(set(asked.bots)) < len(asked.bots):
+            raise Refused("bot_twice", f"{', '.join(asked.bots)} names a bot twice")
+        if _are_pairs(study) and len(asked.bots) < 2:
+            raise Refused(
+                "needs_bots",
+                f"study {study.key} compares two replies to one context; name two bots or more that "
+                "are to reply",
+            )
+
+    def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
+        drawn = _drawn(asked)
+        if not drawn:
+            raise Refused(
+                "no_contexts",
+                str(_("No conversation there has a context that passes the filters.")),
+            )
+        for start in range(0, len(drawn), SHARD):
+            some = drawn[start : start + SHARD]
+            yield ShardPlan({"places": some}, n_total=len(some))
+
+    def slice(self, work: ShardWork[Job, ItemsParams]) -> dict[str, int]:
+        asked = work.asked
+        study = Study.objects.get(key=asked.study)
+        places = [(UUID(pk), turn) for pk, turn in work.shard["places"]]
+        # Whoever was erased meanwhile is left out.
+        chats = _source(asked).filter(pk__in={pk for pk, _turn in places}).select_related("bot")
+        values = {UUID(one.id): one for one in conversation_values(chats.order_by("pk"))}
+        rows = {row.pk: row for row in chats}
+        found = [
+            (rows[pk], place)
+            for pk, turn in places
+            if pk in rows
+            for place in context_spans(values[pk], asked.filters)
+            if place.turn == turn
+        ]
+        if asked.bots:
+            made = _answered(work, found, are_pairs=_are_pairs(study))
+        else:
+            made = _as_given(asked, found)
+        report = Counter(items_store(study=study, made=list(made)))
+        work.beat(len(places), now=True)
+        return dict(report)
+
+    def finish(self, work: ShardWork[Job, ItemsParams], results: Sequence[Any]) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for one in results:
+            total.update(one or {})
+        return dict(total)
+
+
+def _are_pairs(study: Study) -> bool:
+    return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
+
+
+def _source(asked: ItemsParams) -> QuerySet[Conversation]:
+    """Return the conversations to draw from: completed, and not of scripted participants."""
+    if asked.run is not None:
+        found = Conversation.objects.filter(selfplay__run=asked.run)
+    else:
+        found = Conversation.objects.filter(study__key=asked.of_study, is_synthetic=False)
+    return found.filter(state=Conversation.State.COMPLETED)
+
+
+def _drawn(asked: ItemsParams) -> list[tuple[str, int]]:
+    """Return the places, evenly over bots as far as each has some, one of a conversation before its second."""
+    rng = random.Random(derive_seed(asked.seed, "items"))
+    bots = dict(_source(asked).values_list("pk", "bot__bot_id"))
+    by_bot: dict[str, list[tuple[int, float, str, int]]] = {}
+    for one in conversation_values(_source(asked).order_by("created_at", "pk")):
+        if len(one.turns) < asked.fewest_turns:
+            continue
+        found = list(context_spans(one, asked.filters))
+        rng.shuffle(found)
+        of_bot = by_bot.setdefault(bots[UUID(one.id)], [])
+        of_bot += [(nth, rng.random(), one.id, place.turn) for nth, place in enumerate(found)]
+    queues = [iter(sorted(by_bot[bot])) for bot in sorted(by_bot)]
+    drawn: list[tuple[str, int]] = []
+    while queues and len(drawn) < asked.n_contexts:
+        for queue in list(queues):
+            place = next(queue, None)
+            if place is None:
+                queues.remove(queue)
+            elif len(drawn) < asked.n_contexts:
+                drawn.append((place[2], place[3]))
+    return drawn
+
+
+def _origin(asked: ItemsParams, place: ContextSpan, bots: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        **asked.model_dump(mode="json", exclude={"study", "bots"}),
+        "turn": place.turn,
+        "bots": dict(bots),
+    }
+
+
+def _as_given(
+    asked: ItemsParams, found: Sequence[tuple[Conversation, ContextSpan]]
+) -> Iterator[SampledItem]:
+    for chat, place in found:
+        yield SampledItem(
+            key=f"{chat.pk}/{place.turn}",
+            context=place.context,
+            responses=((chat.bot.bot_id, place.reply),),
+            conversation=chat.pk,
+            origin=_origin(asked, place, {chat.bot.bot_id: chat.bot.key}),
+        )
+
+
+def _answered(
+    work: ShardWork[Job, ItemsParams],
+    found: Sequence[tuple[Conversation, ContextSpan]],
+    *,
+    are_pairs: bool,
+) -> Iterator[SampledItem]:
+    """Yield items with the replies that the named bots give now: of every two of them, or of each."""
+    asked = work.asked
+    replies: dict[str, list[str | None]] = {}
+    versions: dict[str, str] = {}
+    contexts = [
+        chatbots.Conversation(
+            id=f"item-{chat.pk}-{place.turn}",
+            turns=tuple(
+                # The newest one is said to the bot, and they take turns.
+                chatbots.Turn("human" if (len(place.context) - n) % 2 else "bot", text)
+                for n, text in enumerate(place.context)
+            ),
+            seed=derive_seed(asked.seed, "items", str(chat.pk), place.turn),
+        )
+        for chat, place in found
+    ]
+    for bot_id in asked.bots:
+        replies[bot_id] = _replies(bot_id, contexts)
+        versions[bot_id] = bot_version_record(bot=bot_find(bot_id)).key
+        work.beat()
+    groups = list(combinations(asked.bots, 2)) if are_pairs else [(one,) for one in asked.bots]
+    for i, (chat, place) in enumerate(found):
+        for group in groups:
+            texts = [(bot_id, replies[bot_id][i]) for bot_id in group]
+            if any(text is None for _bot, text in texts):
+                continue
+            yield SampledItem(
+                key=f"{chat.pk}/{place.turn}/{'~'.join(group)}",
+                context=place.context,
+                responses=tuple((bot_id, str(text)) for bot_id, text in texts),
+                conversation=chat.pk,
+                origin=_origin(asked, place, {bot_id: versions[bot_id] for bot_id in group}),
+            )
+
+
+def _replies(bot_id: str, contexts: Sequence[chatbots.Conversation]) -> list[str | None]:
+    """Return the bot's replies; None where it gave none."""
+    from chatbots.serving import reply
+
+    [bot] = bots_loaded([bot_id])
+    found = reply(bot, contexts, timeout_s=settings.CONFAB_REPLY_TIMEOUT_S)
+    return [None if one.error else one.text for one in found]

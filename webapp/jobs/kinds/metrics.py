@@ -1,0 +1,124 @@
+"""Metrics of every conversation of a study or of a self-play run that has none of this version yet.
+
+A shard is a list of conversations that lack the same metrics, in batches of fixed size, computed with nothing that was
+kept from before: a sentence vector depends, in its last digits, on what it was encoded with. A metric is left out of
+conversations in languages that it does not hold for; that is stored in place of its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.validation import InputModel
+from webapp.bots.selectors import text_store
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_values
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import MetricRun
+from webapp.jobs.selectors.metrics import (
+    conversation_languages,
+    conversations_lacking,
+    metrics_find,
+    metrics_lacked,
+)
+from webapp.jobs.selectors.selfplay import selfplay_alone
+from webapp.jobs.services.fits import chain_follow
+from webapp.jobs.services.metrics import (
+    metric_left_out_store,
+    metric_results_store,
+    metric_version_record,
+)
+
+BATCH = 128
+SHARD = 2 * BATCH
+
+
+class MetricsParams(InputModel):
+    """Names of metrics; services have looked them up."""
+
+    metrics: list[str]
+
+
+@register_kind
+class MetricsJob(JobKind[MetricRun, MetricsParams]):
+    """Metric results, one row per conversation and metric."""
+
+    name = "metrics"
+    title = _("Metrics")
+    queue = "gpu"
+    Payload = MetricsParams
+    model = MetricRun
+
+    def job_title(self, job: MetricRun) -> str:
+        name = job.study.name if job.study is not None else str(job.run)
+        return str(_("Metrics for {name}")).format(name=name)
+
+    def plan(self, job: MetricRun, asked: MetricsParams) -> Iterable[ShardPlan]:
+        versions = {
+            metric.name: metric_version_record(metric=metric)
+            for metric in metrics_find(asked.metrics)
+        }
+        ids = conversations_lacking(study=job.study, run=job.run, versions=list(versions.values()))
+        groups: dict[tuple[bool, tuple[str, ...]], list[UUID]] = {}
+        for start in range(0, len(ids), CHUNK):
+            some = ids[start : start + CHUNK]
+            alone, lacked = selfplay_alone(some), metrics_lacked(some, versions)
+            for pk in some:
+                groups.setdefault((pk in alone, lacked[pk]), []).append(pk)
+        for (self_play, names), group in groups.items():
+            for start in range(0, len(group), SHARD):
+                some = group[start : start + SHARD]
+                yield ShardPlan(
+                    {"self_play": self_play, "metrics": names, "ids": [str(pk) for pk in some]},
+                    n_total=len(some),
+                )
+
+    def slice(self, work: ShardWork[MetricRun, MetricsParams]) -> None:
+        """Compute and store."""
+        from evaluation.languages import holds_for
+        from evaluation.metrics.text_cache import TextCache
+
+        metrics = metrics_find(work.shard["metrics"])
+        tells_languages = any(getattr(metric, "languages", None) for metric in metrics)
+        shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
+        ids = work.shard["ids"]
+        for start in range(0, len(ids), BATCH):
+            # Somebody may have been erased meanwhile.
+            rows = Conversation.objects.filter(pk__in=ids[start : start + BATCH])
+            conversations = list(conversation_values(rows.order_by("created_at", "pk")))
+            languages = conversation_languages(conversations) if tells_languages else {}
+            for metric in metrics:
+                version = metric_version_record(metric=metric)
+                others = {
+                    conversation.id: language
+                    for conversation in conversations
+                    if (language := languages.get(conversation.id))
+                    and not holds_for(getattr(metric, "languages", None), language)
+                }
+                n_turns = {one.id: len(one.turns) for one in conversations if one.id not in others}
+                metric_left_out_store(version=version, metric=metric, languages=others)
+                if not n_turns:
+                    continue
+                table = metric.compute(
+                    [one for one in conversations if one.id in n_turns],
+                    self_play=work.shard["self_play"],
+                    shared=shared,
+                )
+                if without := set(n_turns).difference(table.conversations.index):
+                    raise RuntimeError(
+                        f"{metric.name} gave no result for conversation {min(without)}"
+                    )
+                metric_results_store(version=version, table=table, n_turns=n_turns)
+                work.beat()
+            work.beat(min(start + BATCH, len(ids)), now=True)
+
+    def follow_up(self, job: MetricRun) -> None:
+        chain_follow(job)
+
+
+CHUNK = 5_000
+"""Conversations whose results are looked up at once: SQLite takes a limited number of parameters."""

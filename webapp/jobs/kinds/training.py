@@ -1,0 +1,173 @@
+"""Trainings of dialogue models and of metrics.
+
+Each is one shard, which resumes from the state that the training's own loop stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.validation import InputModel, ValuesError
+from webapp.core.errors import Refused
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job
+
+if TYPE_CHECKING:
+    from chatbots.training.config import TrainingConfig
+    from chatbots.training.run_folder import TrainingProgress
+    from evaluation.training.config import MetricTrainingConfig
+
+
+class BotTrainingParams(InputModel):
+    """A training, by values: no worker reads the file they came from.
+
+    Attributes:
+        config: as `chatbots.training.config.TrainingConfig` has it.
+        before: the config of the training whose weights it starts from; that is trained first if it is not finished.
+        data: folder in which relative paths of corpora begin, on the worker's machine too.
+        output: holds one folder per training.
+        restart: begin anew, when the job begins: not when it goes on after a kill.
+    """
+
+    config: dict[str, Any]
+    before: dict[str, Any] | None = None
+    data: str
+    output: str
+    restart: bool = False
+
+
+@register_kind
+class BotTrainingJob(JobKind[Job, BotTrainingParams]):
+    """A checkpoint in the output folder; the result is what `train_bot --json` prints."""
+
+    name = "training"
+    title = _("Training")
+    queue = "gpu"
+    Payload = BotTrainingParams
+
+    def job_title(self, job: Job) -> str:
+        return str(_("Training of {name}")).format(name=job.payload["config"].get("name", "?"))
+
+    def check(self, asked: BotTrainingParams) -> None:
+        _configs(asked)
+
+    def plan(self, job: Job, asked: BotTrainingParams) -> Iterable[ShardPlan]:
+        from chatbots.training.loop import training_forget
+
+        if asked.restart:
+            training_forget(Path(asked.output) / asked.config["name"])
+        return [ShardPlan()]
+
+    def slice(self, work: ShardWork[Job, BotTrainingParams]) -> dict[str, Any]:
+        from chatbots.training.loop import finished, train
+
+        before, config = _configs(work.asked)
+        output = Path(work.asked.output)
+        if before is not None and not finished(output / before.name):
+            train(
+                before,
+                output / before.name,
+                device=settings.CONFAB_DEVICE,
+                watch=_watch(work, before),
+            )
+        result = train(
+            config, output / config.name, device=settings.CONFAB_DEVICE, watch=_watch(work, config)
+        )
+        return result.to_json()
+
+
+def _watch(
+    work: ShardWork[Job, BotTrainingParams], config: TrainingConfig
+) -> Callable[[TrainingProgress], None]:
+    """Return a callback that reports a training's progress to the job, and stops it with the job."""
+
+    def watch(progress: TrainingProgress) -> None:
+        loss = f"{config.name}: {progress.loss:.3f} nats per token"
+        work.beat(progress.step, progress.planned, note=loss)
+
+    return watch
+
+
+def _configs(asked: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingConfig]:
+    """Return the configs of what is trained before, if anything, and of the training.
+
+    Raises:
+        Refused: `bad_config` with all mistakes, or with what is not on this machine.
+    """
+    from chatbots.training.config import config_check
+
+    try:
+        before = None if asked.before is None else config_check(asked.before, asked.data)
+        return before, config_check(asked.config, asked.data)
+    except ValuesError as error:
+        raise Refused("bad_config", str(error)) from None
+
+
+class MetricTrainingParams(InputModel):
+    """A training, by values: no worker reads the file they came from.
+
+    Attributes:
+        config: as `evaluation.training.config.MetricTrainingConfig` has it.
+        data: folder in which relative paths begin, on the worker's machine too.
+        output: holds one folder per training.
+        restart: begin anew, when the job begins: not when it goes on after a kill.
+    """
+
+    config: dict[str, Any]
+    data: str
+    output: str
+    restart: bool = False
+
+
+@register_kind
+class MetricTrainingJob(JobKind[Job, MetricTrainingParams]):
+    """A checkpoint in the output folder; the result is what `train_metric --json` prints."""
+
+    name = "metric_training"
+    title = _("Training of a metric")
+    queue = "gpu"
+    Payload = MetricTrainingParams
+
+    def job_title(self, job: Job) -> str:
+        return str(_("Training of {name}")).format(name=job.payload["config"].get("name", "?"))
+
+    def check(self, asked: MetricTrainingParams) -> None:
+        _config(asked)
+
+    def plan(self, job: Job, asked: MetricTrainingParams) -> Iterable[ShardPlan]:
+        from chatbots.training.engine import training_forget
+
+        if asked.restart:
+            training_forget(Path(asked.output) / asked.config["name"])
+        return [ShardPlan()]
+
+    def slice(self, work: ShardWork[Job, MetricTrainingParams]) -> dict[str, Any]:
+        from evaluation.training.loop import train
+
+        config = _config(work.asked)
+
+        def watch(progress: TrainingProgress) -> None:
+            note = f"{config.name}: loss {progress.loss:.3f}"
+            work.beat(progress.step, progress.planned, note=note)
+
+        output = Path(work.asked.output) / config.name
+        return train(config, output, device=settings.CONFAB_DEVICE, watch=watch).to_json()
+
+
+def _config(asked: MetricTrainingParams) -> MetricTrainingConfig:
+    """Return the config of the training.
+
+    Raises:
+        Refused: `bad_config` with all mistakes, or with what is not on this machine.
+    """
+    from evaluation.training.config import config_check
+
+    try:
+        return config_check(asked.config, asked.data)
+    except ValuesError as error:
+        raise Refused("bad_config", str(error)) from None

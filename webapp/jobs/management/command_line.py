@@ -1,0 +1,216 @@
+"""Shared parts of commands: options, a study's key, following a job.
+
+A job is followed by a progress bar; leaving the command by Ctrl-C leaves the job to the workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from tqdm import tqdm
+
+from chatbots.text import nearest_names, quote
+from webapp.core.errors import Refused
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import JobBase, State
+from webapp.jobs.selectors.jobs import job_progress, job_read, worker_lives
+from webapp.jobs.services.jobs import job_cancel, job_settle
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+
+J = TypeVar("J", bound=JobBase)
+POLL_S = 0.5
+
+
+class JobProgressBar:
+    """A progress bar on standard error, where that is a terminal."""
+
+    def __init__(self, job: JobBase, what: str, unit: str) -> None:
+        self._bar: tqdm[Any] = tqdm(
+            total=job.n_total,
+            initial=min(job.n_done, job.n_total),
+            desc=what,
+            unit=f" {unit}",
+            file=sys.stderr,
+            disable=not sys.stderr.isatty(),
+        )
+
+    def show(self, job: JobBase) -> None:
+        self._bar.total = job.n_total
+        self._bar.n = min(job.n_done, job.n_total)
+        self._bar.refresh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+
+def run_inline(job: J, *, what: str, unit: str) -> J:
+    """Do the whole job in this process. Ctrl-C and SIGTERM stop the job, not only the command.
+
+    Raises:
+        Refused: if it failed or was stopped.
+    """
+    with JobProgressBar(job, what, unit) as bar, _sigterm_exits():
+        try:
+            run_job(job, follow=bar.show)
+        except (KeyboardInterrupt, SystemExit):
+            job = job_cancel(job=job)
+        else:
+            job = job_read(job)
+        bar.show(job)
+    if not job.is_over:
+        raise Refused("taken", f"another process is at work on {job}; follow it in the dashboard")
+    return require_done(job)
+
+
+@contextlib.contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """Let SIGTERM come through as an exception, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def follow_job(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: str) -> J:
+    """Wait for workers to finish the job.
+
+    Args:
+        note: tells the person something.
+        go_on: what to say when they leave with Ctrl-C.
+
+    Raises:
+        Refused: if it failed or was stopped.
+    """
+    told = False
+    try:
+        with JobProgressBar(job, what, unit) as bar:
+            while not job.is_over:
+                time.sleep(POLL_S)
+                job = job_settle(job=job_read(job))
+                bar.show(job)
+                if not told and job_progress(job).waits_for_worker:
+                    told = True
+                    note(
+                        "Other jobs are before this; it begins when a worker is free."
+                        if worker_lives(job)
+                        else "No worker has taken this yet. `make run` starts one, or by hand: "
+                        "celery -A webapp.celery worker -Q gpu,default. With --inline no worker is needed."
+                    )
+    except KeyboardInterrupt:
+        raise CommandError(go_on) from None
+    return require_done(job)
+
+
+def require_done(job: J) -> J:
+    """Return the job if it is done.
+
+    Raises:
+        Refused: it failed, with its error, or was stopped or interrupted.
+    """
+    if job.state == State.FAILED:
+        raise Refused("failed", f"{job} failed: {job.error}")
+    if job.state == State.CANCELLED:
+        raise Refused("cancelled", f"{job} was stopped; what it made is kept")
+    if job.state == State.INTERRUPTED:
+        raise Refused("interrupted", f"{job} was interrupted; what it made is kept")
+    return job
+
+
+def study_named(key: str) -> Study:
+    """Return the study with this key.
+
+    Raises:
+        LookupError: there is none; the message names the nearest keys.
+    """
+    try:
+        return study_by_key(key)
+    except Study.DoesNotExist:
+        near = nearest_names(key, list(Study.objects.values_list("key", flat=True)))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise LookupError(f"there is no study {quote(key)}{hint}") from None
+
+
+def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> None:
+    """Add the metrics, what people judged, and where models compute.
+
+    Args:
+        metrics, target: what the help says of these two.
+    """
+    parser.add_argument("--metrics", required=True, metavar="a,b", help=metrics)
+    parser.add_argument("--target", default="", metavar="DIMENSION", help=target)
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="where models compute for which metrics.yaml says nothing else",
+    )
+
+
+def reply_bar(metric: str) -> Callable[[int, int], None]:
+    """Return a callback that shows the number of replies scored; silent without a terminal."""
+    from tqdm import tqdm
+
+    bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())
+
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return show
+
+
+def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> None:
+    """Add the config and where its data, its result and what is shipped of it lie.
+
+    Args:
+        folder: where trainings lie in the data folder unless something else is said.
+        holds: what `--output` says of that folder.
+    """
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        default=Path(settings.DATA_DIR) / folder,
+        help=holds,
+    )
+    parser.add_argument("--restart", action="store_true", help="begin anew")
+    parser.add_argument(
+        "--ship",
+        type=Path,
+        metavar="FOLDER",
+        help="afterwards write it there in half precision, in a folder of its name, with a model card",
+    )
+    parser.add_argument(
+        "--enqueue",
+        action="store_true",
+        help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
+    )

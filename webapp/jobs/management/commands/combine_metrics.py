@@ -1,0 +1,84 @@
+"""`combine_metrics --data FILE --data FILE … --metrics a,b [--target DIMENSION]`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evaluation.number_format import share, span
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.jobs.management.command_line import reply_bar, scoring_arguments
+from webapp.jobs.management.commands.selfplay import split_names
+
+
+class Command(ConfabCommand):
+    help = "Combine turn-level metrics into one score, compared with people on data sets left out."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--data",
+            type=Path,
+            action="append",
+            required=True,
+            metavar="FILE",
+            help=".jsonl or .jsonl.gz, one judged reply per line; three data sets or more, in one file or several",
+        )
+        scoring_arguments(
+            parser,
+            metrics="two or more, or single columns of them",
+            target="what people judged in every file; without it each file's only dimension, else `overall`, else "
+            "its first",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from evaluation.combination import combine
+        from evaluation.metrics.text_cache import TextCache
+        from webapp.bots.selectors import text_store
+
+        wanted = split_names(options["metrics"])
+        if len(wanted) < 2:
+            raise Usage(f"--metrics names {len(wanted)} metrics; a combination has two or more")
+        return combine(
+            options["data"],
+            wanted,
+            target=options["target"],
+            shared=TextCache(options["device"], store=text_store()),
+            progress=reply_bar,
+        ).to_json()
+
+    def present(self, result: Mapping[str, Any]) -> None:
+        self.stdout.write("\n".join(_told(result)))
+
+
+def _told(result: Mapping[str, Any]) -> Iterator[str]:
+    """Write a line for each data set, then what the combination gains."""
+    for name, one in result["sets"].items():
+        weights = ", ".join(f"{metric} {weight:+.2f}" for metric, weight in one["weights"].items())
+        yield (
+            f"{name} ({one['n']} replies): Pearson {_pair(one, 'pearson')}, Spearman {_pair(one, 'spearman')}; "
+            f"weights {weights}"
+        )
+        if one["imputed"]:
+            missing = ", ".join(f"{n} of {metric}" for metric, n in one["imputed"].items())
+            yield f"  undefined and taken as the middle: {missing}"
+    yield ""
+    for method in ("pearson", "spearman"):
+        found = result[method]
+        verdict = "better than" if found["claimed"] else "not shown to be better than"
+        yield (
+            f"{method.title()}, mean over data sets: {share(found['combined'], 3)}, {verdict} the best single metric "
+            f"of the other sets ({share(found['best'], 3)}); gain {share(found['gain'], 3)} "
+            f"{span(*found['ci95'], shares=True)}"
+        )
+    yield (
+        "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over "
+        "data sets and contexts."
+    )
+
+
+def _pair(one: Mapping[str, Any], method: str) -> str:
+    best = one[method]["best"]
+    told = "undefined" if best is None else share(best, 3)
+    return f"{share(one[method]['combined'], 3)} (best single, {one['best']}: {told})"

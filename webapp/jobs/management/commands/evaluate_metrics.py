@@ -1,0 +1,205 @@
+"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION] [--against
+COLUMN]`.
+
+With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its
+interval. Where a study's people compare two replies, or two chats, each metric chooses the one with the better score,
+and its choices stand beside theirs.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.core.management.base import CommandError
+
+from chatbots.text import quote
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.jobs.management.command_line import reply_bar, scoring_arguments, study_named
+from webapp.jobs.management.commands.selfplay import split_names
+from webapp.jobs.selectors.metrics import language_name
+from webapp.ratings.flag_services import without_argument, without_option
+from webapp.ratings.paired_comparisons import (
+    compares_pairs,
+    study_judgements,
+    study_pair_chats,
+    study_pair_items,
+)
+from webapp.ratings.reply_ratings import study_judged
+
+if TYPE_CHECKING:
+    from evaluation.items import ChatPair, ReplyItem
+    from evaluation.metric_agreement import JudgedReplies
+    from webapp.studies.models import Study
+
+_READ_FOR_LANGUAGE = 500
+"""Replies that are read to tell a file's language."""
+
+
+class Command(ConfabCommand):
+    help = "Correlate turn-level metrics with people's scores of single replies."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument(
+            "--data",
+            type=Path,
+            metavar="FILE",
+            help=".jsonl or .jsonl.gz, one judged reply per line",
+        )
+        source.add_argument(
+            "--study",
+            metavar="KEY",
+            help="the replies that this study's people judged: its items, marked replies or votes; or the pairs "
+            "they compared",
+        )
+        parser.add_argument(
+            "--judged",
+            type=Path,
+            metavar="FILE.csv",
+            help="with a study that compares: what judge_pairs wrote of its pairs, to stand beside the metrics",
+        )
+        parser.add_argument(
+            "--against",
+            default="",
+            metavar="COLUMN",
+            help="a metric or column that each of the metrics is compared with, on the same replies",
+        )
+        parser.add_argument(
+            "--max-over-raters",
+            action="store_true",
+            help="also the best correlation over raters taken one by one, as PONE's paper prints, and Human (mean) "
+            "and (max)",
+        )
+        without_argument(parser)
+        parser.add_argument("--include-synthetic", action="store_true")
+        scoring_arguments(
+            parser,
+            metrics="metrics, or single columns of them",
+            target="what people judged; without it the only dimension, else `overall`, else the first",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from evaluation.metric_agreement import judge
+        from evaluation.metrics.text_cache import TextCache
+        from webapp.bots.selectors import text_store
+
+        wanted = split_names(options["metrics"])
+        if not wanted:
+            raise Usage("--metrics names no metric")
+        if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
+            if options["against"] or options["max_over_raters"]:
+                raise Usage(
+                    "--against and --max-over-raters are for scores of single replies, not for compared pairs"
+                )
+            return self._of_pairs(study, wanted, options)
+        if options["judged"] is not None:
+            raise Usage(
+                "--judged is for a --study in which people compare two replies or two chats"
+            )
+        judgements = self._judgements(options)
+        target = judgements.target(options["target"])  # without any, the error tells the lines
+        for told in judgements.lines:
+            self.note(f"left out: {told}")
+        if not options["target"] and len(judgements.targets) > 1:
+            others = ", ".join(name for name in judgements.targets if name != target)
+            self.note(
+                f"compared with people's scores of {quote(target)}; --target names others: {others}"
+            )
+        found = judge(
+            judgements,
+            wanted,
+            target=target,
+            against=options["against"],
+            by_best_rater=options["max_over_raters"],
+            shared=TextCache(options["device"], store=text_store()),
+            progress=reply_bar,
+        )
+        for name, one in found.items():
+            if one.unavailable:
+                self.note(f"{name} is skipped: {one.unavailable}")
+        if all(one.unavailable for one in found.values()):
+            raise CommandError("none of the metrics can be computed here")
+        self._languages_told(judgements, [name for name, one in found.items() if one.columns])
+        return {name: one.to_json() for name, one in found.items()}
+
+    def _languages_told(self, judgements: JudgedReplies, wanted: Sequence[str]) -> None:
+        """List the metrics that do not hold for the language of a data set."""
+        from evaluation.languages import holds_for, languages_of_sets
+        from evaluation.metrics.registry import metric_and_columns
+
+        items = judgements.items[:: max(1, len(judgements.items) // _READ_FOR_LANGUAGE)]
+        for source, code in languages_of_sets(
+            (one.source, [*one.context, one.response]) for one in items
+        ).items():
+            metrics = {name: metric_and_columns(name)[0] for name in wanted}
+            other = [
+                name
+                for name, metric in metrics.items()
+                if not holds_for(getattr(metric, "languages", None), code)
+            ]
+            if other:
+                self.note(
+                    f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these "
+                    f"metrics do not hold: {', '.join(other)}"
+                )
+
+    def _of_pairs(self, study: Study, wanted: list[str], options: dict[str, Any]) -> dict[str, Any]:
+        from evaluation.llm_judge import judged_file_read
+        from evaluation.metrics.text_cache import TextCache
+        from evaluation.preference_benchmark import choose, judge_everywhere
+        from webapp.bots.selectors import text_store
+
+        counted: dict[str, Any] = {
+            "include_synthetic": options["include_synthetic"],
+            "without": without_option([study], options["without"]),
+        }
+        people = study_judgements(study, **counted)
+        if people is None or not len(people):
+            raise CommandError(f"nobody has compared two replies or chats in {study.key} yet")
+        items: list[ReplyItem] | list[ChatPair] = list(study_pair_items(study))
+        items = items or list(study_pair_chats(study, **counted))
+        found = choose(
+            people,
+            items,
+            wanted,
+            question=options["target"],
+            shared=TextCache(options["device"], store=text_store()),
+            progress=reply_bar,
+        )
+        if options["judged"] is not None:
+            asked = [options["target"] or people.leading]
+            [judge] = judge_everywhere(people, judged_file_read(options["judged"]), asked).values()
+            found[judge.name] = judge
+        if all(one.unavailable for one in found.values()):
+            raise CommandError("none of the metrics can be computed here")
+        return {name: one.to_json() for name, one in found.items()}
+
+    def _judgements(self, options: dict[str, Any]) -> JudgedReplies:
+        from evaluation.metric_agreement import judgements_of, judgements_read
+
+        if options["study"] is None:
+            if options["without"] or options["include_synthetic"]:
+                raise Usage(
+                    "--without and --include-synthetic are for --study: a file names no flags"
+                )
+            return judgements_read(options["data"])
+        study = study_named(options["study"])
+        return judgements_of(
+            study_judged(
+                study,
+                include_synthetic=options["include_synthetic"],
+                without=without_option([study], options["without"]),
+            )
+        )
+
+    def present(self, result: dict[str, Any]) -> None:
+        from evaluation.agreement_table import agreements_printed
+        from evaluation.preference_benchmark import choices_printed
+
+        if any("n_pairs" in one for one in result.values()):
+            self.stdout.write(choices_printed(result))
+            return
+        self.stdout.write(agreements_printed(result))

@@ -1,0 +1,107 @@
+"""`fit_hybrid --study KEY [--target …] [--run ID] [--preset …] [--train-study KEY2] …`."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from evaluation.findings import findings_printed
+from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT
+from evaluation.hybrid.summary import summary_of
+from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.jobs.management.command_line import run_inline, study_named
+from webapp.jobs.management.commands.selfplay import split_names
+from webapp.jobs.selectors.selfplay import run_by_id
+from webapp.jobs.services.fits import fit_create
+from webapp.ratings.flag_services import without_argument, without_option
+
+
+class Command(ConfabCommand):
+    help = "Fit the leave-bot-out hybrid metric against a study's ratings, or apply one."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, metavar="KEY")
+        parser.add_argument(
+            "--target",
+            metavar="quality[,fluency…]",
+            help="rating dimensions; several: their mean (default: the question about the whole)",
+        )
+        parser.add_argument("--run", type=int, metavar="ID", help="predict this self-play run too")
+        parser.add_argument(
+            "--preset",
+            default="paper",
+            help="paper, strong or strong@2, an earlier one (default: paper)",
+        )
+        parser.add_argument(
+            "--intercept",
+            choices=sorted(INTERCEPTS),
+            default=PREFERRED_INTERCEPT,
+            help="common to all folds (default), or of each fold, as the paper has it",
+        )
+        parser.add_argument("--train-study", metavar="KEY2", help="fit on that study instead")
+        parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
+        parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
+        parser.add_argument("--include-synthetic", action="store_true")
+        without_argument(parser)
+        parser.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
+        parser.add_argument("--output", type=Path, metavar="FIT.json", help="keep the fit")
+        parser.add_argument("--fit", type=Path, metavar="FIT.json", help="apply a kept fit")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        if options["fit"] and options["train_study"]:
+            raise Usage("--fit and --train-study exclude each other")
+        kept = _read(options["fit"]) if options["fit"] else None
+        output: Path | None = options["output"]
+        if output is not None and not output.resolve().parent.is_dir():
+            raise LookupError(f"there is no folder {output.resolve().parent}")
+        study = study_named(options["study"])
+        train_study = study_named(options["train_study"]) if options["train_study"] else None
+        targets, features = (
+            split_names(options["target"] or ""),
+            split_names(options["features"] or ""),
+        )
+        exclude_bots = split_names(options["exclude_bots"])
+        try:
+            fit = fit_create(
+                study=study,
+                targets=targets or None,
+                run=run_by_id(options["run"]) if options["run"] is not None else None,
+                preset=options["preset"],
+                intercept=options["intercept"],
+                train_study=train_study,
+                features=features or None,
+                exclude_bots=exclude_bots,
+                include_synthetic=options["include_synthetic"],
+                without=without_option(
+                    [one for one in (study, train_study) if one is not None], options["without"]
+                ),
+                seed=options["seed"],
+                kept=kept,
+                enqueue=False,
+            )
+        except Refused as refused:
+            raise Usage(refused.message) from None
+        fit = run_inline(fit, what="Hybrid metric", unit="steps")
+        assert fit.result is not None
+        if options["json"]:  # for people they stand in the summary
+            for caution in findings_printed(fit.result["cautions"]):
+                self.note(f"caution: {caution}")
+        if output is not None:
+            output.write_text(json.dumps(fit.kept, allow_nan=False) + "\n", encoding="utf-8")
+        return fit.result
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(summary_of(result))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no kept fit: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is no kept fit: an object is needed")
+    return found

@@ -1,0 +1,171 @@
+"""`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
+
+`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "kinds", "position_bias", "changed",
+"length_bias", "left_out", "people"}`; of a study `people` has by question how its choices agree with people's of the
+same pairs, and how theirs go with length.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from webapp.core.management.base import ConfabCommand, whole_number
+from webapp.jobs.management.command_line import study_named
+from webapp.ratings.paired_comparisons import study_judgements, study_pair_chats, study_pair_items
+
+
+class Command(ConfabCommand):
+    help = "Have a language model judge which of two replies or chats is better, each pair in both orders."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument(
+            "--data",
+            type=Path,
+            metavar="FILE",
+            help=".jsonl or .jsonl.gz, one pair per line: response, model, second_response, second_model",
+        )
+        source.add_argument(
+            "--study",
+            metavar="KEY",
+            help="the pairs of replies that this study's people judge, or of chats that they compared",
+        )
+        parser.add_argument(
+            "--judge",
+            default="judge",
+            metavar="NAME",
+            help="a metric of the kind judge (metrics.yaml)",
+        )
+        parser.add_argument(
+            "--max-requests",
+            type=whole_number(2),
+            help="the most requests of this run, two for each pair; without it the judge's own cap",
+        )
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FILE.csv",
+            help="a row for each pair, as confab.rank reads them; pairs that stand there are not asked again",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from evaluation.items import ChatPair, ReplyItem
+        from evaluation.llm_judge import NO_SECOND, JudgedFile, in_batches
+        from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, JudgeMetric
+        from evaluation.metrics.registry import metric_get
+
+        judge = metric_get(options["judge"])
+        if not isinstance(judge, JudgeMetric):
+            raise CommandError(f"{options['judge']} is no metric of the kind judge")
+        if reason := judge.unavailable_reason():
+            raise CommandError(f"{judge.name} cannot judge: {reason}")
+        judge = judge.fresh(options["max_requests"])
+        items: dict[str, ReplyItem | ChatPair] = {}
+        left_out: Counter[str] = Counter()
+        for item in self._items(options, left_out):
+            if isinstance(item, ReplyItem) and item.second_response is None:
+                left_out[NO_SECOND] += 1
+            elif item.key in items:
+                left_out["a pair of this id came before"] += 1
+            else:
+                items[item.key] = item
+        if not items:
+            raise CommandError("there is no pair of replies or chats to judge")
+        output: Path | None = options["output"]
+        of_chats = any(isinstance(item, ChatPair) for item in items.values())
+        prompt = CHATS_PROMPT if of_chats else PAIR_PROMPT
+        file = JudgedFile(output, judge, prompt=prompt) if output is not None else None
+        if file is None:
+            self.note("without --output what was judged is told, and not kept")
+        known = [one for one in file.known if one.item in items] if file is not None else []
+        found = in_batches(
+            judge,
+            list(items.values()),
+            known,
+            file.keep if file is not None else lambda pairs: None,
+        )
+        return {
+            **found.to_json(),
+            "left_out": dict(left_out),
+            "people": self._beside_people(options["study"], found.pairs),
+        }
+
+    def _beside_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
+        """Return by question the agreement of the judge's choices with the participants'; {} without any."""
+        from evaluation.preference_agreement import compare_choices
+        from evaluation.preference_benchmark import judge_chosen, people_length_bias
+
+        people = study_judgements(study_named(key)) if key is not None else None
+        if people is None or not len(people):
+            return {}
+        chosen = judge_chosen(pairs)
+        return {
+            question: {
+                **compare_choices(people, chosen, question).to_json(),
+                "length": people_length_bias(people, pairs, question).to_json(),
+            }
+            for question in people.titles
+        }
+
+    def _items(self, options: dict[str, Any], left_out: Counter[str]) -> Iterator[Any]:
+        from evaluation.formats.base import Skipped
+        from evaluation.items import items_read
+
+        if options["study"] is not None:
+            study = study_named(options["study"])
+            yield from list(study_pair_items(study)) or study_pair_chats(study)
+            return
+        for one in items_read(options["data"]):
+            if isinstance(one, Skipped):
+                self.note(f"left out: line {one.line}: {one.reason}")
+                left_out["the line is no item"] += 1
+            else:
+                yield one.item
+
+    def present(self, result: dict[str, Any]) -> None:
+        from evaluation.number_format import figure, percent, share, span
+
+        position, changed, length = (
+            result[name] for name in ("position_bias", "changed", "length_bias")
+        )
+
+        def ends(found: dict[str, Any]) -> str:
+            return span(*(found["ci95"] or (None, None)), shares=True)
+
+        write = self.stdout.write
+        write(
+            f"{result['judge']}: {result['n']} pairs judged in both orders, {result['n_requests']} requests in this run"
+        )
+        for kind, n in result["kinds"].items():
+            write(f"{n} pairs: {kind}")
+        write(
+            f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}"
+        )
+        write(
+            f"another reply preferred in the other order: {percent(changed['value'])} {ends(changed)}"
+        )
+        told = "undefined" if length["r"] is None else figure(length["r"])
+        write(f"preference and being longer (Spearman): {told} {ends(length)}")
+        for question, beside in result["people"].items():
+            length = beside["length"]
+            told = "undefined" if length["r"] is None else figure(length["r"])
+            write(f"people's {question} and being longer (Spearman): {told} {ends(length)}")
+        if result["people"]:
+            from evaluation.preference_benchmark import choices_printed
+
+            for beside in result["people"].values():
+                write(choices_printed({result["judge"]: beside}))
+        if result["refused"]:
+            write(
+                f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered"
+            )
+        if result["unanswered"]:
+            write(f"{result['unanswered']} pairs without an answer: {result['trouble']}")
+        for why, n in result["left_out"].items():
+            write(f"left out {n} × {why}")

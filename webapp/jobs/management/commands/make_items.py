@@ -1,0 +1,86 @@
+"""`make_items --study KEY (--from-study KEY | --run ID) [--bots A,B] [--contexts N] …`.
+
+`--json` prints `{"items", "unchanged", "alike", "same_replies"}`: items that are new, that were there, that were left
+out because another one has the same texts, and pairs that were left out because both bots said the same.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand, whole_number
+from webapp.jobs.kinds.items import KIND
+from webapp.jobs.management.command_line import follow_job, run_inline
+from webapp.jobs.services.jobs import job_create
+from webapp.studies.models import Study
+
+
+class Command(ConfabCommand):
+    help = "Draw items for people to judge from stored conversations or a self-play run."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, metavar="KEY", help="whose items they become")
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument(
+            "--from-study", default="", metavar="KEY", help="with chats to draw from"
+        )
+        source.add_argument("--run", type=int, metavar="ID", help="a self-play run to draw from")
+        parser.add_argument(
+            "--bots",
+            default="",
+            metavar="A,B",
+            help="who reply to the contexts; without it the replies given there are judged",
+        )
+        parser.add_argument("--contexts", type=whole_number(1), default=100, help="how many places")
+        parser.add_argument(
+            "--utterances", type=whole_number(1), default=3, help="of each context, the newest"
+        )
+        parser.add_argument(
+            "--more-than-tokens", type=whole_number(0), default=10, help="of each context"
+        )
+        parser.add_argument("--unknown", action="store_true", help="take unknown tokens, too")
+        parser.add_argument(
+            "--most-mean-words", type=float, default=0, help="of its utterances; 0: any number"
+        )
+        parser.add_argument("--fewest-turns", type=whole_number(0), default=0)
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--inline", action="store_true", help="without Celery")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        job = job_create(
+            kind=KIND,
+            study=Study.objects.filter(key=options["study"]).first(),
+            payload={
+                "study": options["study"],
+                "of_study": options["from_study"],
+                "run": options["run"],
+                "n_contexts": options["contexts"],
+                "bots": [name.strip() for name in options["bots"].split(",") if name.strip()],
+                "seed": options["seed"],
+                "n_utterances": options["utterances"],
+                "more_than_tokens": options["more_than_tokens"],
+                "unknown": options["unknown"],
+                "most_mean_words": options["most_mean_words"],
+                "fewest_turns": options["fewest_turns"],
+            },
+            enqueue=not options["inline"],
+        )
+        what, unit = "Items", "contexts"
+        if options["inline"]:
+            job = run_inline(job, what=what, unit=unit)
+        else:
+            job = follow_job(
+                job,
+                what=what,
+                unit=unit,
+                note=self.note,
+                go_on="The items go on without you; follow them in the dashboard.",
+            )
+        return {"items": 0, "unchanged": 0, "alike": 0, "same_replies": 0, **(job.result or {})}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(
+            f"{result['items']} items are new, {result['unchanged']} were there; {result['alike']} are like "
+            f"another one and {result['same_replies']} hold the same reply twice, so they were left out."
+        )

@@ -1,0 +1,147 @@
+"""`selfplay --bots A,B [--study KEY] [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`.
+
+`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}}`. With `--pairs all` a bot's numbers are those of
+all conversations in which it answers, and `"pairs": [{"first", "bot", "conversations", "turns"}]` beside them has a
+row per pair: who begins, and who answers.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from webapp.core.management.base import ConfabCommand, Usage, whole_number
+from webapp.jobs import queue
+from webapp.jobs.management.command_line import follow_job, run_inline, study_named
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.selfplay import PAIRS, run_by_id, selfplay_by_pair, selfplay_summary
+from webapp.jobs.services.jobs import job_restart, job_settle
+from webapp.jobs.services.selfplay import N_CONVERSATIONS, N_TURNS, run_create
+
+
+class Command(ConfabCommand):
+    help = "Let bots converse with themselves or each other, on Celery workers or in this process."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
+        parser.add_argument(
+            "--study",
+            metavar="KEY",
+            help="whose filters mark the replies; without --bots its bots converse",
+        )
+        parser.add_argument(
+            "--pairs",
+            choices=PAIRS,
+            default="self",
+            help="self: each bot with itself; all: besides, every two bots, either one beginning",
+        )
+        parser.add_argument(
+            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot or pair"
+        )
+        parser.add_argument(
+            "--turns", type=whole_number(1), default=N_TURNS, help="per conversation"
+        )
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(
+            "--openers", type=Path, metavar="FILE", help="texts to begin with, one a line"
+        )
+        parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards")
+        parser.add_argument("--name", default="")
+        parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
+        parser.add_argument("--inline", action="store_true", help="without Celery")
+        parser.add_argument("--no-wait", action="store_true", help="return at once")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        is_new = options["bots"] is not None or options["study"] is not None
+        if is_new == (options["run"] is not None):
+            raise Usage("either --bots or --study (a new run) or --run (go on with one) is needed")
+        if options["inline"] and options["no_wait"]:
+            raise Usage("--inline and --no-wait exclude each other")
+        inline = options["inline"]
+        run = self._goes_on(options["run"], inline) if options["run"] else self._new(options)
+        what, unit = str(run).capitalize(), "conversations"
+        if inline:
+            run = run_inline(run, what=what, unit=unit)
+        elif not options["no_wait"]:
+            run = follow_job(
+                run,
+                what=what,
+                unit=unit,
+                note=self.note,
+                go_on=f"{what} goes on without you; follow it in the dashboard or with "
+                f"`{settings.CONFAB_PROGRAM} selfplay --run {run.pk}`",
+            )
+        return self._result(run)
+
+    def _new(self, options: dict[str, Any]) -> SelfPlayRun:
+        openers: list[str] = []
+        if options["openers"]:
+            lines = options["openers"].read_text(encoding="utf-8").splitlines()
+            openers = [line.strip() for line in lines if line.strip()]
+            if not openers:
+                raise Usage(f"{options['openers']} has no text; one opener a line is needed")
+        study = None if options["study"] is None else study_named(options["study"])
+        asked = split_names(options["bots"] or "")
+        return run_create(
+            bots=asked or (study.bots if study is not None else []),
+            study=study,
+            pairs=options["pairs"],
+            n_conversations=options["conversations"],
+            n_turns=options["turns"],
+            seed=options["seed"],
+            openers=openers,
+            metrics=split_names(options["metrics"]),
+            name=options["name"],
+            enqueue=not options["inline"],
+        )
+
+    def _goes_on(self, run_id: int, inline: bool) -> SelfPlayRun:
+        run = job_settle(job=run_by_id(run_id))
+        if run.can_go_on:
+            run = job_restart(job=run, enqueue=not inline)
+        elif not run.is_over and not inline:
+            queue.send(run)
+        return run
+
+    def _result(self, run: SelfPlayRun) -> dict[str, Any]:
+        played = selfplay_by_pair(run)
+        for pair, found in played.items():
+            if found.failed:
+                n = f"{found.failed} conversation{'' if found.failed == 1 else 's'}"
+                self.note(f"{n} of {pair} failed: {found.error}")
+        bots = {
+            bot_id: {"conversations": found.conversations, "turns": found.turns}
+            for bot_id, found in selfplay_summary(run).items()
+        }
+        result: dict[str, Any] = {"run": run.pk, "bots": bots}
+        if len(played) > len(bots):
+            result["pairs"] = [
+                {
+                    "first": pair.first,
+                    "bot": pair.bot_id,
+                    "conversations": found.conversations,
+                    "turns": found.turns,
+                }
+                for pair, found in played.items()
+            ]
+        return result
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"Run {result['run']}")
+        rows = result.get("pairs") or [
+            {"bot": bot_id, **found} for bot_id, found in result["bots"].items()
+        ]
+        for row in rows:
+            first = row.get("first", row["bot"])
+            who = row["bot"] if first == row["bot"] else f"{first} with {row['bot']}"
+            self.stdout.write(
+                f"  {who}: {row['conversations']} conversations, {row['turns']} turns"
+            )
+
+
+def split_names(text: str) -> list[str]:
+    """Split a text into the names between its commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]

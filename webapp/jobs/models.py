@@ -1,0 +1,349 @@
+"""Jobs and their shards; self-play runs, metric results and hybrid fits, which are jobs with rows of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation
+from webapp.core.models import TimeStamped
+from webapp.studies.models import Study
+
+
+class State(models.TextChoices):
+    """State of a job or of a shard of it."""
+
+    QUEUED = "queued", _("Waiting")
+    RUNNING = "running", _("Running")
+    DONE = "done", _("Done")
+    CANCELLED = "cancelled", _("Stopped")
+    FAILED = "failed", _("Failed")
+    INTERRUPTED = "interrupted", _("Interrupted")
+
+
+UNFINISHED = (State.QUEUED, State.RUNNING)
+
+
+class Held(models.Model):
+    """Work that a process can hold: its holder, its progress, and the last heartbeat."""
+
+    state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
+    holder = models.CharField(
+        max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token.")
+    )
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    n_total = models.PositiveIntegerField(default=0)
+    n_done = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class JobBase(Held, TimeStamped):
+    """Long work of any kind: what was asked, its state and how far it is.
+
+    Workers hold its shards; the job itself is held only while it is planned and while it is finished.
+    """
+
+    State = State
+
+    cancel_requested = models.BooleanField(default=False)
+    inline = models.BooleanField(
+        default=False, help_text=_("A command does it, and workers leave it alone.")
+    )
+    planned_at = models.DateTimeField(null=True, blank=True, help_text=_("Its shards are there."))
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    note = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "What whoever is at work on it says besides how far it is: the loss of a training."
+        ),
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    # The name of the job's kind in `webapp.jobs.kinds`; a column of `Job`.
+    kind: Any
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will happen by itself."""
+        return self.state not in UNFINISHED
+
+    @property
+    def is_stopping(self) -> bool:
+        """True if a user requested a stop, and the process at work on it is about to."""
+        return self.cancel_requested and not self.is_over
+
+    @property
+    def can_go_on(self) -> bool:
+        """True if `job_restart` resumes it where it stands."""
+        return self.state in (State.FAILED, State.CANCELLED, State.INTERRUPTED)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Request as the kind's payload reads it."""
+        raise NotImplementedError
+
+
+class Job(JobBase):
+    """A job of any kind that needs no table of its own.
+
+    One with a `key` stands for a result that can be asked for again: a page's analysis of a study as it is now.
+    """
+
+    kind = models.CharField(max_length=100, db_index=True)
+    payload = models.JSONField(default=dict, help_text=_("What was asked, checked by the kind."))
+    key = models.CharField(
+        max_length=200, blank=True, help_text=_("Of a result that is kept: what it was made of.")
+    )
+    study = models.ForeignKey(
+        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs"
+    )
+    result = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "key"], condition=~models.Q(key=""), name="job_key_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.payload
+
+    @property
+    def n_skipped(self) -> int:
+        """Rows of a file that the job left out, by its report."""
+        if not isinstance(self.result, dict) or not isinstance(self.result.get("skipped"), list):
+            return 0
+        return int(self.result.get("n_skipped", len(self.result["skipped"])))
+
+
+class Shard(Held):
+    """A part of a job that one process does from beginning to end; gone when the job is done.
+
+    It fixes its batches and depends on nothing that was done before it in the same process. Whoever takes it up
+    after a kill begins at its beginning, so the results are the same whoever does what.
+    """
+
+    kind = models.CharField(max_length=100)
+    job_id = models.PositiveBigIntegerField(help_text=_("Of the job, in the table of its kind."))
+    number = models.PositiveIntegerField()
+    payload = models.JSONField(default=dict)
+    result = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["kind", "job_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "job_id", "number"], name="shard_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.job_id}, shard {self.number}"
+
+
+class SelfPlayRun(JobBase):
+    """Bots that converse with themselves or each other, by a plan frozen when the run is made."""
+
+    name = models.CharField(max_length=200, blank=True)
+    plan = models.JSONField(
+        help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities.")
+    )
+
+    then = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What its chain does next, as `services/chain.py` has it."),
+    )
+
+    kind = "selfplay"
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"run {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.plan
+
+
+class SelfPlayConversation(models.Model):
+    """One conversation of a run; unique on run, bots and ordinal, so a slice may be done twice.
+
+    `bot_id` has the bot's side, which is the conversation's bot; `partner_bot_id` the side that begins,
+    and is empty where a bot converses with itself.
+    """
+
+    run = models.ForeignKey(SelfPlayRun, on_delete=models.CASCADE, related_name="conversations")
+    bot_id = models.CharField(max_length=100)
+    partner_bot_id = models.CharField(max_length=100, blank=True)
+    partner = models.ForeignKey(
+        BotVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    ordinal = models.PositiveIntegerField()
+    conversation = models.OneToOneField(
+        Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay"
+    )
+    error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "bot_id", "partner_bot_id", "ordinal"],
+                name="selfplay_ordinal_unique",
+            )
+        ]
+
+    def __str__(self) -> str:
+        both = f"{self.partner_bot_id}>{self.bot_id}" if self.partner_bot_id else self.bot_id
+        return f"{self.run_id}/{both}/{self.ordinal}"
+
+
+class MetricVersion(TimeStamped):
+    """One row per metric identity ever used."""
+
+    key = models.CharField(max_length=32, unique=True)
+    name = models.CharField(max_length=100, db_index=True)
+    version = models.CharField(max_length=50)
+    params = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.version})"
+
+
+class MetricResult(TimeStamped):
+    """Result of one metric for one conversation; null where undefined, with the reason."""
+
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="metric_results"
+    )
+    metric = models.ForeignKey(MetricVersion, on_delete=models.PROTECT, related_name="results")
+    values = models.JSONField(default=dict, help_text=_("{column: number or null}"))
+    turns = models.JSONField(default=dict, help_text=_("{column: [number or null per turn]}"))
+    reasons = models.JSONField(default=dict, help_text=_("{column: why it is null}"))
+    language = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        help_text=_(
+            "Where the metric was left out: of the conversation, for which it does not hold."
+        ),
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "metric"], name="metric_result_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric_id} of {self.conversation_id}"
+
+
+class ResultTally(models.Model):
+    """By how much the number of a study's results of a metric's version changed: the sum of `n` is how many there are.
+
+    Only those of finished conversations count. Triggers keep it (`webapp.search.index`). Rows are added rather than
+    changed, so that jobs at work on one study do not wait for each other; making the index anew leaves one row of
+    each kind.
+    """
+
+    is_derived = True
+
+    # The database does not check it, for a study's rows go before its results, whose deletion adds some.
+    study = models.ForeignKey(
+        Study, on_delete=models.CASCADE, related_name="+", db_constraint=False
+    )
+    metric = models.PositiveBigIntegerField(help_text="Key of the metric's version.")
+    language = models.CharField(
+        max_length=20, help_text="As in the results: empty where the metric was computed."
+    )
+    n = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.study_id}, {self.metric}: {self.n:+}"
+
+
+class MetricRun(JobBase):
+    """Metrics for every conversation of a study or of a self-play run that has none yet."""
+
+    study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE)
+    run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
+    metrics = models.JSONField(default=list)
+    languages = models.JSONField(
+        default=dict,
+        help_text=_(
+            "{language: how many of its conversations read as that}, of jobs that left none out"
+        ),
+    )
+
+    then = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What its chain does next, as `services/chain.py` has it."),
+    )
+
+    kind = "metrics"
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"metrics {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return {"metrics": self.metrics}
+
+
+class HybridFit(JobBase):
+    """A leave-bot-out fit: what was asked, and the whole result with every identity used."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hybrid_fits")
+    train_study = models.ForeignKey(
+        Study, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.SET_NULL)
+    request = models.JSONField(
+        help_text=_("targets, preset, intercept, features, seed, excluded bots.")
+    )
+    result = models.JSONField(
+        null=True, blank=True, help_text=_("The document that `fit_hybrid --json` prints.")
+    )
+    kept = models.JSONField(
+        null=True, blank=True, help_text=_("The fit alone, to apply it without its data.")
+    )
+    predictions = models.JSONField(
+        default=dict, blank=True, help_text=_("Per rated conversation: bot, target, predicted.")
+    )
+    identities = models.JSONField(default=dict, blank=True)
+
+    kind = "hybrid"
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"fit {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.request

@@ -1,0 +1,305 @@
+"""Tables for analysis: metrics, ratings, values by exchange, facts about bots.
+
+All frames have `conversation` and `bot`; undefined is NaN. Synthetic conversations are left out unless requested;
+open, failed and withdrawn ones always are.
+
+Facts about bots, such as how they were made, come from the researcher's table (`webapp/studies/bot_columns.py`),
+else from the bots' identities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from evaluation.analysis.trajectories import by_exchange
+from evaluation.metrics.registry import metric_list
+from evaluation.tables import ends_of
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.jobs.models import MetricResult, SelfPlayRun
+from webapp.jobs.selectors.metrics import measurable, metrics_all, versions_current
+from webapp.ratings.flag_selectors import left_out
+from webapp.studies.bot_columns import GROUP, BotColumns
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.metrics.base import Metric
+    from evaluation.ratings import Ratings
+
+CHUNK = 2000
+
+
+def metric_frame(
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+    metrics: Sequence[Metric] | None = None,
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return a table with one row per conversation of a study or a self-play run.
+
+    Of a run only conversations of a bot with itself count. What two different bots say to each other is no
+    self-play of either, and would be credited to the one that happened to answer.
+
+    Args:
+        metrics: whose conversation-level columns to give; None for all registered.
+        without: names of flags; conversations of the study's people with one of them are left out.
+
+    Returns:
+        `conversation`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
+        undefined or not computed yet.
+    """
+    import pandas as pd
+
+    metrics = metrics_all() if metrics is None else metrics
+    rows = _own(measurable(study=study, run=run), run)
+    if not include_synthetic:
+        rows = rows.filter(is_synthetic=False)
+    if study is not None:
+        rows = rows.filter(left_out(study, without))
+    found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
+    table: dict[Any, dict[str, Any]] = {
+        pk: {
+            "conversation": str(pk),
+            "bot": bot,
+            "participant": str(participant) if participant else None,
+        }
+        for pk, bot, participant in found.iterator(chunk_size=CHUNK)
+    }
+    versions = versions_current(metrics)
+    results = MetricResult.objects.filter(
+        conversation__in=rows, metric__in=list(versions.values())
+    ).values_list("conversation_id", "values")
+    for conversation_id, values in results.iterator(chunk_size=CHUNK):
+        if conversation_id in table:
+            table[conversation_id].update(values)
+    names = column_names(metrics)
+    frame = pd.DataFrame(
+        list(table.values()), columns=["conversation", "bot", "participant", *names]
+    )
+    frame[names] = frame[names].astype(float)
+    return frame
+
+
+def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conversation]:
+    return rows if run is None else rows.filter(selfplay__partner_bot_id="")
+
+
+def rated_frame(
+    ratings: Ratings,
+    *,
+    study: Study,
+    metrics: Sequence[Metric] | None = None,
+    include_synthetic: bool = False,
+) -> pd.DataFrame:
+    """Return one row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
+
+    `participant` is who chatted, or the rater where the conversation has just one. A metric column called
+    like a dimension gives way to it.
+    """
+    metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
+    means = ratings.per_conversation()
+    names = list(ratings.answers)
+    clash = [name for name in names if name in metric_table.columns]
+    frame = metric_table.drop(columns=clash).merge(
+        means[names], left_on="conversation", right_index=True, how="inner"
+    )
+    alone = frame["conversation"].map(means["rater"])
+    frame["participant"] = frame["participant"].where(frame["participant"].notna(), alone)
+    return frame
+
+
+def column_names(metrics: Iterable[Metric]) -> list[str]:
+    """Return the conversation-level columns of the metrics."""
+    return [
+        column.name
+        for metric in metrics
+        for column in metric.columns
+        if column.level == "conversation"
+    ]
+
+
+def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
+    """Return the metrics that have these conversation-level columns; names that no metric has are passed over."""
+    wanted = set(names)
+    return [metric for metric in metrics_all() if wanted & set(column_names([metric]))]
+
+
+def check_computed(
+    metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None
+) -> None:
+    """See that every metric has a result for every conversation that a table would need.
+
+    For a study those are its rated conversations.
+
+    Raises:
+        Refused: `not_computed`, with the command that helps.
+    """
+    rows = _own(measurable(study=study, run=run), run)
+    if study is not None:
+        rows = rows.filter(ratings__isnull=False).distinct()
+    n_rows = rows.count()
+    versions = versions_current(metrics)
+    lacking = []
+    for metric in metrics:
+        version = versions.get(metric.name)
+        n_there = rows.filter(metric_results__metric=version).count() if version is not None else 0
+        if n_there < n_rows:
+            lacking.append(f"{metric.name} ({n_rows - n_there} of {n_rows})")
+    if lacking:
+        where = f"study {study.key}" if study is not None else f"self-play run {run.pk}"  # type: ignore[union-attr]
+        option = f"--study {study.key}" if study is not None else f"--run {run.pk}"  # type: ignore[union-attr]
+        raise Refused(
+            "not_computed",
+            f"conversations of {where} lack metrics: {', '.join(lacking)}; "
+            f"run `{settings.CONFAB_PROGRAM} compute_metrics {option}` first",
+        )
+
+
+VOTES = "votes"
+"""Stands for the participants' votes on replies among the columns."""
+_MOST_IDS = 1000
+_Rows = dict[str, list[float | None]]
+
+
+def turn_values(
+    conversations: QuerySet[Conversation], ids: Sequence[str], columns: Sequence[str]
+) -> dict[str, _Rows]:
+    """Return per column and conversation the values by exchange, the first one first.
+
+    An exchange begins with a participant's first message after the bot's turn; several values within it are
+    averaged. What a bot says before anybody has written belongs to none. A column that nobody has a value
+    of is left out; so are votes where nobody voted, for that is no indifference.
+
+    Args:
+        conversations: all of the study's, of which `ids` are some.
+        columns: of metrics of turns, or `VOTES`.
+    """
+    wanted = set(ids)
+    # Many ids do not fit into one query, and several queries would grow with the study.
+    which: Any = list(ids) if len(ids) <= _MOST_IDS else conversations.values("pk")
+    found: dict[str, _Rows] = {name: {} for name in columns}
+    exchanges: dict[str, list[int]] = {}
+    spoke: dict[str, str] = {}
+    turns = Turn.objects.filter(conversation__in=which).order_by("conversation", "index")
+    for pk, speaker, vote in turns.values_list("conversation_id", "speaker", "vote").iterator():
+        key = str(pk)
+        if key not in wanted:
+            continue
+        own = exchanges.setdefault(key, [])
+        human = speaker == Turn.Speaker.HUMAN
+        at = own[-1] if own else 0
+        own.append(at + 1 if human and spoke.get(key) != speaker else at)
+        spoke[key] = speaker
+        if VOTES in found:
+            found[VOTES].setdefault(key, []).append(None if human else float(vote))
+    metrics = [
+        m for m in metric_list() if {c.name for c in m.columns if c.level == "turn"} & set(columns)
+    ]
+    results = MetricResult.objects.filter(
+        conversation__in=which, metric__in=list(versions_current(metrics).values())
+    )
+    for pk, values in results.values_list("conversation_id", "turns").iterator():
+        if str(pk) in wanted:
+            for name in values.keys() & found.keys():
+                found[name][str(pk)] = values[name]
+    return {
+        name: {key: by_exchange(exchanges.get(key, []), row) for key, row in rows.items()}
+        for name, rows in found.items()
+        if any(
+            value if name == VOTES else value is not None for row in rows.values() for value in row
+        )
+    }
+
+
+def participants_of(
+    conversations: QuerySet[Conversation], ids: Sequence[str]
+) -> dict[str, str | None]:
+    """Return the participant by conversation, None where there is none.
+
+    Args:
+        conversations: all of the study's, of which `ids` are some.
+    """
+    wanted = set(ids)
+    which = conversations.filter(pk__in=ids) if len(ids) <= _MOST_IDS else conversations
+    return {
+        str(pk): None if person is None else str(person)
+        for pk, person in which.values_list("pk", "participant")
+        if str(pk) in wanted
+    }
+
+
+def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
+    """Return the ends that the values of these columns cannot leave, infinite on an open side; None without any end."""
+    found: dict[str, tuple[float, float] | None] = {}
+    for metric in metric_list():
+        for column in metric.columns:
+            if column.level == "turn" and column.name in columns:
+                found[column.name] = ends_of(column.range)
+    return {**found, VOTES: (-1.0, 1.0)}
+
+
+FACTORS = {"corpus": "corpus", "architecture": "architecture", "model": "architecture", "ei": "EI"}
+"""Parameters of an identity that are factors of a bot's making, and what they are called."""
+MEASURED = "metrics"
+"""The parameter under which a checkpoint keeps the figures that its training ended with."""
+
+Factors = dict[str, dict[str, str]]
+"""Factor to bot to level."""
+
+
+def bot_versions(study: Study) -> list[BotVersion]:
+    """Return the identities that a study's conversations were held with."""
+    held = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
+    return list(BotVersion.objects.filter(pk__in=held).order_by("bot_id", "created_at"))
+
+
+def factors_of(versions: Iterable[BotVersion], own: BotColumns) -> Factors:
+    """Return the factors of the bots' identities; those of the researcher's table replace them."""
+    found: Factors = {}
+    for version in versions:
+        for name, value in version.params.items():
+            factor = FACTORS.get(name.lower())
+            if factor == "EI":
+                level = "EI" if value else "plain"
+            elif factor and isinstance(value, str) and value and "/" not in value:
+                level = value
+            else:  # no factor, or the path of a model
+                continue
+            found.setdefault(factor, {}).setdefault(version.bot_id, level)
+    return {**found, **{name: dict(levels) for name, levels in own.factors.items()}}
+
+
+def measured_of(versions: Iterable[BotVersion], own: BotColumns) -> dict[str, dict[str, float]]:
+    """Return figures of the bots' checkpoints and of the researcher's table: name to bot to number."""
+    found: dict[str, dict[str, float]] = {}
+    for version in versions:
+        figures = version.params.get(MEASURED)
+        for name, value in figures.items() if isinstance(figures, Mapping) else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found.setdefault(name, {})[version.bot_id] = float(value)
+    return {**found, **{name: dict(values) for name, values in own.metrics.items()}}
+
+
+def bot_groups(study: Study) -> dict[str, str]:
+    """Return the family of each bot, where families rather than bots might explain the ratings.
+
+    Families come from the column `group` of the researcher's table, else from the corpora, else from the
+    architectures: the first of them that gives at least two families and puts two bots into one. Empty where
+    none does.
+    """
+    own = BotColumns.from_json(study.bot_columns)
+    factors = factors_of(bot_versions(study), own)
+    for name in (GROUP, "corpus", "architecture"):
+        labels = factors.get(name, {})
+        if 2 <= len(set(labels.values())) < len(labels):
+            return labels
+    return {}

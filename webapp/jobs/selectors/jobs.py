@@ -1,0 +1,199 @@
+"""Progress of long work, for pages and commands that poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.utils import timezone
+
+from chatbots.registry import UnknownName
+from webapp.core.processes import WORKER, processes_living
+from webapp.jobs.kinds.base import job_models, kind_of
+from webapp.jobs.leases import STALE_AFTER, holder_is_dead, is_alive
+from webapp.jobs.models import UNFINISHED, JobBase, Shard, State
+
+NO_WORKER_AFTER = timedelta(seconds=15)
+J = TypeVar("J", bound=JobBase)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """A snapshot.
+
+    Attributes:
+        fraction: of the work done, 0 to 1.
+        remaining_s: estimated from the pace so far; None where unknown.
+        waits_for_worker: nobody has taken it for a while.
+        stopping: asked to stop, and about to.
+    """
+
+    state: str
+    n_done: int
+    n_total: int
+    fraction: float
+    remaining_s: float | None
+    waits_for_worker: bool
+    stopping: bool
+    is_over: bool
+    error: str
+
+
+def rows_of(job: JobBase) -> QuerySet[Any]:
+    """Return the job's row, for a conditional UPDATE."""
+    return type(job)._default_manager.filter(pk=job.pk)
+
+
+def job_progress(job: JobBase) -> JobProgress:
+    """Return the job's state as its row says, without reading it again."""
+    now = timezone.now()
+    fraction = min(1.0, job.n_done / job.n_total) if job.n_total else float(job.is_over)
+    remaining_s = None
+    if job.state == State.RUNNING and job.started_at and 0 < fraction < 1:
+        elapsed_s = (now - job.started_at).total_seconds()
+        remaining_s = round(elapsed_s * (1 - fraction) / fraction, 1)
+    return JobProgress(
+        state=job.state,
+        n_done=job.n_done,
+        n_total=job.n_total,
+        fraction=fraction,
+        remaining_s=remaining_s,
+        waits_for_worker=job.state == State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
+        stopping=job.is_stopping,
+        is_over=job.is_over,
+        error=job.error,
+    )
+
+
+def worker_lives(job: JobBase) -> bool:
+    """Return True if a worker of the job's queue sends heartbeats; it may be busy with other jobs."""
+    try:
+        queue = kind_of(job).queue_of(job)
+    except UnknownName:  # of a plug-in that is not installed here
+        return False
+    return any(queue in one.details.get("queues", ()) for one in processes_living(WORKER))
+
+
+def job_is_held(job: JobBase) -> bool:
+    """Return True if a process that is alive is at work on the job or on one of its shards."""
+    if is_alive(job.holder, job.heartbeat_at):
+        return True
+    held = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
+    return any(is_alive(*one) for one in held.values_list("holder", "heartbeat_at"))
+
+
+def job_is_abandoned(job: JobBase) -> bool:
+    """Return True if a job counts as running though no process is at work on it.
+
+    Its process was killed or has long been silent. A command that was to do it may have died before it began.
+    """
+    now = timezone.now()
+    if job.state == State.QUEUED:
+        return job.inline and now - job.updated_at > STALE_AFTER
+    if job.state != State.RUNNING or job_is_held(job):
+        return False
+    # Between two slices no process holds it for a moment.
+    silent = job.heartbeat_at is None or now - job.heartbeat_at > NO_WORKER_AFTER
+    return silent or bool(dead_holders(job))
+
+
+def dead_holders(job: JobBase) -> list[str]:
+    """Return the holders of the job and its shards that are known to have ended: processes of this machine."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
+    holders = [job.holder, *shards.values_list("holder", flat=True)]
+    return [holder for holder in holders if holder and holder_is_dead(holder)]
+
+
+def jobs_abandoned() -> list[JobBase]:
+    """Return the jobs that no process is at work on though their rows say so."""
+    may_be = Q(state=State.RUNNING) | Q(state=State.QUEUED, inline=True)
+    return [
+        job
+        for model in job_models()
+        for job in model._default_manager.filter(may_be)
+        if job_is_abandoned(job)
+    ]
+
+
+def job_title(job: JobBase) -> str:
+    """Return the job's title on pages."""
+    try:
+        return kind_of(job).job_title(job)
+    except UnknownName:  # of a plug-in that is not installed here
+        return str(job)
+
+
+def job_read(job: J) -> J:
+    """Return the job's row as it is now."""
+    return type(job)._default_manager.get(pk=job.pk)
+
+
+def jobs_unfinished() -> list[JobBase]:
+    """Return every job that is waiting or running, oldest first of each table."""
+    return [
+        job
+        for model in job_models()
+        for job in model._default_manager.filter(state__in=UNFINISHED).order_by("pk")
+    ]
+
+
+def jobs_for_workers(queue: str) -> list[JobBase]:
+    """Return the unfinished jobs of a queue that workers may do, the one that waited longest first.
+
+    Those that a command does itself are left to it, and those of an unknown plug-in to workers that know it.
+    """
+    never = datetime.min.replace(tzinfo=timezone.get_default_timezone())
+    found = [job for job in jobs_unfinished() if _is_for(job, queue)]
+    return sorted(found, key=lambda job: (job.heartbeat_at or never, job.created_at))
+
+
+def _is_for(job: JobBase, queue: str) -> bool:
+    try:
+        return not job.inline and kind_of(job).queue_of(job) == queue
+    except UnknownName:
+        return False
+
+
+def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
+    """Yield shards that are not done and not held by anyone alive, in order."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(state=State.DONE)
+    n = 0
+    for shard in shards.order_by("number").defer("result").iterator(chunk_size=limit):
+        if not is_alive(shard.holder, shard.heartbeat_at):
+            yield shard
+            n += 1
+            if n == limit:
+                return
+
+
+def shard_counts(job: JobBase) -> tuple[int, int, int]:
+    """Return the amount done, the total amount, and the number of shards that are not done."""
+    found = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
+        n_done=Sum("n_done", default=0),
+        n_total=Sum("n_total", default=0),
+        n_open=Count("pk", filter=~Q(state=State.DONE)),
+    )
+    return found["n_done"], found["n_total"], found["n_open"]
+
+
+def shard_results(job: JobBase) -> list[Any]:
+    """Return the results of the job's shards, in order."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).order_by("number")
+    return list(shards.values_list("result", flat=True))
+
+
+def jobs_broken_off(n: int, *, beside: type[JobBase]) -> list[JobBase]:
+    """Return the `n` newest jobs of each table that failed or were interrupted.
+
+    Args:
+        beside: the table that is left out, because the page lists it itself.
+    """
+    return [
+        job
+        for model in job_models()
+        if model is not beside
+        for job in model._default_manager.filter(state__in=(State.FAILED, State.INTERRUPTED))[:n]
+    ]

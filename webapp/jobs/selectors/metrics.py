@@ -1,0 +1,341 @@
+"""Metrics, the languages they hold for, and conversations without their results.
+
+A chat is in the language of its study, an imported conversation in that which its import named. For others the
+language is detected from their words; where these are too few it is unknown, and no metric is skipped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.conf.locale import LANG_INFO
+from django.db.models import Count, Q, QuerySet, Sum
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from chatbots.registry import UnknownName
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.jobs.models import MetricResult, MetricRun, MetricVersion, ResultTally, SelfPlayRun
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import chatbots
+    from evaluation.metrics.base import Metric
+
+
+def metrics_all() -> list[Metric]:
+    """Return every registered metric, by name. Loads nothing."""
+    from evaluation.metrics.registry import metric_list
+
+    return metric_list()
+
+
+def metric_titles(*, ingredients: bool = True) -> dict[str, str]:
+    """Return the titles of conversation-level columns.
+
+    Args:
+        ingredients: those too that are there for fits that take many together, not to be read one by one.
+    """
+    return {
+        column.name: column.title.removesuffix(", mean")
+        for metric in metrics_all()
+        if ingredients or not getattr(metric, "ingredient", False)
+        for column in metric.columns
+        if column.level == "conversation"
+    }
+
+
+def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
+    """Return the metrics of these names; without names, those computed by default that can be computed here.
+
+    Raises:
+        UnknownName: there is none of a name; the message names the nearest ones.
+        Refused: `unavailable` for one asked for by name, with the reason.
+    """
+    from evaluation.metrics.registry import configured_metrics, metric_defaults, metric_get
+
+    if not names:
+        return metric_defaults()
+    chosen = []
+    for name in dict.fromkeys(names):
+        try:
+            chosen.append(metric_get(name))
+        except UnknownName:
+            for broken in configured_metrics.broken:
+                if broken.id == name:
+                    raise UnknownName(str(broken)) from None
+            raise
+    for metric in chosen:
+        reason = metric.unavailable_reason()
+        if reason is not None:
+            raise Refused("unavailable", f"{metric.name} cannot be computed here: {reason}")
+    return chosen
+
+
+def measurable(*, study: Study | None, run: SelfPlayRun | None) -> QuerySet[Conversation]:
+    """Return the conversations that will not change any more: neither open nor failed nor withdrawn."""
+    rows = Conversation.objects.filter(state=Conversation.State.COMPLETED)
+    return rows.filter(study=study) if study is not None else rows.filter(selfplay__run=run)
+
+
+def _lacking(
+    study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
+) -> QuerySet[Conversation]:
+    ids = [version.pk for version in versions]
+    return (
+        measurable(study=study, run=run)
+        .annotate(n_results=Count("metric_results", filter=Q(metric_results__metric__in=ids)))
+        .filter(n_results__lt=len(ids))
+    )
+
+
+def conversations_lacking_count(
+    *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
+) -> int:
+    """Count the conversations that lack a result of at least one of the metrics."""
+    return _lacking(study, run, versions).count()
+
+
+def conversations_unmeasured(run: SelfPlayRun) -> int:
+    """Count the finished conversations of a run that lack a metric which is computed by default, as it is now."""
+    wanted = {metric.identity.key for metric in metrics_find()}
+    versions = list(MetricVersion.objects.filter(key__in=wanted))
+    if len(versions) < len(wanted):
+        return measurable(study=None, run=run).count()
+    return conversations_lacking_count(study=None, run=run, versions=versions)
+
+
+def conversations_lacking(
+    *,
+    study: Study | None,
+    run: SelfPlayRun | None,
+    versions: Collection[MetricVersion],
+) -> list[UUID]:
+    """Return those conversations, oldest first."""
+    return list(
+        _lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True)
+    )
+
+
+def metrics_lacked(
+    conversation_ids: Collection[UUID], versions: Mapping[str, MetricVersion]
+) -> dict[UUID, tuple[str, ...]]:
+    """Return per conversation the names of the metrics that have no result of this version there.
+
+    Args:
+        versions: by name of the metric.
+    """
+    names = {version.pk: name for name, version in versions.items()}
+    there: dict[UUID, set[str]] = {}
+    rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=list(names))
+    for conversation_id, metric_id in rows.values_list("conversation_id", "metric_id"):
+        there.setdefault(conversation_id, set()).add(names[metric_id])
+    return {
+        pk: tuple(name for name in versions if name not in there.get(pk, ()))
+        for pk in conversation_ids
+    }
+
+
+def results_by_version(
+    *, study: Study | None, run: SelfPlayRun | None
+) -> list[tuple[int, str, int]]:
+    """Return the number of finished conversations with a result, by metric version and language.
+
+    Each row is the key of the metric's version, the language and the number, of a study or of a run. Those of a study
+    are read from the tally, for it may have millions of results.
+    """
+    if study is not None:
+        rows: QuerySet[Any] = ResultTally.objects.filter(study=study)
+        found = rows.order_by().values_list("metric", "language").annotate(Sum("n"))
+        return [row for row in found if row[2]]
+    rows = MetricResult.objects.filter(conversation__in=measurable(study=None, run=run))
+    return list(rows.order_by().values_list("metric", "language").annotate(Count("pk")))
+
+
+def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVersion, bool]]:
+    """Return the versions of metrics that conversations have results of, each with whether it is the present one."""
+    used = MetricResult.objects.filter(conversation__in=conversations).order_by()
+    there = MetricVersion.objects.filter(pk__in=used.values("metric").distinct())
+    current = {version.pk for version in versions_current(metrics_all()).values()}
+    return [(version, version.pk in current) for version in there.order_by("name", "pk")]
+
+
+def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
+    """Return by metric name the row of its present identity; a metric never computed has none."""
+    keys = {metric.identity.key: metric.name for metric in metrics}
+    return {
+        keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))
+    }
+
+
+def metric_runs_newest(study: Study, n: int) -> list[MetricRun]:
+    """Return the `n` newest runs that measured conversations of the study."""
+    return list(MetricRun.objects.filter(study=study)[:n])
+
+
+def metric_run_of(run: SelfPlayRun) -> MetricRun | None:
+    """Return the newest run that measures this self-play; None if none does."""
+    return MetricRun.objects.filter(run=run).order_by("-pk").first()
+
+
+TOLD_FROM = 0.2
+"""Share of the conversations in another language from which it is told: a few are misread, or are mixed."""
+
+
+def languages_of(metric: Metric) -> str:
+    """Say in words for which languages a metric holds."""
+    codes: Sequence[str] | None = getattr(metric, "languages", None)
+    if codes is None:
+        return _("the languages of its model")
+    return get_text_list([language_name(code) for code in codes], _("and")) or _("any language")
+
+
+def language_name(code: str) -> str:
+    """Return a language's English name, or its code where Django does not know it."""
+    return str(LANG_INFO.get(code, {}).get("name", code))
+
+
+def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> dict[str, str]:
+    """Return the languages of stored conversations by their ids; those whose language is not known are left out."""
+    from evaluation.languages import language_of
+
+    said = "values__texts__language"
+    rows = Conversation.objects.filter(pk__in=[one.id for one in conversations])
+    chats = rows.filter(source=Conversation.Source.CHAT).values_list(
+        "pk", f"slot__task__version__{said}", f"study__version__{said}"
+    )
+    said_by_import = rows.exclude(language="").values_list("pk", "language")
+    # Chats of before studies had a language are in English, as every page was.
+    of_studies = {str(pk): of_task or of_study or "en" for pk, of_task, of_study in chats}
+    of_studies |= {str(pk): language for pk, language in said_by_import}
+    found = {one.id: of_studies.get(one.id) or language_of(one.texts) for one in conversations}
+    return {pk: language for pk, language in found.items() if language}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedMetric:
+    """A metric that was left out of conversations in languages that it does not hold for.
+
+    Attributes:
+        n: how many conversations, by language.
+        n_results: how many have a result of the metric, with these.
+    """
+
+    metric: Metric
+    n: Mapping[str, int]
+    n_results: int
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the metric was left out of all its conversations."""
+        return sum(self.n.values()) == self.n_results
+
+
+def results_counted(
+    *, study: Study | None = None, run: SelfPlayRun | None = None
+) -> dict[str, Counter[str]]:
+    """Return the number of finished conversations of a study or run with a result, by version of a metric.
+
+    Returns:
+        By the version's key, by language: "" where it was computed, else that for which it does not hold.
+    """
+    counted = results_by_version(study=study, run=run)
+    versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in counted})
+    keys = dict(versions.values_list("pk", "key"))
+    found: dict[str, Counter[str]] = {}
+    for version, language, n in counted:
+        found.setdefault(keys[version], Counter())[language] = n
+    return found
+
+
+def metrics_left_out(
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+    counted: Mapping[str, Counter[str]] | None = None,
+) -> list[SkippedMetric]:
+    """Return the metrics, as they are now, that were left out of some conversations of a study or of a run.
+
+    Args:
+        counted: `results_counted` of it, where that is known already.
+    """
+    current = {metric.identity.key: metric for metric in metrics_all()}
+    found = results_counted(study=study, run=run) if counted is None else counted
+    return [
+        SkippedMetric(
+            metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())
+        )
+        for key, metric in current.items()
+        if (counts := found.get(key)) and set(counts) != {""}
+    ]
+
+
+def left_out_sentences(found: Sequence[SkippedMetric]) -> list[str]:
+    """Return a sentence for each set of languages that metrics hold for and were left out because of."""
+    together: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], list[SkippedMetric]] = {}
+    for one in found:
+        codes = tuple(one.metric.languages or ())  # type: ignore[attr-defined]
+        together.setdefault((codes, tuple(one.n.items())), []).append(one)
+    told = []
+    for (_codes, counts), concerned in together.items():
+        n = sum(count for _code, count in counts)
+        told.append(
+            ngettext(
+                "Left out of {n} conversation in {languages}, since they hold for {holds} only: {metrics}.",
+                "Left out of {n} conversations in {languages}, since they hold for {holds} only: {metrics}.",
+                n,
+            ).format(
+                n=n,
+                languages=get_text_list([language_name(code) for code, _count in counts], _("and")),
+                holds=languages_of(concerned[0].metric),
+                metrics=", ".join(one.metric.title for one in concerned),
+            )
+        )
+    return told
+
+
+def study_languages(study: Study) -> Counter[str]:
+    """Count in how many conversations each language was found by jobs that computed every metric of all of them.
+
+    A conversation counts once for every job that computed something of it.
+    """
+    found: Counter[str] = Counter()
+    for counts in MetricRun.objects.filter(study=study).values_list("languages", flat=True):
+        found.update(counts)
+    return found
+
+
+def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> list[str]:
+    """Return a sentence for each set of languages that metrics hold for while many conversations are in others."""
+    n = sum(counts.values())
+    by_languages: dict[tuple[str, ...], list[Metric]] = {}
+    for metric in metrics:
+        if codes := getattr(metric, "languages", None):
+            by_languages.setdefault(tuple(codes), []).append(metric)
+    told = []
+    for codes, concerned in sorted(by_languages.items()):
+        others = {code: count for code, count in counts.items() if code not in codes}
+        if n and sum(others.values()) >= TOLD_FROM * n:
+            most = sorted(others, key=lambda code: (-others[code], code))[:3]
+            told.append(
+                ngettext(
+                    "{languages} is written in {others} of the {n} conversation whose language can be told. Do not "
+                    "rely on metrics that hold for {holds} only: {metrics}.",
+                    "{languages} is written in {others} of the {n} conversations whose language can be told. Do not "
+                    "rely on metrics that hold for {holds} only: {metrics}.",
+                    n,
+                ).format(
+                    others=sum(others.values()),
+                    n=n,
+                    languages=get_text_list([language_name(code) for code in most], _("or")),
+                    holds=languages_of(concerned[0]),
+                    metrics=", ".join(metric.title for metric in concerned),
+                )
+            )
+    return told

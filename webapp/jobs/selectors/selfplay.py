@@ -1,0 +1,228 @@
+"""Conversations of a self-play run, and those that its plan still lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+
+PAIRS = ("self", "all")
+
+GIVE_UP_AFTER = 10
+"""So many conversations of a pair are tried if not one of them comes to its end."""
+NOT_TRIED = "not tried:"
+
+
+@dataclass(frozen=True, slots=True)
+class BotPair:
+    """Pair of bots: the one whose side is the bot's, and the one that begins; "" for the bot itself."""
+
+    bot_id: str
+    partner_id: str = ""
+
+    @property
+    def first(self) -> str:
+        """Id of the bot that speaks turn 0."""
+        return self.partner_id or self.bot_id
+
+    def __str__(self) -> str:
+        return f"{self.partner_id} with {self.bot_id}" if self.partner_id else self.bot_id
+
+
+def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
+    """Return the pairs of a plan: each bot with itself, then, on request, every two bots in both orders."""
+    bots = plan["bots"]
+    pairs = [BotPair(bot_id) for bot_id in bots]
+    if plan.get("pairs", "self") == "all":
+        pairs += [BotPair(second, first) for first in bots for second in bots if first != second]
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayCounts:
+    """A part of a run: finished conversations, their turns, and those that failed."""
+
+    conversations: int
+    turns: int
+    failed: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Number of a pair's conversations that failed for one reason."""
+
+    pair: BotPair
+    n: int
+    error: str
+
+
+def run_by_id(run_id: int) -> SelfPlayRun:
+    """Return the run with this number.
+
+    Raises:
+        LookupError: there is none; the message names the newest runs.
+    """
+    run = SelfPlayRun.objects.filter(pk=run_id).first()
+    if run is None:
+        newest = list(SelfPlayRun.objects.values_list("pk", flat=True)[:5])
+        there = f"the newest are {', '.join(map(str, newest))}" if newest else "there is none yet"
+        raise LookupError(f"there is no self-play run {run_id}; {there}")
+    return run
+
+
+def selfplay_there(
+    run: SelfPlayRun, pair: BotPair | None = None, ordinals: range | None = None
+) -> dict[BotPair, set[int]]:
+    """Return by pair the ordinals that have a stored conversation: all, or those of a part of one pair."""
+    links = SelfPlayConversation.objects.filter(run=run)
+    if pair is not None:
+        links = links.filter(bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
+    if ordinals is not None:
+        links = links.filter(ordinal__gte=ordinals.start, ordinal__lt=ordinals.stop)
+    there: dict[BotPair, set[int]] = {}
+    for bot_id, partner_id, ordinal in links.values_list("bot_id", "partner_bot_id", "ordinal"):
+        there.setdefault(BotPair(bot_id, partner_id), set()).add(ordinal)
+    return there
+
+
+def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
+    """Explain why a pair is not worth further tries, which may cost money, or return None.
+
+    Its first conversations all failed.
+    """
+    links = SelfPlayConversation.objects.filter(
+        run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
+    )
+    if links.filter(error="").exists():  # first, for it is found at once
+        return None
+    tried = links.exclude(error__startswith=NOT_TRIED)
+    n_failed = tried.count()
+    if n_failed < GIVE_UP_AFTER:
+        return None
+    last = tried.order_by("-pk").values_list("error", flat=True)[0]
+    return f"{NOT_TRIED} all {n_failed} before it failed, the last one so: {last}"
+
+
+def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
+    """Return the reasons why conversations of a run failed, the commonest first."""
+    reasons = (
+        SelfPlayConversation.objects.filter(run=run)
+        .exclude(error="")
+        .values_list("bot_id", "partner_bot_id", "error")
+        .annotate(n=Count("id"))
+        .order_by("-n", "bot_id", "partner_bot_id", "error")
+    )
+    return [
+        Failures(BotPair(bot_id, partner_id), n, error)
+        for bot_id, partner_id, error, n in reasons[:limit]
+    ]
+
+
+def selfplay_failed_counts(runs: Collection[SelfPlayRun]) -> dict[int, int]:
+    """Return by run how many of its conversations failed; runs without any are not named."""
+    links = SelfPlayConversation.objects.filter(run__in=list(runs)).exclude(error="")
+    return dict(links.values_list("run").annotate(n=Count("id")).order_by())
+
+
+def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of the conversations in which a bot converses with itself: both sides are its own.
+
+    In a conversation of two different bots, metrics take the one who begins as the user and measure the
+    other, as in a chat.
+    """
+    links = SelfPlayConversation.objects.filter(
+        conversation__in=conversation_ids, partner_bot_id=""
+    )
+    return {pk for pk in links.values_list("conversation_id", flat=True) if pk is not None}
+
+
+def selfplay_by_pair(run: SelfPlayRun) -> dict[BotPair, SelfPlayCounts]:
+    """Return the conversations and turns of each pair of the plan."""
+    completed = Q(conversation__state=Conversation.State.COMPLETED)
+    links = SelfPlayConversation.objects.filter(run=run)
+    counts = {
+        BotPair(bot_id, partner_id): (n_completed, n_failed)
+        for bot_id, partner_id, n_completed, n_failed in links.values_list(
+            "bot_id", "partner_bot_id"
+        )
+        .annotate(
+            n_completed=Count("id", filter=completed), n_failed=Count("id", filter=~completed)
+        )
+        .order_by()
+    }
+    turns = {
+        BotPair(bot_id, partner_id): n
+        for bot_id, partner_id, n in Turn.objects.filter(
+            conversation__selfplay__run=run, conversation__state=Conversation.State.COMPLETED
+        )
+        .values_list("conversation__selfplay__bot_id", "conversation__selfplay__partner_bot_id")
+        .annotate(n=Count("id"))
+        .order_by()
+    }
+    errors = {
+        BotPair(bot_id, partner_id): error
+        for bot_id, partner_id, error in links.exclude(error="")
+        .order_by("-ordinal")
+        .values_list("bot_id", "partner_bot_id", "error")
+    }
+    return {
+        pair: SelfPlayCounts(
+            conversations=counts.get(pair, (0, 0))[0],
+            turns=turns.get(pair, 0),
+            failed=counts.get(pair, (0, 0))[1],
+            error=errors.get(pair, ""),
+        )
+        for pair in plan_pairs(run.plan)
+    }
+
+
+def selfplay_summary(run: SelfPlayRun) -> dict[str, SelfPlayCounts]:
+    """Return the conversations and turns of each bot of the plan, on the bot's side, with any partner."""
+    summary = dict.fromkeys(run.plan["bots"], SelfPlayCounts(0, 0, 0, ""))
+    for pair, found in selfplay_by_pair(run).items():
+        before = summary[pair.bot_id]
+        summary[pair.bot_id] = SelfPlayCounts(
+            before.conversations + found.conversations,
+            before.turns + found.turns,
+            before.failed + found.failed,
+            before.error or found.error,
+        )
+    return summary
+
+
+def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
+    """Return the newest finished self-play run with at least so many of the bots and metrics computed."""
+    runs = (
+        SelfPlayRun.objects.filter(
+            state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
+        )
+        .distinct()
+        .order_by("-pk")
+    )
+    wanted = set(bots)
+    return next(
+        (run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None
+    )
+
+
+def runs_newest(n: int) -> list[SelfPlayRun]:
+    """Return the `n` newest runs."""
+    return list(SelfPlayRun.objects.all()[:n])
+
+
+def selfplay_counts(run: SelfPlayRun) -> dict[BotPair, tuple[int, int]]:
+    """Return, pair by pair, how many conversations came to their end and how many failed."""
+    counted = (
+        SelfPlayConversation.objects.filter(run=run)
+        .values_list("bot_id", "partner_bot_id")
+        .annotate(n=Count("pk", filter=Q(error="")), n_failed=Count("pk", filter=~Q(error="")))
+        .order_by()
+    )
+    return {BotPair(bot, partner): (n, n_failed) for bot, partner, n, n_failed in counted}

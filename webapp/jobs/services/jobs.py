@@ -1,0 +1,345 @@
+"""The state of jobs. Every change is one conditional UPDATE, so two processes cannot both make it.
+
+A process that works on a shard is its holder and gives signs of life (`services/shards.py`). The job itself is
+claimed by whoever plans or finishes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import OperationalError, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from chatbots.identity import Identity
+from chatbots.registry import UnknownName
+from chatbots.text import sanitise
+from chatbots.validation import InputModel, ValuesError, values_read
+from webapp.core.errors import Refused
+from webapp.jobs import queue
+from webapp.jobs.kinds.base import JobKind, kind_of, kinds
+from webapp.jobs.leases import free_rows, holder_end, holder_new
+from webapp.jobs.models import UNFINISHED, HybridFit, Job, JobBase, MetricRun, Shard, State
+from webapp.jobs.selectors.jobs import (
+    dead_holders,
+    job_is_abandoned,
+    job_is_held,
+    jobs_abandoned,
+    rows_of,
+    shard_counts,
+)
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+log = logging.getLogger(__name__)
+
+J = TypeVar("J", bound=JobBase)
+ERROR_REMOVED = "What went wrong was removed when people were erased: it might have quoted them."
+LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
+"""A job in one of these states runs when somebody at work on it gives a sign of life."""
+
+
+def job_create(
+    *,
+    kind: str,
+    payload: Mapping[str, Any] | None = None,
+    study: Study | None = None,
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> Job:
+    """Ask for a job of a kind without a table of its own, and send it to the workers.
+
+    Args:
+        payload: what is asked, as the kind's model has it.
+        enqueue: False for a caller that does the work itself (`engine.job_do`).
+
+    Raises:
+        UnknownName: there is no such kind; with the nearest names.
+        Refused: `bad_payload` with every mistake, or what the kind's `check` says. Nothing is stored.
+    """
+    found = kinds.get(kind)
+    asked = payload_read(found, payload or {})
+    found.check(asked)
+    job = Job.objects.create(
+        kind=kind,
+        payload=asked.model_dump(mode="json"),
+        study=study,
+        created_by=created_by,
+        inline=not enqueue,
+    )
+    queue.send_on_commit(job)
+    return job
+
+
+def job_ask(
+    *,
+    kind: str,
+    payload: Mapping[str, Any],
+    state: str,
+    study: Study | None = None,
+    created_by: User | None = None,
+) -> Job:
+    """Return the job whose result was made of the data as they are now, asking for it where there is none.
+
+    A page shows `job.result` once the job is done, and its progress before. One that was stopped stays so until
+    somebody goes on with it; one that failed is tried again when the data change.
+
+    Args:
+        state: a digest or time stamp of the data that the result depends on, beside the payload.
+
+    Raises:
+        UnknownName, Refused: as `job_create`.
+    """
+    found = kinds.get(kind)
+    asked = payload_read(found, payload)
+    key = job_key(asked, state)
+    there = Job.objects.filter(kind=kind, key=key).first()
+    if there is not None:
+        return there
+    found.check(asked)
+    job, made = Job.objects.get_or_create(
+        kind=kind,
+        key=key,
+        defaults={
+            "payload": asked.model_dump(mode="json"),
+            "study": study,
+            "created_by": created_by,
+        },
+    )
+    if made:
+        queue.send_on_commit(job)
+    return job
+
+
+def job_key(asked: InputModel, state: str) -> str:
+    """Return the key of a result that is kept: what was asked, and of which data."""
+    return f"{Identity('asked', '1', asked.model_dump(mode='json')).key}:{state}"
+
+
+def payload_read(kind: JobKind[Any, Any], payload: Mapping[str, Any]) -> InputModel:
+    """Return the payload as the kind's model.
+
+    Raises:
+        Refused: `bad_payload`, with every mistake and where it is.
+    """
+    try:
+        return values_read(kind.Payload, dict(payload), what=f"what is asked of {kind.name}")
+    except ValuesError as error:
+        raise Refused("bad_payload", str(error)) from None
+
+
+def job_claim(*, job: JobBase) -> str | None:
+    """Become the job's holder, to plan or to finish it, if it is not over and no living process holds it.
+
+    Returns:
+        The token that `job_release` and `job_end` want, or None.
+    """
+    now = timezone.now()
+    holder = holder_new()
+    current = rows_of(job).values_list("holder", flat=True).first()
+    claimed = (
+        rows_of(job)
+        .filter(free_rows(current), state__in=UNFINISHED)
+        .update(
+            holder=holder,
+            state=State.RUNNING,
+            heartbeat_at=now,
+            started_at=Coalesce(F("started_at"), now),
+            updated_at=now,
+        )
+    )
+    if claimed:
+        return holder
+    holder_end(holder)
+    return None
+
+
+def job_beat(*, job: JobBase, holder: str) -> bool:
+    """Send a heartbeat while planning or finishing. False if work must stop."""
+    return job_lives(rows_of(job).filter(holder=holder))
+
+
+def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
+    """Store a heartbeat in a job's row, and its progress. False if work must stop.
+
+    A process that slept so long that the job was taken for abandoned is at work on it again.
+
+    Args:
+        rows: the job's row, if the caller's conditions hold.
+    """
+    now = timezone.now()
+    mine = rows.filter(state__in=LIVING, cancel_requested=False)
+    living = {"state": State.RUNNING, "ended_at": None, "heartbeat_at": now, "updated_at": now}
+    return bool(mine.update(**living, **progress))
+
+
+def job_release(*, job: JobBase, holder: str) -> None:
+    """Hold the job no longer."""
+    holder_end(holder)
+    rows_of(job).filter(holder=holder).update(holder="")
+
+
+def job_done(*, job: J, holder: str, result: Any = None) -> bool:
+    """End a job whose shards are all done, and ask for what follows. False if it was not the holder's.
+
+    The end stands even where what follows cannot be asked for.
+    """
+    try:
+        with transaction.atomic():
+            return _job_done(job, holder, result, follow=True)
+    except OperationalError:  # the database is busy; another slice ends the job
+        raise
+    except Exception:
+        log.exception("%s is done; what follows it could not start", job)
+        with transaction.atomic():
+            return _job_done(job, holder, result, follow=False)
+
+
+def _job_done(job: JobBase, holder: str, result: Any, *, follow: bool) -> bool:
+    fields: dict[str, Any] = {"result": result} if isinstance(job, Job) else {}
+    if not _end(job, State.DONE, holder=holder, **fields):
+        return False
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk)
+    if shards.exists():
+        n_done, n_total, _ = shard_counts(job)
+        rows_of(job).update(n_done=n_done, n_total=n_total)
+        shards.delete()
+    rows_of(job).update(planned_at=None)
+    if follow:
+        job.refresh_from_db()
+        kind_of(job).follow_up(job)
+    return True
+
+
+def job_fail(*, job: JobBase, error: str) -> bool:
+    """End a job with an error, whichever process works on it. False if it was over already."""
+    return _end(job, State.FAILED, error=sanitise(error, 2000))
+
+
+def job_errors_forget(studies: Collection[int]) -> None:
+    """Remove the errors of these studies' failed jobs: a participant was erased, and the errors may quote them."""
+    keys = list(Study.objects.filter(pk__in=studies).values_list("key", flat=True))
+    of_studies = Q(study__in=list(studies))
+    for rows in (
+        Job.objects.filter(of_studies | Q(payload__study__in=keys)),  # an import names its study
+        MetricRun.objects.filter(of_studies),
+        HybridFit.objects.filter(of_studies | Q(train_study__in=list(studies))),
+    ):
+        rows.exclude(error="").update(error=ERROR_REMOVED)
+
+
+def job_stopped(*, job: JobBase) -> bool:
+    """End a job on a user's request to stop, noticed by the process at work on it."""
+    return _end(job, State.CANCELLED, cancel_requested=True)
+
+
+def _end(
+    job: JobBase,
+    state: State,
+    *,
+    holder: str | None = None,
+    cancel_requested: bool | None = None,
+    **fields: Any,
+) -> bool:
+    now = timezone.now()
+    rows = rows_of(job).filter(state__in=UNFINISHED)
+    if holder is not None:
+        rows = rows.filter(holder=holder)
+    if cancel_requested is not None:
+        rows = rows.filter(cancel_requested=cancel_requested)
+    return bool(rows.update(state=state, ended_at=now, updated_at=now, holder="", **fields))
+
+
+def job_cancel(*, job: J) -> J:
+    """Request the job to stop; at once if no process is at work on it. Its results stay.
+
+    One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; its error
+    stays with it.
+    """
+    rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
+        state=State.CANCELLED, updated_at=timezone.now()
+    )
+    rows_of(job).filter(state__in=UNFINISHED).update(
+        cancel_requested=True, updated_at=timezone.now()
+    )
+    job.refresh_from_db()
+    if not job_is_held(job):
+        job_stopped(job=job)
+        job.refresh_from_db()
+    return job
+
+
+def job_settle(*, job: J) -> J:
+    """Correct a job's row where it counts as running though no process is at work on it, and return the row.
+
+    A job of the workers waits for one again. What a command did is interrupted until somebody goes on with it:
+    nobody else was asked to do it. One that was to stop has stopped.
+    """
+    if not job_is_abandoned(job):
+        return job
+    dead, now = dead_holders(job), timezone.now()
+    fields: dict[str, Any] = {"state": State.QUEUED}
+    if job.cancel_requested or job.inline:
+        ended = State.CANCELLED if job.cancel_requested else State.INTERRUPTED
+        fields = {"state": ended, "ended_at": now}
+    if job.holder in dead:
+        fields["holder"] = ""
+    seen = ("state", "heartbeat_at", "holder", "cancel_requested")
+    as_seen = rows_of(job).filter(**{name: getattr(job, name) for name in seen})
+    if as_seen.update(updated_at=now, **fields) and dead:
+        Shard.objects.filter(kind=job.kind, job_id=job.pk, holder__in=dead).update(holder="")
+        if fields["state"] == State.QUEUED:
+            with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
+                queue.send(job)
+    job.refresh_from_db()
+    return job
+
+
+def jobs_settle() -> None:
+    """Correct every job's row: called before jobs are shown."""
+    for job in jobs_abandoned():
+        job_settle(job=job)
+
+
+def job_restart(*, job: J, enqueue: bool = False) -> J:
+    """Go on with a job that failed, was stopped or lost its process.
+
+    Args:
+        enqueue: send it to the workers; else the caller does it.
+
+    Raises:
+        Refused: `running` or `done`.
+    """
+    job_settle(job=job)
+    with transaction.atomic():
+        # What failed and was then left alone has kept its error.
+        left = Q(state=State.CANCELLED) & ~Q(error="")
+        had_failed = rows_of(job).filter(Q(state=State.FAILED) | left).exists()
+        changed = (
+            rows_of(job)
+            .filter(state__in=(State.FAILED, State.CANCELLED, State.INTERRUPTED))
+            .update(
+                state=State.QUEUED,
+                cancel_requested=False,
+                error="",
+                ended_at=None,
+                holder="",
+                inline=not enqueue,
+                updated_at=timezone.now(),
+            )
+        )
+        job.refresh_from_db()
+        if not changed:
+            if job.state == State.DONE:
+                raise Refused("done", f"{job} is done; there is nothing to go on with")
+            raise Refused("running", f"{job} is not over; it goes on by itself")
+        kind_of(job).restarted(job, had_failed=had_failed)
+        queue.send_on_commit(job)
+    return job

@@ -1,0 +1,223 @@
+"""Writes of self-play runs: the plan, frozen when the run is made, and its conversations."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from chatbots import Conversation as Dialogue
+from chatbots.text import quote, sanitise
+from evaluation.selfplay import seed_of_conversation
+from webapp.bots.models import BotVersion
+from webapp.bots.selectors import bot_entry, bot_find
+from webapp.bots.services import bot_version_record
+from webapp.conversations.filtering import marks_store, names_of, reply_marks
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.jobs import queue
+from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
+from webapp.jobs.selectors.metrics import metrics_find
+from webapp.jobs.selectors.selfplay import PAIRS, BotPair, plan_pairs
+from webapp.studies.chat_settings import Filtering
+from webapp.studies.models import Study
+from webapp.studies.reply_filters.base import FilterInput
+from webapp.studies.settings import StudyValues
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from evaluation.selfplay import SelfPlayed
+
+N_CONVERSATIONS = 100
+N_TURNS = 10
+_SEED_LIMIT = 2**63
+ERROR_MAX_CHARS = 500
+
+
+def run_create(
+    *,
+    bots: Sequence[str],
+    pairs: str = "self",
+    n_conversations: int = N_CONVERSATIONS,
+    n_turns: int = N_TURNS,
+    seed: int = 0,
+    openers: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    study: Study | None = None,
+    name: str = "",
+    then: Mapping[str, Any] | None = None,
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> SelfPlayRun:
+    """Freeze the plan with the identities of bots and metrics, and start it on the workers.
+
+    Args:
+        pairs: "self": each bot with itself; "all": besides, every two bots in both orders.
+        n_conversations: of each pair.
+        openers: texts to begin with; without any the bot speaks first, to an empty context.
+        metrics: to compute when all conversations are there.
+        study: whose filters of replies mark what is said, as they are now; None: those that a new study has.
+        then: what its chain does next (`services/chain.py`).
+        enqueue: False for a caller that does the work itself.
+
+    Raises:
+        UnknownName: a bot or metric that does not exist, with the nearest names.
+        Refused: `bad_plan`, or `unavailable` with a bot's reason.
+    """
+    bots = list(dict.fromkeys(bots))
+    if not bots:
+        raise Refused("bad_plan", "no bot is named; at least one is needed")
+    if pairs not in PAIRS:
+        raise Refused("bad_plan", f"pairs is {quote(pairs)}; it must be {' or '.join(PAIRS)}")
+    if pairs == "all" and len(bots) < 2:
+        raise Refused("bad_plan", f"{bots[0]} alone makes no pair; name at least two bots")
+    for what, number in (("conversations", n_conversations), ("turns", n_turns)):
+        if number < 1:
+            raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
+    if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
+        raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
+    found = [bot_find(bot_id) for bot_id in bots]
+    for bot in found:
+        entry = bot_entry(bot)
+        if not entry.available:
+            raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
+    plan: dict[str, Any] = {
+        "bots": bots,
+        "pairs": pairs,
+        "n_conversations": n_conversations,
+        "n_turns": n_turns,
+        "seed": seed,
+        "openers": [sanitise(opener) for opener in openers],
+        "study": study.key if study is not None else "",
+        "filtering": study.values.filtering.model_dump(mode="json") if study is not None else None,
+        "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
+        "identities": {
+            bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found
+        },
+        "deterministic": {bot.name: bot.deterministic for bot in found},
+    }
+    with transaction.atomic():
+        for bot in found:
+            bot_version_record(bot=bot)
+        run = SelfPlayRun.objects.create(
+            name=name,
+            plan=plan,
+            n_total=len(plan_pairs(plan)) * n_conversations,
+            then=dict(then or {}),
+            created_by=created_by,
+            inline=not enqueue,
+        )
+        queue.send_on_commit(run)
+    return run
+
+
+def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
+    """Return the seed of one conversation: of the plan, who converses and its place alone."""
+    who = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
+    return seed_of_conversation(run.plan["seed"], who, ordinal)
+
+
+def selfplay_store(
+    *,
+    run: SelfPlayRun,
+    version: BotVersion,
+    partner: BotVersion | None = None,
+    ordinals: Sequence[int],
+    played: Sequence[SelfPlayed],
+) -> int:
+    """Store finished conversations; those that are there already stay. Returns how many are new.
+
+    A conversation that ended with an error is kept as failed, with the turns it had.
+
+    Args:
+        version: of the bot on the bot's side.
+        partner: of the one who began; None: the bot itself.
+    """
+    now = timezone.now()
+    rows: list[Conversation] = []
+    turns: list[Turn] = []
+    links: list[SelfPlayConversation] = []
+    for ordinal, one in zip(ordinals, played, strict=True):
+        pk = uuid.uuid4()
+        rows.append(
+            Conversation(
+                id=pk,
+                source=Conversation.Source.SELFPLAY,
+                state=Conversation.State.FAILED if one.error else Conversation.State.COMPLETED,
+                bot=version,
+                seed=one.conversation.seed,
+                n_exchanges=one.conversation.n_exchanges,
+                ended_at=now,
+            )
+        )
+        for i, said in enumerate(one.conversation.turns):
+            turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=sanitise(said.text))
+            turn.cost_set(one.costs.get(i))
+            turns.append(turn)
+        links.append(
+            SelfPlayConversation(
+                run=run,
+                bot_id=version.bot_id,
+                partner_bot_id=partner.bot_id if partner is not None else "",
+                partner=partner,
+                ordinal=ordinal,
+                conversation_id=pk,
+                error=sanitise(one.error or "", ERROR_MAX_CHARS),
+            )
+        )
+    with transaction.atomic():
+        Conversation.objects.bulk_create(rows, batch_size=500)
+        Turn.objects.bulk_create(turns, batch_size=1000)
+        SelfPlayConversation.objects.bulk_create(links, ignore_conflicts=True, batch_size=500)
+        mine = {row.pk for row in rows}
+        stored = set(
+            SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list(
+                "conversation_id", flat=True
+            )
+        )
+        # Another process may have stored an ordinal first: its conversation stands.
+        Conversation.objects.filter(pk__in=mine - stored).delete()
+        _mark(run, [turn for turn in turns if turn.conversation_id in stored], version)
+    return len(stored)
+
+
+def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
+    """Store the labels of the study's filters on the bot's replies; in self-play nothing is withheld."""
+    kept = run.plan.get("filtering")
+    filtering = Filtering() if kept is None else Filtering.model_validate(kept)
+    asked = FilterInput(StudyValues(filtering=filtering), names_of(version))
+    replies = [turn for turn in turns if turn.speaker == Turn.Speaker.BOT]
+    marks_store(replies, [reply_marks(turn.text, asked, only_marks=True) for turn in replies])
+
+
+def selfplay_give_up(
+    *,
+    run: SelfPlayRun,
+    pair: BotPair,
+    version: BotVersion,
+    partner: BotVersion | None,
+    ordinals: Sequence[int],
+    why: str,
+) -> int:
+    """Store conversations of a pair as failed, untried. Returns how many are new."""
+    from evaluation.selfplay import SelfPlayed
+
+    untried = [
+        SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why)
+        for n in ordinals
+    ]
+    return selfplay_store(
+        run=run, version=version, partner=partner, ordinals=ordinals, played=untried
+    )
+
+
+def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
+    """Delete conversations that ended with an error, so that they are played again."""
+    failed = Conversation.objects.filter(selfplay__run=run, state=Conversation.State.FAILED)
+    n_failed = failed.count()
+    failed.delete()
+    return n_failed

@@ -1,0 +1,121 @@
+"""Celery's door to the long work: a task does one slice of the job that waited longest, and sends the next.
+
+The parent of a worker imports this module, so nothing here may import torch, transformers or statsmodels
+(OpenMP does not survive a fork); kinds import what they need in the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any
+
+from celery.signals import worker_ready, worker_shutdown
+from django.conf import settings
+from django.db import OperationalError, connections
+
+from chatbots.devices import batches_made_exact
+from chatbots.registry import UnknownName
+from webapp.celery import app
+from webapp.core.processes import WORKER, signs
+from webapp.jobs import queue
+from webapp.jobs.alerts import alerts_ask
+from webapp.jobs.engine import run_job_for
+from webapp.jobs.kinds.base import kind_of
+from webapp.jobs.leases import STALE_AFTER
+from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished
+from webapp.jobs.services.jobs import jobs_settle
+from webapp.studies.privacy.retention import retention_run
+
+log = logging.getLogger(__name__)
+
+RETRY_IN_S = 5
+CLOCKS_EVERY_S = 3600
+WATCH_IN_S = STALE_AFTER.total_seconds() + 1
+
+batches_made_exact()
+
+
+@app.task(name="webapp.runs.tasks.work", ignore_result=True)
+def work(queue_name: str, watches: bool = False) -> None:
+    """Do about a minute of a job of this queue, or nothing where there is nothing to do.
+
+    Args:
+        watches: it has worked before. While others do the rest, it looks later whether they died.
+    """
+    try:
+        jobs_settle()
+        jobs = jobs_for_workers(queue_name)
+        for job in jobs:
+            if run_job_for(job).worked:
+                queue.wake(queue_name, watches=True)
+                return
+    except OperationalError:
+        log.warning("the database is away; trying again")
+        queue.wake(queue_name, countdown_s=RETRY_IN_S, watches=watches)
+        return
+    if jobs and watches:
+        queue.wake(queue_name, countdown_s=WATCH_IN_S, watches=True)
+
+
+@app.task(name="webapp.runs.tasks.alerts", ignore_result=True)
+def alerts() -> None:
+    """Ask for the job that sends the alerts that wait."""
+    alerts_ask()
+
+
+@app.task(name="webapp.runs.tasks.retention", ignore_result=True)
+def retention() -> None:
+    """Erase due data by the studies' retention rules; if another process does it at the same time, nothing is left."""
+    try:
+        retention_run()
+    except OperationalError:
+        log.warning("the database is away; the retention clocks are looked at again in an hour")
+
+
+@worker_ready.connect
+def clocks_wind_up(sender: Any, **_: Any) -> None:
+    """Look at the retention clocks now, and every hour for as long as this worker runs."""
+    queue.clocks_look()
+    sender.timer.call_repeatedly(CLOCKS_EVERY_S, queue.clocks_look)
+
+
+@worker_ready.connect
+def signs_begin(sender: Any, **_: Any) -> None:
+    """Say that this worker lives, from the timer of its parent: a thread must not be there when children are forked."""
+    queues = sorted(sender.app.amqp.queues.consume_from)
+    signs.begin(WORKER, in_thread=False, queues=queues, children=sender.controller.concurrency)
+    if signs.roles:
+        _sign_give()
+        sender.timer.call_repeatedly(settings.CONFAB_SIGN_EVERY_S, _sign_give)
+
+
+def _sign_give() -> None:
+    try:
+        signs.give()
+    finally:
+        connections.close_all()  # children that are forked later must not share one
+
+
+@worker_shutdown.connect
+def signs_end(**_: Any) -> None:
+    """Say that this worker ends in order."""
+    signs.end()
+
+
+@worker_ready.connect
+def unfinished_pick_up(**_: Any) -> None:
+    """Wake this worker, or another, for every job that is not over, and until it is.
+
+    Whose holder may be alive is found taken, and looked at again when that holder would be known to be dead.
+    """
+    try:
+        jobs_settle()
+        alerts_ask()
+        for job in jobs_unfinished():
+            with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
+                queue.wake(kind_of(job).queue_of(job), watches=True)
+    except Exception:
+        log.exception("unfinished jobs could not be picked up")
+    finally:
+        connections.close_all()  # children that are forked later must not share one

@@ -1,0 +1,250 @@
+"""Present problems of the installation, in words.
+
+The system's page and alerts show them. Disabled bots are reported separately (`bots/services.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from chatbots.text import error_text
+from webapp.core.health import is_redis_up
+from webapp.core.models import Process
+from webapp.core.processes import LOOP, hangs_since, is_silent, processes_known
+from webapp.jobs.kinds.base import job_models
+from webapp.jobs.models import State
+from webapp.jobs.selectors.jobs import job_title
+from webapp.operating.system_load import Queue, disk_usage, job_queues, replies_queue
+
+logger = logging.getLogger(__name__)
+
+SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
+REDIS = "redis_away"
+OVER = {
+    SILENT: "process_back",
+    DISK: "disk_enough",
+    STILL: "queue_moves",
+    REDIS: "redis_back",
+    FAILED: "job_went_on",
+}
+"""Of each kind of trouble the event that tells that it is over."""
+CHECK = "check"
+"""Subject of a trouble whose check itself fails."""
+FAILED_WITHIN = timedelta(days=1)
+_ENOUGH = 1.2
+"""The disk is no longer low with so many times the limit, so that it does not come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: as in alerts.
+        subject: what it is about; with the kind it names the trouble.
+        title: a few words.
+        words: what it means and what to do.
+        details: values for programs.
+    """
+
+    kind: str
+    subject: str
+    title: str
+    words: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def find_problems(told: Collection[tuple[str, str]] = ()) -> list[Problem]:
+    """Return the present problems.
+
+    Args:
+        told: kinds and subjects that count as problems until they are clearly over.
+    """
+    subjects: dict[str, set[str]] = {kind: set() for kind in OVER}
+    for kind, subject in told:
+        subjects.setdefault(kind, set()).add(subject)
+    checks: dict[str, Callable[[], Iterator[Problem]]] = {
+        REDIS: _redis_away,
+        SILENT: _silent,
+        DISK: lambda: _disk_low(is_told=bool(subjects[DISK] - {CHECK})),
+        STILL: _still,
+        FAILED: lambda: _failed(subjects[FAILED] - {CHECK}),
+    }
+    return [
+        trouble
+        for kind, check in checks.items()
+        for trouble in _checked(kind, check, subjects[kind])
+    ]
+
+
+def _checked(
+    kind: str, check: Callable[[], Iterator[Problem]], told: Collection[str]
+) -> list[Problem]:
+    """Run one check; if it raises, that is the problem, and earlier problems of its kind go on."""
+    try:
+        with transaction.atomic():
+            return list(check())
+    except Exception as error:  # a broken check must not end the others
+        why = error_text(error, 200)
+    logger.error("the check %s failed: %s", kind, why)
+    title = _("Confab cannot check “{kind}”").format(kind=kind)
+    words = _("The check failed: {why}. A problem of this kind is not noticed now.").format(why=why)
+    return [Problem(kind, subject, title, words) for subject in sorted({*told, CHECK})]
+
+
+def role_words(process: Process) -> str:
+    """Return a process's roles in words."""
+    words = {"web": _("Web"), "bot_host": _("Bot host"), "worker": _("Worker")}
+    return " + ".join(words.get(role, role) for role in process.roles)
+
+
+def _redis_away() -> Iterator[Problem]:
+    if is_redis_up() is not False:
+        return
+    yield Problem(
+        REDIS,
+        "redis",
+        _("Redis does not answer"),
+        _(
+            "Chats go on and are stored, but replies come a few seconds later and all at once. No worker hears of "
+            "jobs, and workers may seem silent. Start Redis again: everything goes on by itself."
+        ),
+    )
+
+
+def _silent() -> Iterator[Problem]:
+    for one in processes_known():
+        if not is_silent(one):
+            yield from _hanging(one)
+            continue
+        name = role_words(one)
+        yield Problem(
+            SILENT,
+            str(one.id),
+            _("{process} on {host} is not heard of").format(process=name, host=one.host),
+            _(
+                "It gave its last sign of life at {time} (UTC). It was killed, or it hangs, or it cannot reach the "
+                "database. Start it again; one that takes its place ends this warning."
+            ).format(time=f"{one.heard_at:%H:%M:%S}"),
+            {"process": one.label, "roles": one.roles, "host": one.host},
+        )
+
+
+def _hanging(process: Process) -> Iterator[Problem]:
+    """Yield that a process hangs: of the same kind and subject as when it falls silent, which may come next."""
+    if not (hangs := hangs_since(process)):
+        return
+    time = f"{min(hangs.values()):%H:%M:%S}"
+    if LOOP in hangs:
+        words = _(
+            "Its event loop has not moved since {time} (UTC): whoever is connected to it is answered nothing. End it "
+            "(kill -9 {pid}) and have it started again."
+        )
+    else:
+        words = _(
+            "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and "
+            "are asked to come back. Look at what takes so long, such as locks of the database, or end it (kill -9 "
+            "{pid}) and have it started again."
+        )
+    yield Problem(
+        SILENT,
+        str(process.id),
+        _("{process} on {host} hangs").format(process=role_words(process), host=process.host),
+        words.format(time=time, pid=process.pid),
+        {
+            "process": process.label,
+            "roles": process.roles,
+            "host": process.host,
+            "pid": process.pid,
+            "hangs": sorted(hangs),
+            "since": min(hangs.values()).isoformat(timespec="seconds"),
+        },
+    )
+
+
+def _disk_low(*, is_told: bool) -> Iterator[Problem]:
+    limit = settings.CONFAB_DISK_LOW_GB * 1e9
+    found = disk_usage()
+    if found.free >= limit * (_ENOUGH if is_told else 1):
+        return
+    yield Problem(
+        DISK,
+        "data",
+        _("The disk is nearly full"),
+        _(
+            "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the "
+            "cache can be deleted."
+        ).format(free=f"{found.free / 1e9:.1f}"),
+        {"free_bytes": found.free, "size_bytes": found.total},
+    )
+
+
+def _still() -> Iterator[Problem]:
+    replies = replies_queue()
+    if (replies.oldest_s or 0) > settings.CONFAB_REPLY_TIMEOUT_S:
+        yield Problem(
+            STILL,
+            "replies",
+            _("Nobody makes replies"),
+            ngettext(
+                "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether "
+                "bot hosts run.",
+                "{n} people wait for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot "
+                "hosts run.",
+                replies.n,
+            ).format(n=replies.n, seconds=round(replies.oldest_s or 0)),
+            {"queue": "replies", "n": replies.n, "oldest_s": round(replies.oldest_s or 0)},
+        )
+    for queue in job_queues():
+        if _stands(queue):
+            yield Problem(
+                STILL,
+                queue.name,
+                _("The queue {queue} stands still").format(queue=queue.name),
+                ngettext(
+                    "{n} job waits, and no worker has gone on with anything for {minutes} min. Look whether a worker "
+                    "of this queue runs.",
+                    "{n} jobs wait, and no worker has gone on with anything for {minutes} min. Look whether a worker "
+                    "of this queue runs.",
+                    queue.n,
+                ).format(n=queue.n, minutes=round(settings.CONFAB_QUEUE_STILL_S / 60)),
+                {"queue": queue.name, "n": queue.n, "oldest_s": round(queue.oldest_s or 0)},
+            )
+
+
+def _stands(queue: Queue) -> bool:
+    limit = settings.CONFAB_QUEUE_STILL_S
+    return (queue.oldest_s or 0) > limit and (queue.moved_s is None or queue.moved_s > limit)
+
+
+def _failed(told: Collection[str]) -> Iterator[Problem]:
+    """Yield jobs that failed lately and those shown before, not restarted; without errors, which may quote people."""
+    since = timezone.now() - FAILED_WITHIN
+    for model in job_models():
+        known = [subject.partition(":")[2] for subject in told]
+        recent = Q(updated_at__gte=since) | Q(pk__in=known)
+        for job in model._default_manager.filter(recent, state=State.FAILED).order_by("pk"):
+            subject = f"{job.kind}:{job.pk}"
+            if job.updated_at < since and subject not in told:
+                continue  # of another table with the same number
+            title = job_title(job)
+            yield Problem(
+                FAILED,
+                subject,
+                _("A job failed: {title}").format(title=title),
+                _(
+                    "Its page says why. What it made so far stays; there it can go on, or be left as it is."
+                ),
+                {"kind": job.kind, "job": job.pk, "title": title},
+            )

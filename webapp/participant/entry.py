@@ -1,0 +1,280 @@
+"""Entry to a study: identity, refusals, and description of the work."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.core.errors import Refused
+from webapp.core.language import activate_language
+from webapp.participant.access import ParticipantRequest, moved_page
+from webapp.participant.page_texts import refusal_text, study_texts
+from webapp.participant.recruitment_links import PLATFORM_NAMES, Recruitment
+from webapp.participant.selectors import (
+    codes_shown,
+    has_left,
+    participant_known,
+    speaks_for,
+    start_refusal,
+    visit_ending,
+)
+from webapp.participant.steps.done import done_page
+from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.completion import has_earned
+from webapp.studies.recruitment.funnel import link_opened
+from webapp.studies.rubrics import post_task_questions
+from webapp.studies.selectors import rehearsal_token_valid
+
+logger = logging.getLogger(__name__)
+
+
+_ROBOT = re.compile(
+    r"(?<!cu)bot|crawl|spider|slurp|preview|scan|monitor|facebookexternalhit|^whatsapp|imgproxy|embedly|google-"
+    r"|curl|wget|libwww|python|java/|okhttp|axios|node-fetch|undici|go-http-client",
+    re.IGNORECASE,
+)
+"""Programs that open links name themselves so in their user agent; CUBOT makes phones."""
+
+
+def is_robot(request: HttpRequest) -> bool:
+    """Return True if a program fetched the page: a robot, a link preview, a browser's prefetch."""
+    if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
+        return True
+    return _ROBOT.search(request.headers.get("User-Agent", "")) is not None
+
+
+@dataclass
+class EntryRequest:
+    """One request for a study's first page, or of its form, with the parameters it came with."""
+
+    request: HttpRequest
+    study: Study
+    visit: ParticipantRequest
+    recruitment: Recruitment
+
+    @cached_property
+    def participant(self) -> Participant | None:
+        """Participant of this visit; None for a new visitor."""
+        found = participant_known(
+            session=self.request.session,
+            study=self.study,
+            recruitment=self.recruitment,
+            token_of=self.visit.participant,
+        )
+        return None if found is not None and self._rehearses_anew(found) else found
+
+    def _rehearses_anew(self, known: Participant) -> bool:
+        """Return True if a researcher who completed a rehearsal opens a rehearsal's link again."""
+        return (
+            known.is_synthetic
+            and not self.recruitment.external_id
+            and self.recruitment.nonce != known.entry_nonce
+            and rehearsal_token_valid(self.study, self.recruitment.rehearsal)
+            and not known.tasks.filter(state=Task.State.OPEN).exists()
+        )
+
+    @cached_property
+    def is_theirs(self) -> bool:
+        """True if more than a platform's id in a link identifies the participant."""
+        return self.participant is not None and speaks_for(
+            session=self.request.session,
+            participant=self.participant,
+            recruitment=self.recruitment,
+            token_of=self.visit.participant,
+        )
+
+    def moved_page(self) -> HttpResponse | None:
+        """Return the page for a participant who continued on another device and has no platform id here; else None."""
+        participant = self.participant
+        if (
+            participant is None
+            or self.recruitment.external_id
+            or self.visit.participant is not None
+            or not has_left(self.request.session, participant)
+        ):
+            return None
+        return moved_page(self.request, self.study, participant)
+
+    def refusal(self) -> Refused | None:
+        """Return the reason why this visitor cannot start a task; None if they can."""
+        return start_refusal(self.study, self.participant, rehearsal=self.recruitment.rehearsal)
+
+    def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
+        """Return the page with the outcome of this visit; None if it has not ended.
+
+        Args:
+            may_agree: True if a visitor who did not agree before may still do so; then that is no end.
+        """
+        if self.participant is None:
+            return None
+        ending = visit_ending(
+            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+        )
+        if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
+            return None
+        shown = codes_shown(
+            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+        )
+        # It may be of an earlier version, in another language than the study speaks now.
+        with activate_language(self.request, self.visit.locale(ending.task.version)):
+            return done_page(
+                self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
+            )
+
+    def opened(self, refusal: Refused | None) -> None:
+        """Count an opening of the link; robots and workers who only preview the task are left out."""
+        if self.request.method != "GET" or self.recruitment.is_preview:
+            return
+        is_rehearsal = rehearsal_token_valid(self.study, self.recruitment.rehearsal)
+        if is_rehearsal or not is_robot(self.request):  # scripted participants are programs, too
+            code = refusal.code if refusal else ""
+            link_opened(study=self.study, is_synthetic=is_rehearsal, refused=code)
+
+    def refused_page(self, refusal: Refused) -> HttpResponse:
+        """Return the page with the reason for a rejection and the codes earned so far; the reason is logged too."""
+        request, participant = self.request, self.participant
+        who = f"participant {participant.pk}" if participant is not None else "somebody new"
+        logger.info("study %s refused %s: %s", self.study.key, who, refusal.code)
+        endings = []
+        if participant is not None:
+            endings = codes_shown(
+                participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+            )
+        platform = participant.platform if participant else self.recruitment.platform
+        context = {
+            **study_texts(self.study, self.study.version),
+            "visit": self.visit,
+            "code": refusal.code,
+            "text": refusal_text(refusal.code, self.recruitment.platform, self.study),
+            "endings": endings,
+            "has_earned": participant is not None and has_earned(participant),
+            "platform": PLATFORM_NAMES.get(platform, ""),
+            "is_prolific": platform == "prolific",
+            "retry_url": request.get_full_path() if request.method == "GET" else "",
+        }
+        status = 409 if request.method == "POST" else 200
+        return render(request, "participant/refused.html", context, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDescription:
+    """Description of a participant's work.
+
+    Attributes:
+        lead: a sentence or two.
+        amount: amount of work, with its unit; unit: explanation of the unit, in small print.
+        field: name of the setting for the amount.
+    """
+
+    lead: str
+    amount: str
+    unit: str
+    field: str
+
+
+def work_of(study: Study, version: StudyVersion) -> WorkDescription:
+    """Return the description of the work in a study, from its protocol's settings."""
+    settings = protocols.get(study.protocol).settings
+    values = version.values
+    if "arena" in settings:
+        # No participant gets a pair twice, so few chatbots make fewer pairs.
+        n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
+        return WorkDescription(
+            _("You write to two computer programs at once and say which of them is better."),
+            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
+            _("of chatbots to compare"),
+            "n_comparisons",
+        )
+    if "chat" in settings:
+        n = values.chat.min_exchanges
+        return WorkDescription(
+            _chat_lead("own_marking" in settings, len(post_task_questions(version))),
+            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
+            _("or more, by you"),
+            "min_exchanges",
+        )
+    if "dialogues" in settings:
+        n = values.dialogues.n_dialogues
+        return WorkDescription(
+            _("You read two conversations side by side and choose one of them."),
+            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
+            _("of conversations to read"),
+            "n_dialogues",
+        )
+    if "marking" in settings:
+        n = values.marking.n_conversations
+        return WorkDescription(
+            _("You read what was said in a conversation and tick what is true of the replies."),
+            ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n},
+            _("to read"),
+            "n_conversations",
+        )
+    if "choosing" in settings:
+        n = values.choosing.n_choose
+        return WorkDescription(
+            _("You choose from a list. There are no right or wrong answers."),
+            ngettext("%(n)s thing", "%(n)s things", n) % {"n": n},
+            _("to choose"),
+            "n_choose",
+        )
+    n = values.judging.n_items
+    amount = ngettext("%(n)s text", "%(n)s texts", n) % {"n": n}
+    return WorkDescription(_judging_lead(study, version), amount, _("to judge"), "n_items")
+
+
+def _judging_lead(study: Study, version: StudyVersion) -> str:
+    least, most = _n_asked(study, version)
+    if least == most:
+        lead = ngettext(
+            "You read and answer %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
+            most,
+        )
+    else:
+        lead = ngettext(
+            "You read and answer %(least)s to %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(least)s to %(n)s questions about each text. There are no right or wrong answers.",
+            most,
+        )
+    return lead % {"least": least, "n": most}
+
+
+def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
+    """Return the least and the greatest number of questions about one text of the study."""
+    protocol = protocols.get(study.protocol)
+    questions = post_task_questions(version)
+    always = {one.key for one in questions if not one.is_check}
+    n_checks = len(questions) - len(always)  # about only one of the texts
+    kinds = {""}
+    if protocol.leaves_out(version):
+        kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds
+    numbers = [
+        len(always - protocol.not_asked(version, Item(task=kind))) + protocol.n_more_asked
+        for kind in kinds
+    ]
+    return min(numbers), max(numbers) + n_checks
+
+
+def _chat_lead(is_marked: bool, n_asked: int) -> str:
+    if is_marked:
+        return _(
+            "One short conversation with a computer program, whose replies you mark. There are no right or wrong "
+            "answers."
+        )
+    lead = ngettext(
+        "One short conversation with a computer program, then %(n)s question about it. "
+        "There are no right or wrong answers.",
+        "One short conversation with a computer program, then %(n)s questions about it. "
+        "There are no right or wrong answers.",
+        n_asked,
+    )
+    return lead % {"n": n_asked}

@@ -1,0 +1,440 @@
+"""Texts of participants' pages: study, refusals, and the chat's script.
+
+The script's sentences are sent to the browser as data, translated and with all plural forms of the language.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import markdown
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from markdown.extensions import Extension
+from markdown.treeprocessors import Treeprocessor
+
+from webapp.conversations.models import Conversation
+from webapp.participant.recruitment_links import PLATFORM_NAMES
+from webapp.studies.models import Study, StudyVersion
+from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
+from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
+from webapp.studies.settings import StudyValues, texts_first
+
+_WORDS_READ_PER_MINUTE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionPoint:
+    """One point of the instructions: its first sentence, and the rest of the line."""
+
+    title: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalText:
+    """Text for a participant who cannot start a task."""
+
+    title: str | Promise
+    body: str | Promise
+    can_try_again: bool = False
+    what_now: str | Promise = ""
+    for_researcher: str | Promise = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderProgress:
+    """Places of a protocol's steps in the header, and the current one."""
+
+    places: list[HeaderStep]
+    now: HeaderStep
+
+    @property
+    def n_places(self) -> int:
+        """Number of places."""
+        return len(self.places)
+
+
+def header_progress(study: Study, step: str) -> HeaderProgress:
+    """Return the header's places for a page that shows this step of the study's protocol."""
+    found = header_steps(protocols.get(study.protocol).steps)
+    return HeaderProgress(found, next(place for place in found if step in place.steps))
+
+
+_KEPT = gettext_lazy("Nothing you sent is lost.")
+REFUSAL_TEXTS = {
+    "all_rated": RefusalText(
+        gettext_lazy("You have already rated every chatbot"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
+    "all_judged": RefusalText(
+        gettext_lazy("You have already judged everything there is"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
+    "elsewhere": RefusalText(
+        gettext_lazy("You are chatting in another window"),
+        gettext_lazy(
+            "Go back to it, in the browser you started with. If it is closed, open this link again "
+            "in ten minutes. Nothing you sent is lost."
+        ),
+        can_try_again=True,
+    ),
+    "limit": RefusalText(
+        gettext_lazy("You have taken part as often as one person can"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
+    "link_missing": RefusalText(
+        gettext_lazy("This study is opened by a link of one's own"),
+        gettext_lazy("Open the link that you were sent, whole. Nothing was stored."),
+    ),
+    "link_unknown": RefusalText(
+        gettext_lazy("We do not know this link"),
+        gettext_lazy(
+            "A part of it may be missing. Open it again from the message that it came with. Nothing was stored."
+        ),
+    ),
+    "link_expired": RefusalText(
+        gettext_lazy("This link has expired"),
+        gettext_lazy("It could be used for a limited time. Nothing was stored."),
+        what_now=gettext_lazy("Ask whoever sent it for another."),
+    ),
+    "link_used": RefusalText(
+        gettext_lazy("This link has been used"),
+        gettext_lazy("Each link is for one person, once. Nothing was stored."),
+    ),
+    "not_again": RefusalText(
+        gettext_lazy("Your part in this study is over"),
+        gettext_lazy("One person can take part once."),
+    ),
+    "withdrew": RefusalText(
+        gettext_lazy("You withdrew from this study"),
+        gettext_lazy("What you gave is deleted, so you cannot take part again."),
+    ),
+    "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
+    "bots_full": RefusalText(
+        gettext_lazy("The chatbots you have not met have all the chats they need"), _KEPT
+    ),
+    "spent": RefusalText(gettext_lazy("What this study may spend is used up"), _KEPT),
+    "paused": RefusalText(
+        gettext_lazy("This study is paused"),
+        gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
+        can_try_again=True,
+    ),
+    "ended": RefusalText(gettext_lazy("This study has ended"), _KEPT),
+    "no_bot": RefusalText(
+        gettext_lazy("No chatbot is free at the moment"),
+        gettext_lazy("This is our fault, not yours. Try again in a few minutes."),
+        can_try_again=True,
+    ),
+}
+
+
+def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
+    """Return the text for a reason's code, shown to a participant from this platform who cannot start."""
+    if code == "all_rated" and not _has_chat(study):
+        code = "all_judged"
+    if code != "no_ids":
+        return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
+    nobody_known = (
+        _("So we cannot tell who you are, and you could not be paid. Nothing was stored.")
+        if is_paid(study.values)
+        else _("So we cannot tell who you are. Nothing was stored.")
+    )
+    if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
+        return RefusalText(
+            _("Your participant ID is missing from this link"),
+            nobody_known,
+            what_now=_("Open the study again from where you found it."),
+            for_researcher=_(
+                "For the researcher: paste the whole address from “Who and pay” into the panel, and put its "
+                "own placeholder for the person's id where brackets stand."
+            ),
+        )
+    name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
+    return RefusalText(
+        _("Your %(name)s ID is missing from this link") % name,
+        nobody_known,
+        what_now=_("Open the study from %(name)s again.") % name,
+        for_researcher=_(
+            "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its "
+            "placeholders when people open the study from there; opened by hand, they stay as they are."
+        )
+        % name,
+    )
+
+
+def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
+    """Return the template context that every page has of a study's version."""
+    return {
+        "study": study,
+        "values": version.values,
+        "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
+        "has_chat": _has_chat(study),
+        "is_paid": is_paid(version.values),
+        "promises_pay": promises_pay(version.values),
+    }
+
+
+def consent_texts(version: StudyVersion) -> dict[str, Any]:
+    """Return the template context of the consent page."""
+    values = version.values
+    return {
+        "pay_said": pay_text(values),
+        "consent_points": _lines(values.texts.consent_points),
+        "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
+        "rights_points": rights_said(values),
+        "notice_lines": _lines(values.comfort.content_notice),
+        "consent_html": study_markdown(values.texts.consent_text),
+        "consent_minutes": max(
+            1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
+        ),
+    }
+
+
+def rights_said(values: StudyValues) -> list[str]:
+    """Return a sentence for each promise of a study about withdrawing after the end and about data retention."""
+    rights = values.rights
+    found = []
+    if days := rights.withdrawal_days:
+        found.append(
+            ngettext(
+                "For %(n)s day after you finish you can have your data deleted, by a link on the last page.",
+                "For %(n)s days after you finish you can have your data deleted, by a link on the last page.",
+                days,
+            )
+            % {"n": days}
+        )
+    if (ids := rights.ids_kept_days) is not None:
+        erased = (
+            ngettext(
+                "Your participant ID on the recruitment platform is erased %(n)s day after the study has ended, or "
+                "after your pay was decided if that is later.",
+                "Your participant ID on the recruitment platform is erased %(n)s days after the study has ended, or "
+                "after your pay was decided if that is later.",
+                ids,
+            )
+            if is_paid(values)
+            else ngettext(
+                "Your participant ID on the recruitment platform is erased %(n)s day after the study has ended.",
+                "Your participant ID on the recruitment platform is erased %(n)s days after the study has ended.",
+                ids,
+            )
+        )
+        found.append(erased % {"n": ids})
+    if (texts := rights.texts_kept_days) is not None:
+        found.append(
+            ngettext(
+                "What you write is erased %(n)s day after the study has ended; your ratings stay.",
+                "What you write is erased %(n)s days after the study has ended; your ratings stay.",
+                texts,
+            )
+            % {"n": texts}
+        )
+    return found
+
+
+def _has_chat(study: Study) -> bool:
+    return any(step.name == "chat" for step in protocols.get(study.protocol).steps)
+
+
+class _LevelsDown(Treeprocessor):
+    """Begins headings at the third level: a page has its own first two."""
+
+    def run(self, root: Element) -> None:
+        for element in root.iter():
+            if isinstance(element.tag, str) and re.fullmatch(r"h[1-6]", element.tag):
+                element.tag = f"h{min(6, int(element.tag[1]) + 2)}"
+
+
+class _HeadingsBelowThePages(Extension):
+    """Moves headings down, and gives them no ids: an author's words must not take an id of the page."""
+
+    def extendMarkdown(self, md: markdown.Markdown) -> None:
+        md.treeprocessors.register(_LevelsDown(md), "levels_down", 5)
+
+
+def study_markdown(text: str) -> str:
+    """Turn Markdown into HTML. HTML in it is shown as text, not obeyed."""
+    if not text.strip():
+        return ""
+    html = markdown.markdown(escape(text), extensions=[_HeadingsBelowThePages()])
+    return mark_safe(html)  # noqa: S308  escaped before
+
+
+def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
+    """Return the notes that an address may ask the chat page to show: (bold first words, the rest)."""
+    failed = _("The chatbot did not answer.")
+    return {
+        "too_early": (
+            _("Not yet."),
+            _("You can rate the chat after at least %(n)s messages.")
+            % {"n": version.values.chat.min_exchanges},
+        ),
+        "waiting_for_reply": (
+            _("The chatbot is still answering."),
+            _("You can rate the chat as soon as its reply is there."),
+        ),
+        "check_due": (_("One question first."), _("Answer it, then go on.")),
+        "not_failed": (_("This chat is still running."), _("Go on writing.")),
+        "no_bot": (failed, _("No other one is free now. Try again, or finish early.")),
+        "all_rated": (failed, _("You have met all the others. Try again, or finish early.")),
+        "paused": (failed, _("The study is paused, so there is no other one. Finish early.")),
+        "ended": (failed, _("The study has ended, so there is no other one. Finish early.")),
+        **dict.fromkeys(
+            ("full", "limit", "bots_full", "spent"),
+            (failed, _("There is no other one for you. Try again, or finish early.")),
+        ),
+    }
+
+
+def arena_notes() -> dict[str, tuple[str, str]]:
+    """Return the notes that an address may ask the arena to show: (bold first words, the rest)."""
+    failed = _("One chatbot did not answer.")
+    return {
+        "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
+        "too_early": (_("Not yet."), _("Write a little more before you choose.")),
+        "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
+        "check_due": (_("One question first."), _("Answer it, then go on.")),
+        "not_failed": (_("Both chatbots are still running."), _("Go on writing.")),
+        "no_bot": (failed, _("No other pair is free now. Try again, or finish early.")),
+        "all_rated": (failed, _("You have met all other pairs. Try again, or finish early.")),
+    }
+
+
+def own_thanks(version: StudyVersion) -> str:
+    """Return the study's own words of thanks; the page thanks already, so not the default ones."""
+    texts = version.values.texts
+    usual = texts_first(texts.language)["texts"]["thanks_text"]
+    return "" if texts.thanks_text == usual else texts.thanks_text
+
+
+def place_held_until(conversation: Conversation) -> datetime | None:
+    """Return until when the participant's place is certain; None once that is over."""
+    if conversation.task is None or conversation.study is None:
+        return None
+    until = conversation.task.created_at + conversation.study.values.assignment.place_held_for
+    return until if until > timezone.now() else None
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _point(line: str) -> InstructionPoint:
+    title, stop, rest = line.partition(". ")
+    return InstructionPoint(title, rest) if stop else InstructionPoint(line.rstrip("."), "")
+
+
+# A number of each plural category of CLDR, as `Intl.PluralRules` names them in the browser. The
+# catalogue's own rule then gives that category's form, whatever the language.
+_SAMPLES = {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 11, "other": 100}
+
+
+def plural_forms(singular: str, plural: str) -> dict[str, str]:
+    """Return the forms of a sentence by plural category, each with its `%(n)s` still in place."""
+    return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
+
+
+def chat_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `chat.js` shows."""
+    return {
+        "progress": _("%(n)s of %(of)s messages"),
+        "can_rate": _("Rate now, or keep chatting"),
+        "complete": _("This chat is complete"),
+        "opens_after": plural_forms(
+            "Opens after %(n)s more message", "Opens after %(n)s more messages"
+        ),
+        "rate_soon": _("Rate when the reply is complete"),
+        "rate_waits": _("Opens when the reply is complete"),
+        "answer_first": _("Answer the question first"),
+        "typing": _("Chatbot is typing"),
+        "slow": _("The chatbot is still preparing its reply. This can take some minutes."),
+        "vote_saved": _("Vote saved."),
+        "vote_cleared": _("Vote removed."),
+        "vote_refused": _("Your vote could not be saved."),
+        "back": _("You are back. Nothing was lost."),
+        "hint_keys": _("Enter sends, Shift + Enter starts a new line"),
+        "hint_wait": _("You can keep writing. Send opens when the reply is complete."),
+        "hint_offline": _("Messages wait here until the connection is back."),
+        "hint_failed": _("Choose how to go on."),
+        "empty": _("Write something first."),
+        "too_long": plural_forms(
+            "That is %(n)s character too long. Your text is still in the box.",
+            "That is %(n)s characters too long. Your text is still in the box.",
+        ),
+        "too_fast": plural_forms(
+            "One moment. You can send again in %(n)s second.",
+            "One moment. You can send again in %(n)s seconds.",
+        ),
+        "waiting_for_reply": _("The chatbot is still answering. Your text stays in the box."),
+        "bot_failed": " ".join(
+            [
+                _("The chatbot did not answer."),
+                _("This is our fault, not yours. Your messages are saved and you will be paid.")
+                if promises_pay(version.values)
+                else _("This is our fault, not yours. Your messages are saved."),
+            ]
+        ),
+        "bot_busy": _(
+            "Too many people are waiting for this chatbot. Try again in a minute, or take another."
+        ),
+        "bot_overdue": _("The chatbot has not answered for a long time"),
+        "unavailable": _(
+            "Your message is not saved yet. It waits here and is sent again by itself."
+        ),
+        "closed": _("This chat is finished. You can rate it now."),
+        "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
+        "moved": _("You went on on another device. Everything that was saved is there."),
+        "not_found": _(
+            "We cannot open this chat here. Open the link you were given, "
+            "in the browser you started with."
+        ),
+    }
+
+
+def marked_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `chat.js` shows where the chat's replies are marked and nothing is rated."""
+    return {
+        **chat_words(version),
+        "can_rate": _("Finish now, or keep chatting"),
+        "rate_soon": _("Finish when the reply is complete"),
+        "closed": _("This chat is finished."),
+        "marks_saved": _("Marks saved."),
+        "marks_refused": _("Your marks could not be saved."),
+        "marks_cleared": _("The other marks are cleared."),
+        "marks_none_cleared": _("“None of these” is cleared."),
+        "marks_open": _("Mark this reply"),
+        "marks_done": _("Marked: %(marks)s"),
+    }
+
+
+def arena_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `arena.js` shows."""
+    return {
+        **chat_words(version),
+        "speakers": {side: _("Chatbot %(side)s") % {"side": side} for side in ("A", "B")},
+        "typing": _("Both chatbots are typing"),
+        "said_by": _("Chatbot %(side)s: %(text)s"),
+        "choose_later": _("You can choose when both have answered."),
+        "choose_after": plural_forms(
+            "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
+        ),
+        "choose_now": _("Choose, or write on."),
+        "choose_asked": _("Answer the question of the researchers first."),
+        "choose_last": _("This talk is complete. Choose one of the four."),
+        "chosen": _("You can change it, or"),
+        "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
+        "hint_wait": _("You can keep writing. Send opens when both replies are complete."),
+        "bot_failed": " ".join(
+            [_("One chatbot did not answer."), _("This is our fault. Choose how to go on.")]
+        ),
+        "closed": _("This talk is finished. You can choose now."),
+    }

@@ -1,0 +1,240 @@
+"""Preview of a participant's page in the builder; nothing is stored.
+
+`preview_data` creates a participant at a step, with sample conversations and items. `step_page` requests the real
+page as that participant, and `made_preview` prepares it for a frame. The view rolls everything back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from csp.constants import NONE, SELF
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.backends.signed_cookies import SessionStore
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import redirect
+from django.templatetags.static import static
+from django.urls import get_script_prefix, resolve, reverse
+from django.utils import translation
+from django.utils.html import format_html
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.core.language import LANGUAGES, locale_of
+from webapp.core.pages import not_found, staff_refusal
+from webapp.core.rights import Right, may_see_codes
+from webapp.participant.access import ParticipantRequest, with_policy
+from webapp.participant.entry import EntryRequest
+from webapp.participant.preview_data import chat_sample, standing_staged
+from webapp.participant.recruitment_links import Recruitment
+from webapp.participant.steps.base import Standing, steps
+from webapp.participant.steps.before_task import entry_page
+from webapp.studies.models import Outcome, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import participant_token, steps_asked, study_by_key
+
+BEFORE_TASKS = ("consent", "instructions")
+"""Steps on the study's first page, which asks for no participant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Appearance of a preview: the parameters of its address, the step excepted.
+
+    Attributes:
+        theme: `light`, `dark` or nothing.
+        language: language of the pages; empty: the study's.
+        focus: name of the value or key of the question that is being edited; it is outlined.
+        still: True to start no animation, as after every change in the builder.
+    """
+
+    theme: str = ""
+    language: str = ""
+    focus: str = ""
+    still: bool = False
+
+    def address(self, study_key: str, step: str, **more: Any) -> str:
+        """Return the address of the preview of a step that looks the same."""
+        query = {"theme": self.theme, "lang": self.language, **more}
+        given = urlencode({name: value for name, value in query.items() if value})
+        return f"{reverse('participant:preview', args=[study_key, step])}{given and '?'}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewVisit(ParticipantRequest):
+    """Visit of a participant created for a preview: every link to a step leads to its preview."""
+
+    standing: Standing | None = None
+    look: Look = Look()
+
+    def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
+        assert self.standing is not None
+        study = self.standing.study
+        way = [steps.get(step.name) for step in protocols.get(study.protocol).steps]
+        pages = {one.address(self.standing, _Names()): one.name for one in reversed(way)}
+        return self.look.address(study.key, pages.get(name, name))
+
+    @property
+    def elsewhere(self) -> str:
+        """Empty: a preview cannot be continued on another device."""
+        return ""
+
+
+class _Names(ParticipantRequest):
+    """Gives the name of a page in place of its address."""
+
+    def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
+        return name
+
+
+def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -> HttpResponse:
+    """Return the page of the step as this participant gets it.
+
+    Raises:
+        Http404: if the task has no such step, for example in a study without questions.
+    """
+    inner = _request(request, look)
+    if step in BEFORE_TASKS:
+        visit = PreviewVisit(standing=standing, look=look, language=look.language)
+        response = entry_page(EntryRequest(inner, standing.study, visit, Recruitment()))
+    else:
+        assert standing.participant is not None
+        token = participant_token(standing.participant)
+        view = steps.get(step)
+        if not view.is_applicable(standing):
+            raise Http404
+        parts = urlsplit(view.address(standing, ParticipantRequest(token, standing.participant)))
+        inner.path = parts.path
+        inner.path_info = f"/{parts.path.removeprefix(get_script_prefix())}"
+        inner.visit = PreviewVisit(  # type: ignore[attr-defined]
+            token, standing.participant, standing=standing, look=look, language=look.language
+        )
+        match = resolve(inner.path_info)
+        inner.resolver_match = match
+        response = match.func(inner, *match.args, **match.kwargs)
+    if response.status_code != 200:
+        raise Http404
+    return response
+
+
+def made_preview(
+    request: HttpRequest, response: HttpResponse, standing: Standing, step: str, look: Look
+) -> HttpResponse:
+    """Return the page with a script in front that makes it a preview, and a policy that holds without it.
+
+    The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
+    may frame it. It sets no cookies: those of the page would belong to no real participant.
+    """
+    response.content = response.content.replace(
+        b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1
+    )
+    response.cookies.clear()
+    response.xframe_options_exempt = False  # type: ignore[attr-defined]
+    response["X-Frame-Options"] = "SAMEORIGIN"
+    policy = {
+        **getattr(response, "_csp_replace", {}),
+        "frame-ancestors": [SELF],
+        "form-action": [NONE],
+        "connect-src": [NONE],
+    }
+    return with_policy(request, response, policy)
+
+
+def _front(standing: Standing, step: str, look: Look) -> str:
+    """Return the elements in front of all others."""
+    study = standing.study
+    # The study's first page holds all the steps before a task.
+    asked = steps_asked(study)
+    left = asked[asked.index(step) + 1 :] if step in asked else []
+    following = [name for name in left if name not in BEFORE_TASKS]
+    # One exchange is left to write, unless the study has one alone.
+    talk = chat_sample()[: 2 * max(1, study.values.chat.max_exchanges - 1)]
+    told = {
+        "step": step,
+        "focus": look.focus,
+        "still": look.still,
+        "root": get_script_prefix(),
+        "next": look.address(study.key, following[0]) if following else "",
+        "done": look.address(study.key, "done", outcome="OUTCOME"),
+        "talk": talk,
+        "least": study.values.chat.min_exchanges,
+    }
+    return format_html(
+        '<meta name="confab-preview" content="{}">\n'
+        '<link rel="stylesheet" href="{}">\n'
+        '<script type="module" src="{}"></script>',
+        json.dumps(told),
+        static("participant/preview.css"),
+        static("participant/preview.js"),
+    )
+
+
+def _request(request: HttpRequest, look: Look) -> HttpRequest:
+    """Return a request of a new visitor."""
+    inner = HttpRequest()
+    inner.method = "GET"
+    inner.META = {name: value for name, value in request.META.items() if name != "HTTP_COOKIE"}
+    inner.META["QUERY_STRING"] = ""
+    inner.GET = QueryDict("")
+    inner.COOKIES = {"theme": look.theme} if look.theme else {}
+    inner.session = SessionStore()
+    inner.user = AnonymousUser()
+    return inner
+
+
+@require_safe
+@never_cache
+def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase:
+    """Show staff a step of the study as participants get it now, whatever the study's state; store nothing.
+
+    A step of the protocol for which the study has nothing leads to its first page.
+    """
+    refused = staff_refusal(request, Right.READ)
+    if refused is None and step == "done" and not may_see_codes(request.user):
+        refused = staff_refusal(request, Right.PAY)
+    if refused is not None:
+        return refused
+    try:
+        study = study_by_key(study_key)
+        way = protocols.get(study.protocol).steps
+        if step not in [one.name for one in way]:
+            raise Http404
+        look = _look(request)
+        asked = steps_asked(study)
+        if step not in asked:  # not in this study, or not yet
+            return redirect(look.address(study.key, asked[0]))
+        locale = locale_of(look.language or study.values.texts.language)
+        with translation.override(locale):
+            return _shown(request, study, step, look)
+    except (Study.DoesNotExist, Http404):
+        return not_found(request)
+
+
+def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpResponse:
+    if step in BEFORE_TASKS:
+        standing = Standing(study)
+        page = step_page(request, standing, step, look)
+        return made_preview(request, page, standing, step, look)
+    outcome = request.GET.get("outcome", "")
+    ended = Outcome(outcome) if outcome in Outcome.values else Outcome.RATED
+    with transaction.atomic():
+        standing = standing_staged(study, step, ended, is_missed=request.GET.get("missed") == "1")
+        page = step_page(request, standing, step, look)
+        transaction.set_rollback(True)
+    return made_preview(request, page, standing, step, look)
+
+
+def _look(request: HttpRequest) -> Look:
+    """Return the appearance requested in the address, without unknown values."""
+    given = request.GET
+    theme, language = given.get("theme", ""), given.get("lang", "")
+    return Look(
+        theme=theme if theme in ("light", "dark") else "",
+        language=language if language in LANGUAGES else "",
+        focus=given.get("focus", "")[:100],
+        still=given.get("still") == "1",
+    )

@@ -1,0 +1,94 @@
+"""Interface of a question form, and the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chatbots.registry import C, Registry
+from webapp.ratings.rating_tasks import RequestedRating
+from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.questions import Question
+
+
+@dataclass(frozen=True, slots=True)
+class FormContext:
+    """Context of the questions on a sheet.
+
+    Attributes:
+        rubric: the scales, as rows.
+        questions: the same scales as the study's questions, in the participant's order. Other questions of the study
+            stand below every sheet and are no part of it.
+        judgement: the thing judged, with its stored rating, if there is one.
+        version: of the study.
+    """
+
+    rubric: Rubric
+    questions: Sequence[Question]
+    judgement: RequestedRating
+    version: StudyVersion
+
+
+class FormQuestion(Protocol):
+    """One question as a template shows it. What else it has is between the sheet and its partial."""
+
+    @property
+    def number(self) -> int:
+        """Its number on the page, from 1."""
+        ...
+
+    @property
+    def anchor(self) -> str:
+        """The id of its first control, to which the summary of missing answers links."""
+        ...
+
+    @property
+    def errors(self) -> Sequence[str]:
+        """Errors of its answer."""
+        ...
+
+
+class SheetForm(Protocol):
+    """A sheet with sent or stored answers. A Django form with the properties below is one."""
+
+    def is_valid(self) -> bool:
+        """Return True if the answers could be read; the rating service checks whether they are right."""
+        ...
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """The answers as they are stored: numbers by name."""
+        ...
+
+    @property
+    def comment(self) -> str:
+        """The text beside them."""
+        ...
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show the rating service's error messages next to their questions."""
+        ...
+
+    def questions(self) -> Sequence[FormQuestion]:
+        """Return the questions as the page shows them."""
+        ...
+
+
+class Sheet(Protocol):
+    """Asks the questions about one thing."""
+
+    name: str
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SheetForm:
+        """Return the sheet with the sent answers, else with stored ones, else empty."""
+        ...
+
+
+sheets: Registry[Sheet] = Registry("sheet", "webapp.participant.question_forms")
+
+
+def register_sheet(cls: C) -> C:
+    """Make one sheet of the decorated class and list it."""
+    sheets.register(cls)
+    return cls

@@ -1,0 +1,320 @@
+"""Question forms about two things: preference, choice, and reference.
+
+The stored answer refers to the stored pair, whichever reply stood on the left: 1 the first is better, 0 neither, -1
+the second. `ChoiceSheet` has no “the same” and stores the reason as the rating's comment. `ReferenceSheet` asks for
+the better reply and for scores; a participant whose direction and scores contradict each other is asked once, and
+may keep both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from evaluation.analysis.reference_ratings import BETTER, SAME, WORSE, contradicts
+from webapp.participant.question_forms.base import FormContext, FormQuestion, register_sheet
+from webapp.participant.question_view import QuestionShown, RatingForm
+from webapp.ratings.services import COMMENT_MAX_CHARS
+from webapp.studies.models import Item
+from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.comparisons import validate_reason
+from webapp.studies.questions import Question
+
+_A, _SAME, _B = "a", "same", "b"
+
+
+@dataclass(frozen=True, slots=True)
+class PairQuestion:
+    """One row; `given` is "a", "same", "b" or empty."""
+
+    number: int
+    question: Question
+    given: str
+    errors: list[str]
+
+    @property
+    def anchor(self) -> str:
+        """The id of its first control."""
+        return f"{self.question.key}-a"
+
+
+class PairForm(forms.Form):
+    """One field per question, named by its key."""
+
+    comment = ""
+    sides: tuple[str, ...] = (_A, _SAME, _B)
+    missing = gettext_lazy("Please choose A, B or “Same”.")
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        [*slots] = asked.judgement.slots
+        # Of two slots the first stands on side A; of one item the order was drawn.
+        self.is_flipped = len(slots) == 1 and slots[0].is_flipped
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {key: self.shown(number) for key, number in rating.answers.items()}
+        super().__init__(data)
+        self.asked = list(asked.questions)
+        for question in self.asked:
+            self.fields[question.key] = forms.ChoiceField(
+                choices=[(side, side) for side in self.sides],
+                required=question.required,
+                error_messages={
+                    "required": self.missing,
+                    "invalid_choice": self.missing,
+                },
+            )
+
+    def shown(self, number: float) -> str:
+        """Return the page's value for a stored answer."""
+        if not number:
+            return _SAME
+        return _A if (number > 0) != self.is_flipped else _B
+
+    def _stored(self, given: str) -> int:
+        if given == _SAME:
+            return 0
+        return 1 if (given == _A) != self.is_flipped else -1
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """Answers to store, by the questions' keys."""
+        given = {one.key: self.cleaned_data.get(one.key) for one in self.asked}
+        return {key: self._stored(side) for key, side in given.items() if side}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show the rating service's error messages next to their questions."""
+        for key, message in errors.items():
+            self.add_error(key if key in self.fields else None, message)
+
+    def questions(self) -> list[PairQuestion]:
+        """Return the rows, with choices and errors."""
+        rows = []
+        for number, question in enumerate(self.asked, start=1):
+            errors: Iterable[Any] = self.errors.get(question.key, [])
+            given = str(self.data.get(question.key, "")) if self.is_bound else ""
+            rows.append(PairQuestion(number, question, given, [str(error) for error in errors]))
+        return rows
+
+
+@register_sheet
+class PairSheet:
+    """A row of A, Same and B for each question."""
+
+    name = "pair"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> PairForm:
+        return PairForm(asked, data)
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonShown:
+    """The box for the reason, below the questions."""
+
+    number: int
+    given: str
+    errors: list[str]
+    anchor: str = "reason"
+    most_chars: int = COMMENT_MAX_CHARS
+
+
+class ChoiceForm(PairForm):
+    """One field per question, A or B, and `comments` with the reason."""
+
+    sides = ("a", "b")
+    missing = gettext_lazy("Please choose A or B.")
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(asked, data)
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            self.data = {**self.data, "comments": rating.comment}
+        self.fields["comments"] = forms.CharField(
+            required=False, strip=True, max_length=COMMENT_MAX_CHARS
+        )
+
+    def clean(self) -> None:
+        """Add errors of the reason to errors of the choices."""
+        if "comments" not in self.errors:
+            self.refuse(validate_reason(self.comment))
+
+    @property
+    def comment(self) -> str:  # type: ignore[override]
+        """The reason."""
+        return str(self.cleaned_data.get("comments", ""))
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show error messages next to their questions, each once."""
+        super().refuse(
+            {k: text for k, text in errors.items() if text not in self.errors.get(k, [])}
+        )
+
+    @property
+    def choices(self) -> list[PairQuestion]:
+        """The questions with A and B."""
+        return super().questions()
+
+    @property
+    def reason(self) -> ReasonShown:
+        """The reason as the page shows it."""
+        given = str(self.data.get("comments", "")) if self.is_bound else ""
+        errors = [str(error) for error in self.errors.get("comments", [])]
+        return ReasonShown(len(self.asked) + 1, given, errors)
+
+    def questions(self) -> list[FormQuestion]:  # type: ignore[override]
+        """Return the questions in order."""
+        return [*self.choices, self.reason]
+
+
+@register_sheet
+class ChoiceSheet:
+    """A row of A and B for each question, and a box for the reason."""
+
+    name = "choice"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChoiceForm:
+        return ChoiceForm(asked, data)
+
+
+_DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionShown:
+    """First question of the page, about the better of the two; `given` is empty or one of three directions."""
+
+    given: str
+    errors: list[str]
+    number: int = 1
+    anchor: str = "direction-1"
+
+
+class ReferenceForm(RatingForm):
+    """Fields `direction`, `reference_score` (sent only after a change), and one for each question."""
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        item = asked.judgement.slots[0].item
+        assert item is not None, "a reference study judges items"
+        self.item: Item = item
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            names = {number: name for name, number in _DIRECTIONS.items()}
+            stored = {**rating.answers, "direction": names.get(rating.answers.get("direction"), "")}
+            # A contradiction that the participant confirmed once is not asked about again.
+            data = {**stored, "_asked": "1" if rating.answers.get("kept_both") else ""}
+        protocol = protocols.get(asked.judgement.slots[0].task.participant.study.protocol)
+        without = protocol.not_asked(asked.version, item)
+        super().__init__(
+            [question for question in asked.questions if question.key not in without],
+            data,
+            first_number=2,
+        )
+        self.low, self.high = asked.rubric.low, asked.rubric.high
+        self.direction_error = ""
+        self.contradiction = ""
+
+    def clean(self) -> None:
+        """Read the answers; ask once more if the direction contradicts the scores."""
+        super().clean()
+        direction = _DIRECTIONS.get(self._sent("direction"))
+        if direction is None:
+            self.direction_error = _("Please say whether it is better, the same or worse.")
+            self.add_error(None, self.direction_error)
+            return
+        self.answers["direction"] = direction
+        score = self._score()
+        if score is not None:
+            self.answers["reference_score"] = score
+        given = [
+            self.answers[question.key] for question in self.asked if question.key in self.answers
+        ]
+        if self.errors or not given:
+            return
+        known = self.known_score if score is None else score
+        if not contradicts(direction, sum(given) / len(given), known):
+            return
+        if self._sent("_asked"):
+            self.answers["kept_both"] = 1
+            return
+        self.contradiction = _contradiction(direction, sum(given) / len(given), known)
+        self.add_error(None, self.contradiction)
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show error messages next to their questions."""
+        if "direction" in errors:
+            self.direction_error = errors["direction"]
+        super().refuse(errors)
+
+    @property
+    def known_score(self) -> float:
+        """Earlier rating of the known reply."""
+        assert self.item.reference_score is not None, f"item {self.item.pk} has no scored reference"
+        return self.item.reference_score
+
+    @property
+    def points(self) -> list[tuple[int, bool]]:
+        """The points of the known reply's score, and which of them is chosen."""
+        chosen = self._sent("reference_score") or f"{self.known_score:g}"
+        points = range(round(self.low), round(self.high) + 1)
+        return [(point, str(point) == chosen) for point in points]
+
+    @property
+    def set_to(self) -> int | None:
+        """Changed score of the known reply; None if it was not changed."""
+        return self._score()
+
+    @property
+    def direction(self) -> DirectionShown:
+        """The question which of the two is better."""
+        given = self._sent("direction")
+        return DirectionShown(given, [self.direction_error] if self.direction_error else [])
+
+    @property
+    def scales(self) -> list[QuestionShown]:
+        """The study's questions."""
+        return super().questions()
+
+    def questions(self) -> list[FormQuestion]:  # type: ignore[override]
+        """Return the questions in order."""
+        shown = super().questions()  # reads the answers, so that the direction's error is known
+        return [self.direction, *shown]
+
+    def _sent(self, name: str) -> str:
+        return str(self.data.get(name, "")) if self.is_bound else ""
+
+    def _score(self) -> int | None:
+        sent = self._sent("reference_score")
+        is_point = sent in {str(point) for point in range(round(self.low), round(self.high) + 1)}
+        return int(sent) if is_point and float(sent) != self.known_score else None
+
+
+def _contradiction(direction: int, overall: float, known: float) -> str:
+    if direction == WORSE:
+        return _(
+            "You said worse but rated it higher than the known reply. Keep both, or change one."
+        )
+    if direction == BETTER:
+        return _(
+            "You said better but rated it lower than the known reply. Keep both, or change one."
+        )
+    if overall > known:
+        return _(
+            "You said the same but rated it much higher than the known reply. Keep both, or change one."
+        )
+    return _(
+        "You said the same but rated it much lower than the known reply. Keep both, or change one."
+    )
+
+
+@register_sheet
+class ReferenceSheet:
+    """Better, the same or worse; the known reply's score; the study's questions."""
+
+    name = "reference"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ReferenceForm:
+        return ReferenceForm(asked, data)

@@ -1,0 +1,155 @@
+"""Question forms about single things: scales, labels, and check boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from webapp.participant.question_forms.base import FormContext, register_sheet
+from webapp.participant.question_view import RatingForm
+from webapp.ratings.turn_annotation import NONE
+from webapp.studies.questions import Question
+
+
+@register_sheet
+class ScalesSheet:
+    """A row of numbers for each question."""
+
+    name = "scales"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> RatingForm:
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {**rating.answers, "comments": rating.comment}
+        return RatingForm(asked.questions, data)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceShown:
+    """The one question of the page: its options, and which are ticked."""
+
+    options: list[tuple[Question, bool]]
+    wanted: int
+    errors: list[str]
+    number: int = 1
+    anchor: str = "chosen-1"
+
+    @property
+    def n_chosen(self) -> int:
+        """Number of ticked options."""
+        return sum(is_chosen for _option, is_chosen in self.options)
+
+
+class ChooseForm(forms.Form):
+    """One field, `chosen`, sent once for every option that is ticked."""
+
+    comment = ""
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {"chosen": [key for key, chosen in rating.answers.items() if chosen]}
+        super().__init__(data)
+        self.asked = list(asked.questions)
+        self.wanted = asked.version.values.choosing.n_choose
+        self.question = asked.version.values.choosing.choose_question
+        sent = data.getlist("chosen") if isinstance(data, QueryDict) else (data or {}).get("chosen")
+        self.chosen = set(sent or ())
+        self.wrong = ""
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """1 for what is ticked, 0 for the rest."""
+        return {one.key: int(one.key in self.chosen) for one in self.asked}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show the rating service's error message next to the question."""
+        self.wrong = next(iter(errors.values()), "")
+
+    def questions(self) -> list[ChoiceShown]:
+        """Return the question as the page shows it."""
+        options = [(one, one.key in self.chosen) for one in self.asked]
+        return [ChoiceShown(options, self.wanted, [self.wrong] if self.wrong else [])]
+
+
+@register_sheet
+class ChooseSheet:
+    """Things to choose from, in one list."""
+
+    name = "choose"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChooseForm:
+        return ChooseForm(asked, data)
+
+
+@dataclass(frozen=True, slots=True)
+class MarksShown:
+    """The one question of the page: its labels and which are ticked."""
+
+    labels: list[tuple[Question, bool]]
+    is_none: bool
+    errors: list[str]
+    number: int = 1
+    anchor: str = "marks-1"
+
+    @property
+    def has_meanings(self) -> bool:
+        """True if the study explains the meaning of any label."""
+        return any(label.help for label, _is_true in self.labels)
+
+
+class MarksForm(forms.Form):
+    """One field, `marks`, sent once for every label that is ticked, or for none of them."""
+
+    comment = ""
+
+    def __init__(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> None:
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {"marks": [key for key, is_true in rating.answers.items() if is_true] or [NONE]}
+        super().__init__(data)
+        sent = data.getlist("marks") if isinstance(data, QueryDict) else (data or {}).get("marks")
+        self.asked = list(asked.questions)
+        self.marks = set(sent or ())
+        self.wrong = ""
+
+    def clean(self) -> None:
+        """Add an error if nothing is ticked, or “None of these” together with other labels."""
+        known = self.marks & {question.key for question in self.asked}
+        if NONE in self.marks and known:
+            self.refuse({"marks": _("“None of these” stands alone: take it away, or the others.")})
+        elif not known and NONE not in self.marks:
+            self.refuse({"marks": _("Tick what is true of this reply, or “None of these”.")})
+        if self.wrong:
+            self.add_error(None, self.wrong)
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """1 for every label that is ticked, 0 for the others."""
+        return {question.key: int(question.key in self.marks) for question in self.asked}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show an error message next to the labels."""
+        self.wrong = next(iter(errors.values()), "")
+
+    def questions(self) -> list[MarksShown]:
+        """Return the labels as the page shows them."""
+        if self.is_bound:
+            self.is_valid()
+        labels = [(question, question.key in self.marks) for question in self.asked]
+        return [MarksShown(labels, NONE in self.marks, [self.wrong] if self.wrong else [])]
+
+
+@register_sheet
+class MarksSheet:
+    """Check boxes, of which “None of these” clears the rest."""
+
+    name = "marks"
+
+    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> MarksForm:
+        return MarksForm(asked, data)

@@ -1,0 +1,250 @@
+"""Questions as participants' pages show them: forms, answers and errors.
+
+In an arena, the researchers' question in the middle of a chat stands in the conversations with both bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy
+
+from webapp.conversations.attention_checks import chat_checks_left
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Participant, StudyVersion
+from webapp.studies.questions import (
+    BETWEEN_CHOICES,
+    MOST_CHARS,
+    Question,
+    answers_read,
+    questions_ordered,
+)
+from webapp.studies.rubrics import post_task_questions
+
+Given = str | list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePoint:
+    """One point of a scale; `name` is read aloud, with the words at it."""
+
+    value: int
+    words: str
+    name: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionShown:
+    """A question on a page.
+
+    Attributes:
+        number: its number on the page.
+        name: name of its form field, and the prefix of the ids in it.
+        given: answer sent before or just now, valid or not.
+        error: error message; empty if there is none.
+    """
+
+    number: int
+    question: Question
+    name: str
+    given: Given = ""
+    error: str = ""
+
+    @property
+    def points(self) -> list[ScalePoint]:
+        """The points of a row; none where the scale has too many and gets a number box."""
+        return [
+            ScalePoint(
+                point, words, f"{point}, {words}" if words else str(point), self.given == str(point)
+            )
+            for point, words in self.question.points
+        ]
+
+    @property
+    def options(self) -> list[tuple[str, bool]]:
+        """The options, and whether each is chosen."""
+        chosen = [self.given] if isinstance(self.given, str) else self.given
+        return [(option, option in chosen) for option in self.question.options]
+
+    @property
+    def low_words(self) -> str:
+        """Label of the lowest point."""
+        return self.question.labels.get(self.question.low, "")
+
+    @property
+    def high_words(self) -> str:
+        """Label of the highest point."""
+        return self.question.labels.get(self.question.high, "")
+
+    @property
+    def described_by(self) -> str:
+        """Ids of the elements that describe it: its help and its error."""
+        ids = [f"{self.name}-help"] if self.question.help else []
+        return " ".join([*ids, f"{self.name}-error"] if self.error else ids)
+
+    @property
+    def anchor(self) -> str:
+        """The id of its first control."""
+        return f"{self.name}-1"
+
+    @property
+    def errors(self) -> list[str]:
+        """Errors of the answer, in the form that templates read for every sheet's questions."""
+        return [self.error] if self.error else []
+
+    @property
+    def most_chars(self) -> int:
+        """The longest text that is taken."""
+        return MOST_CHARS
+
+
+def questions_before_task(participant: Participant, version: StudyVersion) -> list[Question]:
+    """Return the version's questions before a task, in the participant's order."""
+    values = version.values
+    return questions_ordered(
+        values.questions, values.asking.questions_order, participant.pk, "before"
+    )
+
+
+def questions_after_task(participant: Participant, version: StudyVersion) -> list[Question]:
+    """Return the version's questions about what was rated, in the participant's order."""
+    order = version.values.asking.after_order
+    return questions_ordered(post_task_questions(version), order, participant.pk, "after")
+
+
+def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:
+    """Return the answers that pass the attention checks, by field; empty unless the participant is scripted."""
+    if not participant.is_synthetic:
+        return []
+    checks = [one for one in asked if one.question.is_check]
+    return [
+        (
+            one.name,
+            BETWEEN_CHOICES.join(one.question.expected)
+            if one.question.kind == "choices"
+            else one.question.expected[0],
+        )
+        for one in checks
+    ]
+
+
+def questions_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:
+    """Return the context of `_likert.html`: the questions, and those with an error."""
+    wrong = [one for one in asked if one.error]
+    return {
+        "questions": asked,
+        "wrong": wrong,
+        "some_refused": any(one.given for one in wrong),
+    }
+
+
+def read_answer(sent: Mapping[str, Any], question: Question, name: str) -> Given:
+    """Return the answer to a question from a form or stored answers, by the name of its field."""
+    if question.kind == "choices":
+        found = sent.getlist(name) if isinstance(sent, QueryDict) else sent.get(name) or []
+        return [found] if isinstance(found, str) else list(found)
+    given = sent.get(name, "")
+    return "" if given is None else str(given)
+
+
+def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> dict[str, Any]:
+    """Return the question that is due, and after how many messages the next ones are.
+
+    Args:
+        chats: the chat; or both of an arena, of which the first keeps the answers. A message counts once both
+            have answered it.
+    """
+    first, n_answered = chats[0], min(chat.n_exchanges for chat in chats)
+    left = chat_checks_left(first, version)
+    due = next((one for one in left if one.after <= n_answered), None)
+    return {
+        "aside": due,
+        # Only scripted participants get the right answers.
+        "aside_right": due.expected[0] if due and first.is_synthetic else "",
+        "asks_after": [one.after for one in left if one != due],
+    }
+
+
+class RatingForm(forms.Form):
+    """One field per question, named by its key, and `comments`.
+
+    Errors of the rating service are added by `refuse`.
+    """
+
+    comments = forms.CharField(
+        required=False,
+        max_length=5000,
+        strip=True,
+        label=gettext_lazy("Anything else?"),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "input", "maxlength": 5000}),
+    )
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        data: Mapping[str, Any] | None = None,
+        *,
+        show_errors: bool = True,
+        first_number: int = 1,
+    ) -> None:
+        """Make a form for the questions, in the order in which they are shown.
+
+        Args:
+            data: values sent now or before; None if there are none.
+            show_errors: True if the page shows errors.
+            first_number: number of the first question; others may stand above.
+        """
+        super().__init__(data)
+        self.first_number = first_number
+        self.asked = list(questions)
+        self.show_errors = show_errors
+        self.answers: dict[str, Any] = {}
+        for question in self.asked:
+            self.fields[question.key] = forms.Field(required=False)
+
+    def clean(self) -> None:
+        """Read the answers, and set the error of each question with an invalid answer."""
+        self.answers, wrong = answers_read(self.asked, self._given)
+        self.refuse(wrong)
+
+    @property
+    def _given(self) -> dict[str, Given]:
+        return {
+            question.key: read_answer(self.data, question, question.key) for question in self.asked
+        }
+
+    @property
+    def comment(self) -> str:
+        """The text beside them."""
+        return self.cleaned_data["comments"]
+
+    @property
+    def typed(self) -> dict[str, Given]:
+        """Values sent for the form's own fields, valid or not."""
+        sent: dict[str, Given] = {**self._given, "comments": str(self.data.get("comments", ""))}
+        return {name: given for name, given in sent.items() if given}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show error messages next to their questions."""
+        for key, message in errors.items():
+            self.add_error(key if key in self.fields else None, message)
+
+    def questions(self) -> list[QuestionShown]:
+        """Return the questions as the page shows them, with answers and errors."""
+        given = self._given if self.is_bound else {}
+        wrong = self.errors if self.show_errors else {}
+        return [
+            QuestionShown(
+                number=number,
+                question=question,
+                name=question.key,
+                given=given.get(question.key, ""),
+                error=str(wrong[question.key][0]) if question.key in wrong else "",
+            )
+            for number, question in enumerate(self.asked, start=self.first_number)
+        ]

@@ -1,0 +1,232 @@
+"""Content of a page of the step `judge`. It contains no name of a bot, model or item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.ratings.rating_tasks import RequestedRating
+from webapp.studies.models import Item, Slot, Task
+from webapp.studies.protocol_settings import TrainingPair
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueLine:
+    """One utterance and its speaker."""
+
+    speaker: str
+    text: str
+    is_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlace:
+    """Content of one place on a page: a reply of an item, by its number, or the slot's conversation."""
+
+    slot: Slot
+    item: Item | None = None
+    response: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """One text to judge: a reply, or a whole conversation.
+
+    Attributes:
+        side: its letter where several stand side by side; empty for one alone.
+        before: earlier utterances, if they are not the same for all texts.
+        lines: of a conversation; text: of a reply.
+        place: its number on the page, from 0.
+    """
+
+    side: str
+    title: str
+    before: tuple[DialogueLine, ...] = ()
+    lines: tuple[DialogueLine, ...] = ()
+    text: str = ""
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPanel:
+    """Context of the conversation next to its text: lines about a speaker, a feeling, a topic."""
+
+    persona: tuple[str, ...] = ()
+    emotion: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTurn:
+    """One turn of a conversation whose replies are labelled.
+
+    Attributes:
+        kind: the speaker, "person" or "bot"; who: the speaker's label.
+        reply: its number among the labelled replies, from 1; 0 for a turn that is not labelled.
+        is_current: True if this page labels it.
+        is_done: True if it is labelled already; marks: the labels that were ticked.
+    """
+
+    kind: str
+    who: str
+    text: str
+    reply: int = 0
+    is_current: bool = False
+    is_done: bool = False
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RatingPage:
+    """Content of one page.
+
+    Attributes:
+        before: earlier utterances, shared by all of the texts.
+        panel: panel above them; None if there is none.
+        reference: a reply that a person wrote; empty if none is shown.
+    """
+
+    texts: list[ShownText]
+    before: tuple[DialogueLine, ...] = ()
+    reference: str = ""
+    panel: ContextPanel | None = None
+    turns: tuple[MarkedTurn, ...] = ()
+
+
+def judged_shown(
+    task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()
+) -> RatingPage:
+    """Return the content of one judgement's page, in its stored order; one query for each conversation.
+
+    Args:
+        judgements: all judgements of the task, if single turns are judged.
+    """
+    if judgement.turn is not None:
+        return RatingPage([], turns=_marked(task, judgement, judgements))
+    texts: list[ShownText] = []
+    references: list[str] = []
+    for slot in judgement.slots:
+        if slot.item is None:
+            texts.append(_conversation(slot))
+        else:
+            texts += _replies(slot, slot.item) if _has_text(slot.item) else []
+            references.append(slot.item.reference or "")
+    texts = [replace(text, place=number) for number, text in enumerate(texts)]
+    if not texts:  # the question stands by itself
+        return RatingPage([])
+    before = texts[0].before
+    if any(text.before != before for text in texts):
+        return RatingPage(texts)
+    is_one = len(set(references)) == 1 and task.version.values.judging.show_reference
+    shared = [replace(text, before=()) for text in texts]
+    item = judgement.slots[0].item
+    panel = _panel(item) if item is not None and item.panel else None
+    return RatingPage(shared, before, references[0] if is_one else "", panel)
+
+
+def places_shown(judgement: RequestedRating) -> list[ShownPlace]:
+    """Return the places on a judgement's page, in the order in which its texts are shown."""
+    places: list[ShownPlace] = []
+    for slot in judgement.slots:
+        if slot.item is None:
+            places.append(ShownPlace(slot))
+        elif _has_text(slot.item):
+            numbers = range(len(slot.item.responses))
+            order = reversed(numbers) if slot.is_flipped else numbers
+            places += [ShownPlace(slot, slot.item, number) for number in order]
+    return places
+
+
+def _has_text(item: Item) -> bool:
+    """Return True if the item shows any text: a question without context does not."""
+    return bool(item.context or item.responses[0]["text"])
+
+
+def _marked(
+    task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating]
+) -> tuple[MarkedTurn, ...]:
+    """Return the turns of the judged turn's conversation, in two queries."""
+    assert judgement.turn is not None
+    words = {label.key: label.question for label in task.version.rubric.dimensions.all()}
+    numbered = {
+        one.turn.pk: (number, one)
+        for number, one in enumerate(judgements, start=1)
+        if one.turn is not None
+    }
+    found = []
+    [slot] = judgement.slots
+    other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
+    turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
+    for turn in turns:
+        is_bot = turn.speaker == Turn.Speaker.BOT
+        kind, who = ("bot", _("Chatbot")) if is_bot else ("person", other)
+        number, one = numbered.get(turn.pk, (0, None))
+        given = one.rating.answers if one is not None and one.rating is not None else {}
+        # In the order of the labels: the database keeps none.
+        marks = tuple(text for key, text in words.items() if given.get(key))
+        is_current = turn.pk == judgement.turn.pk
+        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks))
+    return tuple(found)
+
+
+def _panel(item: Item) -> ContextPanel:
+    known = item.panel
+    persona = tuple(known.get("persona", ()))
+    return ContextPanel(persona, known.get("emotion", ""), known.get("topic", ""))
+
+
+def practice_shown(pair: TrainingPair) -> RatingPage:
+    """Return the content of a practice pair's page, laid out as for a pair that counts."""
+    texts = [
+        ShownText(side=side, title=_("Reply %(side)s") % {"side": side}, text=text)
+        for side, text in (("A", pair.first), ("B", pair.second))
+    ]
+    return RatingPage(texts, _said(pair.context))
+
+
+def _said(context: Sequence[str]) -> tuple[DialogueLine, ...]:
+    who = (_("First person"), _("Second person"))
+    return tuple(DialogueLine(who[number % 2], text) for number, text in enumerate(context))
+
+
+def _replies(slot: Slot, item: Item) -> list[ShownText]:
+    before = _said(item.context)
+    n = len(item.responses)
+    sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
+    responses = item.responses[::-1] if slot.is_flipped else item.responses
+    return [
+        ShownText(
+            side=side,
+            title=_("Reply %(side)s") % {"side": side} if side else _("The reply"),
+            before=before,
+            text=response["text"],
+        )
+        for side, response in zip(sides, responses, strict=True)
+    ]
+
+
+def _conversation(slot: Slot) -> ShownText:
+    chat = slot.conversation or slot.chat
+    bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
+    who = {
+        Turn.Speaker.HUMAN: _other_speaker(chat),
+        Turn.Speaker.BOT: bot,
+    }
+    title = _("Conversation %(side)s") % {"side": slot.side}
+    return ShownText(
+        side=slot.side,
+        title=title if slot.side else _("The conversation"),
+        lines=tuple(
+            DialogueLine(who[Turn.Speaker(t.speaker)], t.text, t.speaker == Turn.Speaker.BOT)
+            for t in chat.turns.all()
+        ),
+    )
+
+
+def _other_speaker(chat: Conversation | None) -> str:
+    """Return the label of the speaker who is not the chatbot: in self-play that is no person."""
+    is_played = chat is not None and chat.source == Conversation.Source.SELFPLAY
+    return _("Other speaker") if is_played else _("Person")

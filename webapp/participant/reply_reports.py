@@ -1,0 +1,198 @@
+"""“Report this reply”: the page that asks why, and the report.
+
+Pages with script open the same form in a dialog (`report.js`) and send it without leaving; the response is then
+JSON. An address names a reply by its place on the page, so that it contains no id of an item or conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from webapp.conversations.models import Conversation, ReplyReport, Turn
+from webapp.conversations.services import reply_report
+from webapp.core.errors import Refused
+from webapp.participant.access import ParticipantRequest, conversation_page, task_page
+from webapp.participant.page_texts import study_texts
+from webapp.participant.rating_view import places_shown
+from webapp.ratings.rating_tasks import RequestedRating, requested_ratings
+from webapp.studies.models import Item, Study, StudyVersion, Task
+
+_ERROR = _("Your report could not be sent. Try again.")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyToReport:
+    """One reply, as reports name it: a turn, or a reply of an item by its number."""
+
+    text: str
+    turn: Turn | None = None
+    item: Item | None = None
+    response: int | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Values that a report stores of the reply."""
+        return {"turn": self.turn, "item": self.item, "response": self.response}
+
+
+def report_shown(version: StudyVersion, address: str) -> dict[str, Any]:
+    """Return the template context for reporting replies; empty if the study does not allow reports.
+
+    Args:
+        address: where reports of this page go.
+    """
+    if not version.values.comfort.lets_report:
+        return {}
+    return {
+        "report_url": address,
+        "report_reasons": ReplyReport.Reason.choices,
+        "report_most_chars": ReplyReport.MOST_CHARS,
+    }
+
+
+def report_address(address: str, **reply: int) -> str:
+    """Return the address at which one reply is reported: of a page's reports, with its place on the page."""
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(reply)}"
+
+
+def turns_reported(conversation: Conversation) -> list[int]:
+    """Return the numbers of the turns that the chat's participant has reported."""
+    found = ReplyReport.objects.filter(
+        turn__conversation=conversation, participant=conversation.participant_id
+    )
+    return sorted(found.values_list("turn__index", flat=True))
+
+
+def places_reported(task: Task, judgement: RequestedRating) -> list[int]:
+    """Return the places of this judgement whose one reply the task's participant has reported."""
+    found = ReplyReport.objects.filter(participant=task.participant_id)
+    if judgement.turn is not None:
+        return [0] if found.filter(turn=judgement.turn).exists() else []
+    items = {slot.item_id for slot in judgement.slots if slot.item_id}
+    if not items:
+        return []
+    reported = set(found.filter(item__in=items).values_list("item_id", "response"))
+    return [
+        number
+        for number, place in enumerate(places_shown(judgement))
+        if place.item is not None and (place.item.pk, place.response) in reported
+    ]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@conversation_page
+def chat_report(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
+    """Show the report form for a reply of the chat, or store the report."""
+    study, participant = conversation.study, conversation.participant
+    assert study is not None, f"chat {conversation.pk} without a study"
+    assert participant is not None, f"chat {conversation.pk} without a participant"
+    reply = _of_turn(conversation.pk, _number(request, "turn"))
+    version = conversation.version or study.version
+    return _report(request, study, version, visit, [reply], participant)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@task_page
+def task_report(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
+    """Show the report form for a reply that is judged, or store the report."""
+    judgements = requested_ratings(task)
+    n = _number(request, "n")
+    if not 1 <= n <= len(judgements):
+        raise Http404
+    judgement = judgements[n - 1]
+    if judgement.turn is not None:
+        replies = [ReplyToReport(judgement.turn.text, judgement.turn)]
+    else:
+        replies = _at(judgement, _number(request, "place"))
+    participant = task.participant
+    return _report(request, participant.study, task.version, visit, replies, participant)
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    """Return a number of the address.
+
+    Raises:
+        Http404: there is none, or it is none.
+    """
+    given = request.GET.get(name, "")
+    if not given.isdecimal() or len(given) > 6:
+        raise Http404
+    return int(given)
+
+
+def _of_turn(conversation_id: Any, index: int) -> ReplyToReport:
+    bot_turns = Turn.objects.filter(conversation=conversation_id, speaker=Turn.Speaker.BOT)
+    turn = bot_turns.filter(index=index).first()
+    if turn is None:
+        raise Http404
+    return ReplyToReport(turn.text, turn)
+
+
+def _at(judgement: RequestedRating, number: int) -> list[ReplyToReport]:
+    """Return the replies at a place of a page: one of an item, or the bot's of a whole conversation."""
+    places = places_shown(judgement)
+    if number >= len(places):
+        raise Http404
+    place = places[number]
+    if place.item is not None:
+        assert place.response is not None, "an item is shown by one of its replies"
+        text = place.item.responses[place.response]["text"]
+        return [ReplyToReport(text, None, place.item, place.response)]
+    chat = place.slot.conversation or place.slot.chat
+    return [ReplyToReport(turn.text, turn) for turn in chat.turns.all() if turn.speaker == "bot"]
+
+
+def _report(
+    request: HttpRequest,
+    study: Study,
+    version: StudyVersion,
+    visit: ParticipantRequest,
+    replies: Collection[ReplyToReport],
+    participant: Any,
+) -> HttpResponse:
+    """Respond with the page, or with the result of the report.
+
+    Args:
+        replies: possible replies; if there are several, the form's `line` selects one, from 1.
+    """
+    if not version.values.comfort.lets_report or not replies:
+        raise Http404
+    error, is_sent = "", False
+    given = request.POST if request.method == "POST" else {}
+    lines = list(enumerate(replies, start=1))
+    if request.method == "POST":
+        chosen = next((one for n, one in lines if str(n) == given.get("line", "1")), None)
+        if chosen is None:
+            raise Http404
+        try:
+            reply_report(
+                participant=participant,
+                reason=given.get("reason", ""),
+                words=given.get("words", ""),
+                **chosen.fields,
+            )
+            is_sent = True
+        except Refused as refused:
+            error = refused.message or str(_ERROR)
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse({"saved": is_sent, "error": error}, status=400 if error else 200)
+    context = {
+        **study_texts(study, version),
+        **report_shown(version, request.get_full_path()),
+        "visit": visit,
+        "lines": lines,
+        "given": given,
+        "report_error": error,
+        "is_sent": is_sent,
+    }
+    return render(request, "participant/report.html", context)

@@ -1,0 +1,326 @@
+"""Scripted participants, and their actions: one function for each step.
+
+An action ends on the page after its step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from statistics import mean
+from urllib.parse import parse_qsl
+
+import httpx
+from websockets.asyncio.client import ClientConnection
+
+from webapp.participant.simulated.answers import Impression, ScriptedPerson, ScriptedTexts
+from webapp.participant.simulated.client import (
+    PageForm,
+    PageTexts,
+    StepRefused,
+    StudyClient,
+    frames_until,
+    say,
+)
+from webapp.studies.questions import BETWEEN_CHOICES
+
+_ATTENTIVE = 0.95
+"""Fraction that passes a check, whose answer pages show to scripted participants; one in twenty does not look."""
+_CONTENT = 0.9
+"""Fraction that keeps the earlier score of a known reply."""
+_MARKED = 0.3
+"""How often a label is true of a reply."""
+
+
+def _by_chance(asked: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
+    """Answer text fields and boxes, without any opinion."""
+    answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, person.comment)
+    answers |= {
+        name: person.rng.sample(options, person.rng.randint(1, len(options)))
+        for name, options in asked.boxes.items()
+    }
+    return answers
+
+
+def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+    """Return the page's hidden answers that pass its attention checks; some participants ignore them."""
+    right: dict[str, str | list[str]] = {}
+    for name, value in asked.hidden.items():
+        if name.startswith("_right_") and rng.random() < _ATTENTIVE:
+            field = name.removeprefix("_right_")
+            right[field] = value.split(BETWEEN_CHOICES) if field in asked.boxes else value
+    return right
+
+
+async def questions(person: ScriptedPerson) -> None:
+    """Answer the questions before the task at random."""
+    asked, rng = person.doors.form("/questions/"), person.rng
+    answers = _by_chance(asked, person)
+    answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
+    answers |= {name: rng.choice(points) for name, points in asked.points.items()}
+    answers |= _attentive(asked, rng)
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "questions":
+        raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
+async def chat(person: ScriptedPerson) -> None:
+    """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
+    person.said, person.heard = [], []
+    script = list(person.rng.choice(person.lines))
+    n_extra = person.rng.randint(0, person.n_more)
+    async with person.doors.socket() as socket:
+        await frames_until(socket, "history")
+        can_rate = False
+        while not can_rate or n_extra > 0:
+            n_extra -= can_rate
+            if not script:
+                script = list(person.rng.choice(person.lines))
+            text = script.pop(0)
+            last = (await say(socket, text))[-1]
+            if last["type"] == "error":
+                if can_rate and last["code"] == "closed":
+                    break
+                raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
+            person.said.append(text)
+            person.heard.append(last["text"])
+            person.n_exchanges += 1
+            can_rate = last["can_rate"]
+            await _vote(person, socket, last["turn"])
+            await _mark(person, socket, last["turn"])
+    doors = person.doors
+    await _aside(person, f"/chat/{doors.conversation_id}/")
+    if PageForm(str(doors.page.url), "/end/").fed(doors.page.text).action:
+        await doors.send(doors.form("/end/"), {})
+    else:
+        await doors.open(f"/chat/{doors.conversation_id}/rate/")
+
+
+async def _aside(person: ScriptedPerson, page: str) -> None:
+    """Answer the researchers' questions in this page's chat."""
+    doors = person.doors
+    await doors.open(page)
+    while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
+        right = asked.hidden.get("_right_answer", "")
+        is_attentive = person.rng.random() < _ATTENTIVE
+        options = asked.choices.get("answer", [person.comment])
+        await doors.send(asked, {"answer": right if is_attentive else person.rng.choice(options)})
+
+
+async def _mark(person: ScriptedPerson, socket: ClientConnection, turn: int) -> None:
+    """Label a reply if the page asks for it; some participants leave that for later."""
+    asked = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
+    if asked is None or (asked[1] != "all" and str(turn) not in asked[1].split()):
+        return
+    if person.rng.random() < 0.5:
+        labels = re.findall(r'name="marks" value="([^"]+)"', person.doors.page.text)
+        marks = [person.rng.choice(labels)]
+        await socket.send(json.dumps({"type": "marks", "turn": turn, "marks": marks}))
+        await frames_until(socket, "marks", "error")
+
+
+async def _vote(person: ScriptedPerson, socket: ClientConnection, turn: int) -> None:
+    if person.rng.random() < 0.5:
+        opinion = person.opinion(Impression.of(person.said, person.heard), "vote")
+        value = 1 if opinion > 0.5 else -1
+        await socket.send(json.dumps({"type": "vote", "turn": turn, "value": value}))
+        await frames_until(socket, "vote", "error")
+
+
+async def arena(person: ScriptedPerson) -> None:
+    """Write the same messages to both chatbots and choose the one that made the better impression."""
+    doors = person.doors
+    asked = doors.form("/arena/")
+    chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
+    said: list[str] = []
+    heard: dict[str, list[str]] = {chat_id: [] for chat_id in chats}
+    n_messages = 1 + person.rng.randint(0, person.n_more)
+    script = list(person.rng.choice(person.lines))
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
+        for socket in sockets:
+            await frames_until(socket, "history")
+        can_choose = False
+        while not can_choose or len(said) < n_messages:
+            text = script.pop(0) if script else person.rng.choice(person.lines)[0]
+            answers = await asyncio.gather(*(say(socket, text) for socket in sockets))
+            for chat_id, [*_frames, last] in zip(chats, answers, strict=True):
+                if last["type"] == "error":
+                    raise StepRefused(f"a chat answered {last['code']}: {last['message']}")
+                heard[chat_id].append(last["text"])
+            said.append(text)
+            person.n_exchanges += 1
+            can_choose = all(frames[-1]["can_rate"] for frames in answers)
+    first, second = (Impression.of(said, heard[chat_id]) for chat_id in chats)
+    choice = person.between(first, second, "choice", ["a", "equal", "b"])
+    if choice == "equal" and max(person.opinion(one, "choice") for one in (first, second)) < 0.5:
+        choice = "bad"
+    await _aside(person, str(doors.page.url))
+    asked = doors.form("/arena/")
+    beside = _by_chance(asked, person)
+    beside |= {name: person.rng.choice(options) for name, options in asked.choices.items()}
+    after = await doors.send(asked, {**beside, **_attentive(asked, person.rng), "choice": choice})
+    if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == asked.hidden["_n"]:
+        raise StepRefused(f"the choice was not taken at {after.url.path} ({after.status_code})")
+
+
+async def form(person: ScriptedPerson) -> None:
+    """Rate the chat."""
+    await person.doors.rate(
+        person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng)
+    )
+
+
+async def judge(person: ScriptedPerson) -> None:
+    """Answer the questions on this page, and continue to the next."""
+    page, doors = person.doors.page.text, person.doors
+    asked = doors.form("/judge/")
+    heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
+    before = PageTexts(page, "said-what").found or [""]
+    impression = Impression.of(before[-1:] * len(heard), heard)
+    answers = _by_chance(asked, person)
+    for name, choices in {**asked.choices, **asked.points}.items():
+        if choices[0] == "a":
+            answers[name] = person.prefer(before[-1], heard, name, choices)
+        else:
+            answers[name] = person.choose(impression, name, choices)
+    if exactly := int(asked.hidden.get("_exactly", 0)):
+        answers |= {
+            name: person.favourites(options, exactly) for name, options in asked.boxes.items()
+        }
+    if labels := asked.boxes.get("marks"):
+        true = [one for one in labels if one != "_none" and person.rng.random() < _MARKED]
+        answers["marks"] = true or ["_none"]
+    if known := re.search(r' data-known="([\d.]+)"', page):
+        _beside_known(person, asked, float(known[1]), answers)
+    answers |= _attentive(asked, person.rng)
+    after = await doors.send(asked, answers)
+    if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
+        after = await doors.send(again, answers)  # asked once, and both are kept
+    if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
+        raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
+def _beside_known(
+    person: ScriptedPerson, asked: PageForm, known: float, answers: dict[str, str | list[str]]
+) -> None:
+    """Give the direction that a reply's scores imply; most participants keep the known reply's score."""
+    if person.rng.random() < _CONTENT:
+        answers.pop("reference_score", None)
+    about = [name for name in asked.choices if name not in ("reference_score", "direction")]
+    given = [float(one) for one in map(str, (answers[name] for name in about)) if one.isdigit()]
+    ahead = mean(given or [known]) - known + person.rng.gauss(0, 0.5)
+    answers["direction"] = "same" if abs(ahead) < 0.5 else "better" if ahead > 0 else "worse"
+
+
+async def quiz(person: ScriptedPerson) -> None:
+    """Answer the quiz with the right answers that the page gives scripted participants."""
+    asked = person.doors.form("/quiz/")
+    answers = {
+        name: asked.hidden.get(f"_right_{name}") or person.rng.choice(choices)
+        for name, choices in asked.choices.items()
+    }
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "quiz" and 'name="_attempt" value="2"' not in after.text:
+        raise StepRefused(f"the quiz was not taken at {after.url.path} ({after.status_code})")
+
+
+async def practice(person: ScriptedPerson) -> None:
+    """Answer a practice pair with the right answers that the page gives scripted participants."""
+    asked = person.doors.form("/practice/")
+    right = dict(parse_qsl(asked.hidden.get("_right", "")))
+    answers = {
+        name: right.get(name) or person.rng.choice(choices)
+        for name, choices in asked.choices.items()
+    }
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "practice" and "_pair" not in after.text:
+        raise StepRefused(f"practice was not taken at {after.url.path} ({after.status_code})")
+
+
+StepScript = Callable[[ScriptedPerson], Awaitable[None]]
+STEP_SCRIPTS: dict[str, StepScript] = {
+    "quiz": quiz,
+    "questions": questions,
+    "practice": practice,
+    "chat": chat,
+    "arena": arena,
+    "form": form,
+    "judge": judge,
+}
+
+
+_MOST_PAGES = 1000
+"""Most pages of one participant: with more, they go round in circles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedVisit:
+    """Work of a scripted participant: messages that were answered, and pages of other steps."""
+
+    n_exchanges: int
+    n_pages: int
+
+
+class ScriptedParticipant(ScriptedPerson):
+    """Goes the whole way of a protocol."""
+
+    async def play(self) -> ScriptedVisit:
+        """Enter and take one step after the other until the end.
+
+        Raises:
+            DoorClosed: if a page did not let the participant through, or the bot failed.
+        """
+        await self.doors.enter()
+        for n_pages in range(_MOST_PAGES):
+            step = self.doors.step
+            if step == "done":
+                return ScriptedVisit(self.n_exchanges, n_pages)
+            if step not in STEP_SCRIPTS:
+                at, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
+                raise StepRefused(
+                    f"led to {at.url.path} ({at.status_code}), which is none of the steps {known}"
+                )
+            await STEP_SCRIPTS[step](self)
+        raise StepRefused(
+            f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}"
+        )
+
+
+async def rehearse(
+    *,
+    base_url: str,
+    study_key: str,
+    rehearsal_token: str,
+    script: ScriptedTexts,
+    n_people: int,
+    seed: int,
+    at_once: int = 8,
+    on_played: Callable[[ScriptedVisit | Exception], None] = lambda _played: None,
+) -> list[ScriptedVisit | Exception]:
+    """Send `n_people` scripted participants through a study, `at_once` side by side."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(number: int) -> ScriptedVisit | Exception:
+        async with gate:
+            doors = StudyClient(base_url, study_key, {"rehearsal": rehearsal_token})
+            try:
+                played: ScriptedVisit | Exception = await ScriptedParticipant(
+                    doors,
+                    lines=script.lines,
+                    comment=script.comment,
+                    seed=seed * 1_000_003 + number,
+                ).play()
+            except (StepRefused, httpx.HTTPError, OSError) as error:
+                played = error
+            finally:
+                await doors.close()
+        on_played(played)
+        return played
+
+    return list(await asyncio.gather(*(one(number) for number in range(n_people))))

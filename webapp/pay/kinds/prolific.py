@@ -1,0 +1,63 @@
+"""Jobs for Prolific: status of submissions, and decisions about pay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.validation import InputModel
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job
+from webapp.pay.models import Decision
+from webapp.pay.platform_status import platform_visits_store, prolific_studies
+from webapp.pay.prolific import Prolific
+from webapp.pay.sending import decision_send, to_send
+
+
+@register_kind
+class PayComparisonJob(JobKind[Job, InputModel]):
+    """Every submission of the Prolific studies whose participants came; the result counts those that never did."""
+
+    name = "pay_compare"
+    title = _("Comparing with Prolific")
+
+    def slice(self, work: ShardWork[Job, InputModel]) -> dict[str, int]:
+        study = work.job.study
+        assert study is not None
+        n_here = n_never = 0
+        with Prolific() as prolific:
+            for study_id in prolific_studies(study):
+                here, never = platform_visits_store(
+                    study=study, told=prolific.submissions(study_id)
+                )
+                n_here, n_never = n_here + here, n_never + never
+        return {"submissions": n_here, "never_came": n_never}
+
+
+@register_kind
+class PaySendingJob(JobKind[Job, InputModel]):
+    """All decisions of a study that wait for it, one by one; the result counts how it went."""
+
+    name = "pay_send"
+    title = _("Sending decisions about pay")
+
+    def plan(self, job: Job, asked: InputModel) -> Iterable[ShardPlan]:
+        assert job.study is not None
+        return [ShardPlan(n_total=max(to_send(job.study).count(), 1))]
+
+    def slice(self, work: ShardWork[Job, InputModel]) -> dict[str, int]:
+        job = work.job
+        assert job.study is not None
+        done = Counter[str]()
+        waiting = list(to_send(job.study).values_list("pk", flat=True))
+        with Prolific() as prolific:
+            for n, pk in enumerate(waiting):
+                work.beat(n, len(waiting))
+                done[decision_send(pk=pk, prolific=prolific, by_id=job.created_by_id)] += 1
+        work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
+        return {
+            "sent": done[Decision.State.SENT],
+            "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE],
+        }

@@ -1,0 +1,303 @@
+"""Status of submissions at Prolific: by comparison and by its webhook.
+
+The webhook is accepted if signed and fresh, and handled once. See docs.prolific.com/api-reference/webhooks: the
+signature is the base64 of an HMAC-SHA256 of time and body; an event may be sent several times, under the same id,
+and out of order. Platform ids are kept longer where pay was decided late.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.core.errors import Refused
+from webapp.jobs.models import Job, State
+from webapp.pay.models import Decision, HookEvent, PlatformVisit
+from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models.participants import PlatformIds
+from webapp.studies.privacy.retention import ids_eraser, ids_holder
+
+if TYPE_CHECKING:
+    from webapp.pay.prolific import ProlificSubmission  # which brings in httpx
+
+_AT_ONCE = 500
+
+
+def prolific_studies(study: Study) -> list[str]:
+    """Return the ids that Prolific gave to the studies whose participants came here."""
+    rows = PlatformIds.objects.filter(
+        study=study, platform="prolific", participant__is_synthetic=False
+    )
+    found = rows.order_by().values_list("parameters__STUDY_ID", flat=True).distinct()
+    return sorted(name for name in found if name)
+
+
+def known_submissions(study: Study, names: Sequence[str]) -> set[str]:
+    """Return the ids of those visits that were made here."""
+    tasks = Task.objects.filter(participant__study=study, submission__in=names)
+    found = set(tasks.values_list("submission", flat=True))
+    idle = _with_session(PlatformIds.objects.filter(study=study, participant__tasks=None))
+    return found | set(idle.filter(session__in=names).values_list("session", flat=True))
+
+
+def platform_visits_store(
+    *, study: Study, told: Iterable[ProlificSubmission], at: datetime | None = None
+) -> tuple[int, int]:
+    """Keep how these visits stand at the platform.
+
+    Returns:
+        How many of them were made here, and how many never were: people who took a place there and did not
+        come. Of those nothing is kept.
+    """
+    at = at or timezone.now()
+    n_here = n_never = 0
+    batch: list[ProlificSubmission] = []
+
+    def store() -> None:
+        nonlocal n_here, n_never
+        known = known_submissions(study, [one.id for one in batch])
+        n_here += len(known)
+        n_never += len(batch) - len(known)
+        PlatformVisit.objects.bulk_create(
+            [
+                PlatformVisit(
+                    study=study,
+                    submission=one.id,
+                    status=one.status[:30],
+                    entered_code=one.entered_code[:100],
+                    told_at=at,
+                )
+                for one in batch
+                if one.id in known
+            ],
+            update_conflicts=True,
+            unique_fields=["study", "submission"],
+            update_fields=["status", "entered_code", "told_at", "updated_at"],
+        )
+        batch.clear()
+
+    for one in told:
+        if one.id and len(one.id) <= 200:
+            batch.append(one)
+        if len(batch) >= _AT_ONCE:
+            store()
+    if batch:
+        store()
+    return n_here, n_never
+
+
+def platform_visits_of(people: QuerySet[Participant]) -> QuerySet[PlatformVisit]:
+    """Return the platform's records of these participants' visits."""
+    tasks = Task.objects.filter(participant__in=people).values("submission")
+    ids = _with_session(PlatformIds.objects.filter(participant__in=people))
+    visits = PlatformVisit.objects.filter(study__in=people.values("study"))
+    return visits.filter(Q(submission__in=tasks) | Q(submission__in=ids.values("session")))
+
+
+def _with_session(ids: QuerySet[PlatformIds]) -> Any:
+    """Add the newest visit as text, which both databases compare with text."""
+    return ids.annotate(session=Cast(KT("parameters__SESSION_ID"), TextField()))
+
+
+FRESH_FOR = timedelta(minutes=5)
+_MOST_BYTES = 64 * 1024
+_RANKS = {
+    "RESERVED": 0,
+    "ACTIVE": 1,
+    "AWAITING REVIEW": 2,
+    "TIMED-OUT": 2,
+    "RETURNED": 2,
+    "SCREENED OUT": 2,
+    "APPROVED": 3,
+    "PARTIALLY APPROVED": 3,
+    "REJECTED": 3,
+}
+"""Statuses of submissions; one that comes late never leads back to a lower one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOutcome:
+    """A request as it came: its body and what its headers say."""
+
+    body: bytes
+    signature: str
+    timestamp: str
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEvent:
+    """A request that Prolific has signed; `status` is empty where it is about something else than a submission."""
+
+    id: str
+    signature: str
+    sent_at: datetime
+    submission: str
+    status: str
+
+
+def signature_of(secret: str, timestamp: str, body: bytes) -> str:
+    """Return Prolific's signature of a request."""
+    digest = hmac.new(secret.encode(), timestamp.encode() + body, hashlib.sha256).digest()
+    return base64.b64encode(digest).decode()
+
+
+def event_read(told: WebhookOutcome, *, secret: str) -> WebhookEvent:
+    """Return the event of a request, if it can be believed.
+
+    Raises:
+        Refused: `no_secret`, `bad_signature`, `stale`, or `bad_body` for what is signed and makes no sense.
+    """
+    if not secret:
+        raise Refused("no_secret", _("CONFAB_PROLIFIC_HOOK_SECRET is not set."))
+    if len(told.body) > _MOST_BYTES:
+        raise Refused("bad_signature", _("It is too large for what Prolific tells."))
+    right = signature_of(secret, told.timestamp, told.body)
+    if not hmac.compare_digest(right.encode(), told.signature.encode()):
+        raise Refused("bad_signature", _("The signature is missing or wrong."))
+    sent_at = _time(told.timestamp)
+    if sent_at is None or abs(timezone.now() - sent_at) > FRESH_FOR:
+        raise Refused(
+            "stale", _("Its time, “{time}”, is not now.").format(time=told.timestamp[:40])
+        )
+    try:
+        found = json.loads(told.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Refused("bad_body", _("The body is no JSON object."))
+    status, submission = str(found.get("status", "")), str(found.get("resource_id", ""))
+    status = status.replace("_", " ").upper()
+    is_of_submission = found.get("event_type") == "submission.status.change"
+    is_understood = is_of_submission and status in _RANKS and 0 < len(submission) <= 200
+    return WebhookEvent(
+        # Without an id, the same request is the same event.
+        id=told.event_id[:100] or right,
+        signature=right,
+        sent_at=sent_at,
+        submission=submission if is_understood else "",
+        status=status if is_understood else "",
+    )
+
+
+def event_take(*, study_key: str, event: WebhookEvent) -> str:
+    """Keep an event of a visit that was made here, and how the visit stands since.
+
+    Returns:
+        `taken`; `known` for one that was told before; `ignored` for what is about no visit of the study.
+
+    Raises:
+        Refused: `not_found` for no such study, `replay` for a request sent again as another event.
+    """
+    study = Study.objects.filter(key=study_key).first()
+    if study is None:
+        raise Refused("not_found", _("There is no such study."))
+    if not event.status or not known_submissions(study, [event.submission]):
+        return "ignored"
+    try:
+        with transaction.atomic():
+            HookEvent.objects.create(
+                study=study,
+                event_id=event.id,
+                signature=event.signature,
+                submission=event.submission,
+                status=event.status,
+                sent_at=event.sent_at,
+            )
+            _visit_told(study, event)
+    except IntegrityError:
+        if HookEvent.objects.filter(study=study, event_id=event.id).exists():
+            return "known"
+        raise Refused("replay", _("This request was sent before, as another event.")) from None
+    return "taken"
+
+
+def _visit_told(study: Study, event: WebhookEvent) -> None:
+    visit, made = PlatformVisit.objects.select_for_update(of=("self",)).get_or_create(
+        study=study,
+        submission=event.submission,
+        defaults={"status": event.status, "told_at": event.sent_at},
+    )
+    rank = _RANKS[event.status]
+    rank_before = _RANKS.get(visit.status, 0)
+    is_newer = rank > rank_before or (rank == rank_before and event.sent_at >= visit.told_at)
+    if not made and is_newer:
+        visit.status, visit.told_at = event.status, event.sent_at
+        visit.save(update_fields=["status", "told_at", "updated_at"])
+
+
+def _time(text: str) -> datetime | None:
+    """Return a UNIX time, in seconds or milliseconds; None for what is none."""
+    try:
+        seconds = float(text)
+        return datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def hook_events_of(people: QuerySet[Participant]) -> QuerySet[HookEvent]:
+    """Return the webhook events about these participants' visits."""
+    tasks = Task.objects.filter(participant__in=people).exclude(submission="")
+    return HookEvent.objects.filter(
+        study__in=people.values("study"), submission__in=tasks.values("submission")
+    )
+
+
+def platform_job(study: Study) -> Job | None:
+    """Return the sending or comparing of a study that is under way, or the newest if it came to nothing."""
+    newest = Job.objects.filter(kind__in=("pay_send", "pay_compare"), study=study).first()
+    is_fine = newest is None or newest.state in (State.DONE, State.CANCELLED)
+    return None if is_fine else newest
+
+
+def hook_newest(study: Study) -> HookEvent | None:
+    """Return the newest event of the platform's webhook."""
+    return HookEvent.objects.filter(study=study).order_by("-pk").first()
+
+
+def comparison_newest(study: Study) -> Job | None:
+    """Return the newest comparison with the platform."""
+    return Job.objects.filter(kind="pay_compare", study=study, state=State.DONE).first()
+
+
+def decided_since(study: Study, since: datetime) -> QuerySet[Any]:
+    """Return the decisions about pay that were made, sent or revoked after this time."""
+    return Decision.objects.filter(participant__study=study, updated_at__gt=since)
+
+
+def pay_ids_erase(
+    people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str], str]
+) -> dict[str, int]:
+    """Remove the platform's records of these participants' visits, and name the visits of decisions by placeholders."""
+    visits, events = platform_visits_of(people), hook_events_of(people)
+    removed = {"platform_visits": visits.count(), "hook_events": events.count()}
+    visits.delete()
+    events.delete()
+    decisions = Decision.objects.filter(participant__in=people).exclude(submission="")
+    for person, submission in decisions.order_by("pk").values_list("participant", "submission"):
+        # A visit without a task is decided about, too.
+        stand_in = stand_ins.setdefault((person, submission), f"erased-{len(stand_ins) + 1}")
+        Decision.objects.filter(participant=person, submission=submission).update(
+            submission=stand_in, platform_ref=""
+        )
+    return removed
+
+
+def connect_erasure() -> None:
+    """Take part in the retention clock."""
+    ids_eraser(pay_ids_erase)
+    ids_holder(decided_since)

@@ -1,0 +1,429 @@
+"""Submissions of a study, with outcome and decision about pay.
+
+All of a study's submissions are read at once, in a few queries however many there are, since a page counts those to
+approve, to look at and to pay next to the few that it lists. Details of these few, such as their times, are
+formatted on access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import Case, CharField, IntegerField, Q, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Coalesce
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from webapp.pay.models import Decision, PlatformVisit
+from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
+from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
+
+LEFT, INSIDE = "left", "inside"
+"""Outcomes of those who have none: they went away, or are at it now."""
+APPROVED, REJECTED, AWAITING = "APPROVED", "REJECTED", "AWAITING REVIEW"
+GONE = ("RETURNED", "TIMED-OUT")
+NO_CODES = ("", "NOCODE")
+"""What Prolific says of the code of somebody who gave it none."""
+SETTLED = (APPROVED, REJECTED, *GONE)
+"""What a platform says of visits that it takes no verdict about any more."""
+# Of several tasks of a visit, the one that earns most says how it ended.
+_RANKS = (
+    Outcome.RATED,
+    Outcome.BOT_FAILED,
+    Outcome.FAILED_CHECK,
+    Outcome.SCREENED_OUT,
+    Outcome.WITHDRAWN,
+    Outcome.NO_CONSENT,
+)
+_OUTCOMES = [outcome.value for outcome in _RANKS]
+# Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
+_HELD, _OPEN, _LOST, _NOTHING = range(len(_RANKS), len(_RANKS) + 4)
+_BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
+_RATED = Outcome.RATED.value
+_BONUS = Decision.Action.BONUS.value
+_APPROVE = Decision.Action.APPROVE.value
+_TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
+
+
+class SubmissionKey(NamedTuple):
+    """Key of a visit: the participant, and the platform's id of the visit."""
+
+    participant: UUID
+    submission: str
+
+    @property
+    def digest(self) -> str:
+        """The platform's id of the visit as pages name it: keyed, for not everyone who pays may see ids."""
+        if not self.submission:
+            return ""
+        return salted_hmac("visit", self.submission, algorithm="sha256").hexdigest()[:20]
+
+    def __str__(self) -> str:
+        return f"{self.participant.hex}~{self.digest}"
+
+
+class Decided(NamedTuple):
+    """A decision, as lists need it."""
+
+    pk: int
+    action: str
+    state: str
+    amount: Any
+    error: str
+
+    @property
+    def is_sent(self) -> bool:
+        """True if the participant or the platform knows of it."""
+        return self.state == Decision.State.SENT
+
+
+class ToPay(NamedTuple):
+    """Amounts still to be paid, in the study's currency.
+
+    Attributes:
+        work: for the work; None where the study does not say what it pays.
+        bonuses: as bonuses.
+    """
+
+    work: Decimal | None
+    bonuses: Decimal
+
+    @property
+    def with_bonuses(self) -> Decimal | None:
+        """Both together; None where the study does not say what it pays."""
+        return self.work + self.bonuses if self.work is not None else None
+
+
+@dataclass(
+    slots=True, eq=False
+)  # made ten thousand at a time: a frozen one takes three times as long
+class Submission:
+    """A visit.
+
+    Attributes:
+        outcome: a value of `Outcome`, or `left` or `inside`.
+        fault: what broke through no fault of theirs: `bot`, `server` or nothing.
+        reference: of the newest page that our server could not make for them; the log has it.
+        began, ended: its first task's begin and its last one's end, as the database writes a time; the latter None
+            while it goes on.
+        status: what the platform says of it, in its words; empty where it was not asked.
+        entered_code: the code that the person gave the platform.
+        told: the code that they were shown at the end, as it was kept; None where nothing is kept.
+        verdict: the standing approval or rejection.
+        bonuses: the standing ones.
+    """
+
+    key: SubmissionKey
+    platform: str
+    external_id: str
+    outcome: str
+    fault: str
+    began: str
+    ended: str | None
+    reference: str = ""
+    status: str = ""
+    entered_code: str = ""
+    told: str | None = None
+    verdict: Decided | None = None
+    bonuses: list[Decided] = field(default_factory=list)
+
+    @property
+    def is_ours(self) -> bool:
+        """True if it broke through no fault of the participant's."""
+        return bool(self.fault)
+
+    @property
+    def began_at(self) -> datetime:
+        """When it began."""
+        return _time(self.began)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When its last task ended; None while it goes on."""
+        return _time(self.ended) if self.ended is not None else None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """Duration of the visit; None where nothing ended."""
+        return self.ended_at - self.began_at if self.ended_at is not None else None
+
+    @property
+    def earns(self) -> bool:
+        """True if its work is to be paid, as far as the outcome says."""
+        return bool(self.fault) or self.outcome == _RATED
+
+    @property
+    def can_be_approved(self) -> bool:
+        """True if nothing is decided about it, here or there, and its participant is no longer at it."""
+        return self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
+
+    @property
+    def is_to_be_paid(self) -> bool:
+        """True if its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
+        if self.verdict is None:
+            return self.earns and self.status not in SETTLED
+        return self.verdict.action == _APPROVE and not self.verdict.is_sent
+
+    @property
+    def bonuses_owed(self) -> Decimal:
+        """Sum of its bonuses that are not known to be sent."""
+        return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
+
+    def to_pay(self, pay_each: float | None) -> ToPay:
+        """Return the amounts still to be paid for the visit, if the study pays `pay_each` for one."""
+        if pay_each is None:
+            return ToPay(None, self.bonuses_owed)
+        work = Decimal(str(pay_each)) if self.is_to_be_paid else Decimal()
+        return ToPay(work, self.bonuses_owed)
+
+    @property
+    def decisions(self) -> list[Decided]:
+        """All that is decided about it and stands."""
+        return [*([self.verdict] if self.verdict else []), *self.bonuses]
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """All visits of a study, the newest first."""
+
+    study: Study
+    all: list[Submission]
+
+    @cached_property
+    def by_key(self) -> dict[SubmissionKey, Submission]:
+        """Return them by their keys."""
+        return {visit.key: visit for visit in self.all}
+
+    @cached_property
+    def by_name(self) -> dict[str, Submission]:
+        """Return them by their keys as forms send them."""
+        return {str(visit.key): visit for visit in self.all}
+
+    @cached_property
+    def to_pay(self) -> ToPay:
+        """Amounts still to be paid for all visits: the sums over all of them."""
+        pay_each = self.study.values.recruitment.pay_each
+        each = [visit.to_pay(pay_each) for visit in self.all]
+        work = None if pay_each is None else sum((one.work or Decimal() for one in each), Decimal())
+        return ToPay(work, sum((one.bonuses for one in each), Decimal()))
+
+    def of(self, participant: UUID) -> list[Submission]:
+        """Return the visits of a person, the newest first."""
+        return [visit for visit in self.all if visit.key.participant == participant]
+
+
+def submissions_of(study: Study) -> Submissions:
+    """Return the visits of all participants who began.
+
+    Scripted participants and raters of imported data are not paid and left out.
+    """
+    since = timezone.now() - study.values.assignment.place_held_for
+    rows = _rows(study, since)
+    decisions = _decisions(study)
+    at_platform = {
+        submission: (status, code)
+        for submission, status, code in PlatformVisit.objects.filter(study=study).values_list(
+            "submission", "status", "entered_code"
+        )
+    }
+    # Of those without a task: they agreed, or answered what is asked before, and that was all.
+    idle = Participant.objects.filter(study=study, is_synthetic=False, tasks=None)
+    submissions = {
+        person.pk: person.submission for person in idle.select_related("platform_ids", "study")
+    }
+    broken = _broken(study)
+    found, unclear = [], []
+    for (person, submission), row in rows.items():
+        platform, external_id, place, began, ended, told, is_unclear = row
+        key = SubmissionKey(person, submission or submissions.get(person, ""))
+        status, entered_code = at_platform.get(key.submission, ("", ""))
+        reference = broken.get(key, "") if broken else ""
+        fault = ""
+        if place < _HELD:
+            outcome = _OUTCOMES[place]
+            fault = "bot" if place == _BOT_FAILED else ""
+        elif place == _HELD:
+            outcome = INSIDE
+        else:
+            outcome = LEFT
+            if place == _LOST:
+                fault = "bot"
+            elif reference:  # they went away after a page that our server did not make
+                fault = "server"
+        standing = decisions.get(key, ())
+        visit = Submission(
+            key,
+            platform,
+            external_id or "",
+            outcome,
+            fault,
+            began,
+            None if outcome == INSIDE else ended,
+            reference,
+            status,
+            entered_code,
+            told,
+            next((one for one in standing if one.action != _BONUS), None),
+            [one for one in standing if one.action == _BONUS],
+        )
+        found.append(visit)
+        if is_unclear:
+            unclear.append(visit)
+    _told_apart(unclear)
+    found.sort(key=lambda visit: (visit.began, visit.key.participant.int), reverse=True)
+    return Submissions(study, found)
+
+
+def _rows(study: Study, since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
+    """Return for each visit: platform, id there, place, begin, end, code told, and whether several were told.
+
+    Tasks are put together here: grouped by the database, which sorts them first, they take twice as long.
+    """
+    began = Cast(Coalesce("tasks__created_at", "created_at"), CharField())
+    rows = (
+        Participant.objects.filter(study=study, is_synthetic=False)
+        .exclude(platform="import")  # raters of imported data came by no link
+        .order_by()
+        .values_list(
+            "pk",
+            "tasks__submission",
+            "platform",
+            "platform_ids__external_id",
+            _place(since),
+            began,
+            Cast("tasks__ended_at", CharField()),
+            _TOLD,
+        )
+    )
+    found: dict[tuple[UUID, str | None], list[Any]] = {}
+    for person, submission, *of_task in rows.iterator(chunk_size=2000):
+        one = found.setdefault((person, submission), of_task)
+        if one is of_task:
+            one.append(False)
+            continue
+        _platform, _id, place, began_here, ended, told = of_task
+        one[2], one[3] = min(one[2], place), min(one[3], began_here)
+        one[4] = max(filter(None, (one[4], ended)), default=None)
+        one[6] = one[6] or (told is not None and one[5] is not None and told != one[5])
+        one[5] = told if one[5] is None else one[5]
+    return found
+
+
+def _time(text: str) -> datetime:
+    """Read a time as the database writes it: SQLite leaves the zone out, which is UTC."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _place(since: datetime) -> Case:
+    """Return the weight of a task in the outcome of its visit: the lowest counts."""
+    is_open = Q(tasks__state=Task.State.OPEN)
+    return Case(
+        *(When(tasks__outcome=outcome, then=Value(n)) for n, outcome in enumerate(_OUTCOMES)),
+        When(is_open & Q(tasks__created_at__gte=since), then=Value(_HELD)),
+        When(tasks=None, created_at__gte=since, then=Value(_HELD)),
+        When(is_open, then=Value(_OPEN)),
+        When(tasks__state=Task.State.FAILED, then=Value(_LOST)),
+        default=Value(_NOTHING),
+        output_field=IntegerField(),
+    )
+
+
+def _told_apart(visits: Sequence[Submission]) -> None:
+    """Set the code of visits in which several were shown: the newest of those for the visit's outcome."""
+    if not visits:
+        return
+    people = {visit.key.participant for visit in visits}
+    tasks = Task.objects.filter(participant__in=people).exclude(told={}).order_by("pk")
+    told = {
+        (person, submission, outcome): found["code"]
+        for person, submission, outcome, found in tasks.values_list(
+            "participant", "submission", "outcome", "told"
+        )
+    }
+    for visit in visits:
+        visit.told = told.get((*visit.key, visit.outcome))
+
+
+def _broken(study: Study) -> dict[SubmissionKey, str]:
+    """Return the newest reference of a server error in each visit that had any."""
+    rows = Breakage.objects.filter(participant__study=study, task__isnull=False).order_by("pk")
+    return {
+        SubmissionKey(person, submission): reference
+        for person, submission, reference in rows.values_list(
+            "participant", "task__submission", "reference"
+        )
+    }
+
+
+def _decisions(study: Study) -> dict[SubmissionKey, list[Decided]]:
+    found: dict[SubmissionKey, list[Decided]] = {}
+    rows = (
+        Decision.objects.filter(participant__study=study)
+        .exclude(state=Decision.State.UNDONE)
+        .order_by("pk")
+        .values_list("participant", "submission", "pk", "action", "state", "amount", "error")
+    )
+    for participant, submission, pk, action, state, amount, error in rows:
+        decided = Decided(pk, action, state, amount, error)
+        found.setdefault(SubmissionKey(participant, submission), []).append(decided)
+    return found
+
+
+def codes_shown(visits: Iterable[Submission]) -> dict[SubmissionKey, str]:
+    """Return the code that each of these visits ended with, where one was shown."""
+    wanted = {visit.key: visit for visit in visits}
+    people = {key.participant for key in wanted}
+    tasks = tasks_with_endings(Task.objects.filter(participant__in=people).order_by("pk"))
+    found: dict[SubmissionKey, str] = {}
+    for task in tasks:
+        key = SubmissionKey(task.participant_id, task.submission)
+        ending = ending_of(task)
+        if ending is not None and key in wanted and ending.outcome == wanted[key].outcome:
+            found[key] = ending.code
+    return found
+
+
+def submissions_searched(
+    visits: Submissions,
+    words: str,
+    *,
+    among: Sequence[Submission] | None = None,
+    by_id: bool = True,
+) -> list[Submission]:
+    """Return the visits whose ids or codes contain these words, in upper or lower case.
+
+    Args:
+        among: which of them are looked through; None: all.
+        by_id: whether the platform's ids are searched, too.
+    """
+    some = visits.all if among is None else list(among)
+    sought = words.strip().lower()
+    if not sought:
+        return some
+    recruitment = visits.study.values.recruitment
+    outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
+    had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
+    by_own_code = {
+        SubmissionKey(participant, submission)
+        for participant, submission in Task.objects.filter(
+            had, participant__study=visits.study
+        ).values_list("participant", "submission")
+    }
+    own = sought.replace("-", "")
+    return [
+        visit
+        for visit in some
+        if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
+        or visit.key.participant.hex.startswith(own)
+        # A code that was added or corrected since was not shown to participants who ended before.
+        or (visit.told is None and visit.outcome in outcomes)
+        or visit.key in by_own_code
+    ]

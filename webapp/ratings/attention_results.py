@@ -1,0 +1,222 @@
+"""Results of attention checks and gold items, and work excluded by them.
+
+An attention check is a reply or a question that says what to answer; a gold item has a known right answer. The
+comprehension quiz is listed with them: who misses it does not reach the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+
+from webapp.conversations.models import ChatCheckAnswer
+from webapp.ratings.models import Rating
+from webapp.studies.models import (
+    Item,
+    Outcome,
+    QuestionAnswers,
+    QuizAttempt,
+    Study,
+    StudyVersion,
+    Task,
+)
+from webapp.studies.questions import Question
+
+CheckKind = Literal["quiz", "before", "item", "gold", "after", "chat"]
+ATTENTION: tuple[CheckKind, ...] = ("before", "item", "after", "chat")
+_CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """One check that a participant answered.
+
+    Attributes:
+        kind: where it stood: `quiz` about the instructions, a question `before` or `after` the task, an attention
+            check among items (`item`), a `gold` item, or a question in a `chat`.
+        name: the item's name, the question's key, or its words.
+        task: id of the task; None for what is answered once, before the first one.
+        expected: the answers that pass; of items by question.
+        given: what was answered; of items by question.
+        attempt: of the quiz; else 1.
+        conversation: id of the chat that it was asked in; None for all others.
+    """
+
+    kind: CheckKind
+    name: str
+    participant: UUID
+    task: int | None
+    expected: Any
+    given: Any
+    passed: bool
+    at: datetime
+    attempt: int = 1
+    conversation: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedWork:
+    """Work of participants who missed a check: left out of the study's numbers unless requested."""
+
+    n_tasks: int
+    n_ratings: int
+
+
+def checks_answered(
+    tasks: QuerySet[Task], versions: Iterable[StudyVersion] | None = None
+) -> Iterator[CheckAnswer]:
+    """Yield every check that was answered in these tasks or before them, kind after kind.
+
+    Only what the versions of the tasks check is read, in at most six queries.
+
+    Args:
+        versions: those that the tasks follow, where they are at hand.
+    """
+    if versions is None:
+        versions = StudyVersion.objects.filter(pk__in=tasks.order_by().values("version"))
+    known = {one.pk: one.values for one in versions}
+    people = tasks.order_by().values("participant")
+    if any(values.checking.quiz_questions for values in known.values()):
+        yield from _of_quiz(QuizAttempt.objects.filter(participant__in=people))
+    if any(one.is_check for values in known.values() for one in values.questions):
+        yield from _before(QuestionAnswers.objects.filter(participant__in=people))
+    yield from _of_items(Rating.objects.filter(task__in=tasks))
+    after = {pk: [one for one in values.after if one.is_check] for pk, values in known.items()}
+    if any(after.values()):
+        yield from _after(Rating.objects.filter(task__in=tasks), after)
+    if any(values.checking.chat_checks for values in known.values()):
+        yield from _in_chats(ChatCheckAnswer.objects.filter(conversation__slot__task__in=tasks))
+
+
+def _of_quiz(attempts: QuerySet[QuizAttempt]) -> Iterator[CheckAnswer]:
+    for attempt in attempts.order_by("pk").iterator(chunk_size=_CHUNK):
+        for one in attempt.answers:
+            yield CheckAnswer(
+                "quiz",
+                one["question"],
+                attempt.participant_id,
+                None,
+                None,
+                one["answer"],
+                one["is_right"],
+                attempt.created_at,
+                attempt.attempt,
+            )
+
+
+def _before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
+    asked: dict[int, list[Question]] = {}
+    for row in answers.order_by("pk").iterator(chunk_size=_CHUNK):
+        if row.version_id not in asked:
+            values = StudyVersion.objects.get(pk=row.version_id).values
+            asked[row.version_id] = [one for one in values.questions if one.is_check]
+        for one in asked[row.version_id]:
+            if one.key in row.answers:  # who withdrew, or answered an earlier version, has none
+                yield _asked(
+                    "before", one, row.answers, row.participant_id, None, at=row.created_at
+                )
+
+
+def _of_items(ratings: QuerySet[Rating]) -> Iterator[CheckAnswer]:
+    purposes = (Item.Purpose.CHECK, Item.Purpose.GOLD)
+    rows = ratings.filter(item__purpose__in=purposes).order_by("pk")
+    names = ("item__purpose", "item__key", "item__expected", "participant", "task", "answers")
+    for row in rows.values_list(*names, "submitted_at").iterator(chunk_size=_CHUNK):
+        purpose, key, expected, participant, task, given, at = row
+        passed = all(given.get(question) in passing for question, passing in expected.items())
+        kind: CheckKind = "gold" if purpose == Item.Purpose.GOLD else "item"
+        yield CheckAnswer(kind, key, participant, task, expected, given, passed, at)
+
+
+def _after(ratings: QuerySet[Rating], asked: Mapping[int, list[Question]]) -> Iterator[CheckAnswer]:
+    found = (
+        ratings.exclude(other_answers={})
+        .order_by("pk")
+        .values_list("task", "task__version", "participant", "other_answers", "submitted_at")
+    )
+    for task, version, participant, answers, at in found.iterator(chunk_size=_CHUNK):
+        for one in asked.get(version, ()):
+            if one.key in answers:  # of several things that are judged, one asks it
+                yield _asked("after", one, answers, participant, task, at=at)
+
+
+def _in_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[CheckAnswer]:
+    found = answers.select_related("conversation__slot").order_by("pk")
+    for row in found.iterator(chunk_size=_CHUNK):
+        slot, person = row.conversation.slot, row.conversation.participant_id
+        if slot is None or person is None:
+            continue
+        yield CheckAnswer(
+            "chat",
+            row.question,
+            person,
+            slot.task_id,
+            row.expected,
+            row.answer,
+            row.is_right,
+            row.created_at,
+            conversation=row.conversation_id,
+        )
+
+
+def _asked(
+    kind: CheckKind,
+    question: Question,
+    answers: Mapping[str, Any],
+    participant: UUID,
+    task: int | None,
+    *,
+    at: datetime,
+) -> CheckAnswer:
+    given = answers[question.key]
+    expected = list(question.expected)
+    return CheckAnswer(
+        kind, question.key, participant, task, expected, given, question.passes(given), at
+    )
+
+
+def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
+    """Return the checks that were answered in each of these tasks, by its id; those without any are left out.
+
+    What is answered once before the first task stands in every task of the person.
+    """
+    found: dict[int, list[CheckAnswer]] = {}
+    of_people: dict[UUID, list[CheckAnswer]] = {}
+    for one in checks_answered(tasks):
+        if one.task is not None:
+            found.setdefault(one.task, []).append(one)
+        else:
+            of_people.setdefault(one.participant, []).append(one)
+    if of_people:
+        for task, person in tasks.order_by().values_list("pk", "participant"):
+            if person in of_people:
+                found[task] = of_people[person] + found.get(task, [])
+    return found
+
+
+def task_passes(task: Task) -> bool:
+    """Return True if the participant passed: misses of checks and gold items stay within the version's limits."""
+    answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
+    missed = [one for one in answered if not one.passed]
+    values = task.version.values
+    n_attention = sum(one.kind in ATTENTION for one in missed)
+    n_gold = sum(one.kind == "gold" for one in missed)
+    return (
+        n_attention <= values.checking.misses_allowed
+        and n_gold <= values.attention.gold_misses_allowed
+    )
+
+
+def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedWork:
+    """Return the amount of work of the study that was excluded, in one query."""
+    tasks = Task.objects.filter(participant__study=study, outcome=Outcome.FAILED_CHECK)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+    judged = Rating.objects.filter(task__in=tasks).exclude(item__purpose__in=Item.UNCOUNTED)
+    counted = judged.aggregate(n_tasks=Count("task", distinct=True), n_ratings=Count("pk"))
+    return ExcludedWork(counted["n_tasks"], counted["n_ratings"])

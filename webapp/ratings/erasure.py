@@ -1,0 +1,115 @@
+"""Erasure of texts in ratings, and open tasks whose texts were deleted.
+
+Comments and written answers are blanked, present ones and those before a change. Django announces each deleted item
+of a task, however its text is deleted; a task that has nothing left to rate is then ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models import Q, QuerySet
+from django.db.models.signals import post_delete
+
+from webapp.ratings.models import Rating, RatingRevision
+from webapp.ratings.rating_tasks import requested_ratings
+from webapp.ratings.services import task_judged
+from webapp.studies.models import Slot, Study, Task
+from webapp.studies.privacy.retention import (
+    TextsKind,
+    answers_without,
+    having_keys,
+    texts_kind,
+    written_keys,
+)
+from webapp.studies.services import task_close
+
+
+def ratings_of(study: Study) -> QuerySet[Rating]:
+    """Return all ratings given in the study, and those of its conversations and items."""
+    return Rating.objects.filter(
+        Q(participant__study=study)
+        | Q(conversation__study=study)
+        | Q(turn__conversation__study=study)
+        | Q(item__study=study)
+    )
+
+
+def connect_texts() -> None:
+    """Add the places of this app where texts are kept."""
+    texts_kind("ratings", _kind(ratings_of))
+    texts_kind(
+        "rating_revisions",
+        _kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study))),
+    )
+
+
+def _kind(of: Any) -> TextsKind:
+    def rows(study: Study) -> QuerySet[Any]:
+        found = of(study)
+        written = having_keys(found, "other_answers", written_keys(study))
+        return found.filter(~Q(comment="") | Q(pk__in=written.values("pk")))
+
+    def blank(study: Study, found: QuerySet[Any]) -> None:
+        keys = written_keys(study)
+        for row in found.order_by("pk").iterator(chunk_size=500):
+            row.comment = ""
+            row.other_answers = answers_without(row.other_answers, keys)
+            row.save(update_fields=["comment", "other_answers"])
+
+    return TextsKind(rows, blank)
+
+
+def task_settle(*, task: Task) -> Task:
+    """End an open task whose texts to judge are all judged or deleted.
+
+    The ratings that it has count as all of it. A task without any closes as failed, by no fault of its participant,
+    who can begin another one. A task of chats is left alone: its chats are written in it and end it.
+    """
+    with transaction.atomic():
+        rows = Task.objects.select_for_update(of=("self",))
+        task = rows.select_related("participant__study", "version__rubric").get(pk=task.pk)
+        if task.state != Task.State.OPEN or _holds_own_chats(task):
+            return task
+        judgements = requested_ratings(task)
+        if any(one.rating is None for one in judgements):
+            return task
+        if judgements:
+            return task_judged(task)
+        return task_close(task=task, state=Task.State.FAILED)
+
+
+def connect_deletions() -> None:
+    """Listen to every deletion of a slot."""
+    post_delete.connect(_slot_deleted, sender=Slot, dispatch_uid="tasks_settle")
+
+
+class _Settling:
+    """Tasks that lose slots in one transaction; called after its commit, when no row of it is locked any more."""
+
+    def __init__(self) -> None:
+        self.task_ids: set[int] = set()
+
+    def __call__(self) -> None:
+        open_ones = Task.objects.filter(pk__in=self.task_ids, state=Task.State.OPEN)
+        for task in open_ones.order_by("pk"):
+            task_settle(task=task)
+
+
+def _slot_deleted(*, instance: Slot, using: str, **_: Any) -> None:
+    if instance.bot_id:
+        return
+    waiting = connections[using].run_on_commit
+    # A deletion announces its slots one after the other: they share one entry of the savepoint they are in.
+    newest = waiting[-1][1] if waiting else None
+    if not (
+        isinstance(newest, _Settling) and waiting[-1][0] == set(connections[using].savepoint_ids)
+    ):
+        newest = _Settling()
+        transaction.on_commit(newest, using=using, robust=True)
+    newest.task_ids.add(instance.task_id)
+
+
+def _holds_own_chats(task: Task) -> bool:
+    return "turns" not in task.payload and task.slots.exclude(bot_id="").exists()

@@ -1,0 +1,188 @@
+"""Reads of flags: their state, their explanations, and participants excluded by them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Max, Q
+from django.utils.functional import lazy
+from django.utils.translation import gettext as _
+
+from chatbots.identity import canonical_json
+from chatbots.installation import release
+from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flags.base import LOOKED_AT, flag_kinds, percent, statistic_names
+from webapp.studies.models import Participant, Study, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag as pages show it: the name of its kind, a word or two for lists, and the explanation."""
+
+    name: str
+    title: Any
+    words: Any
+
+
+lazy_words = lazy(lambda make, *arguments: make(*arguments), str)
+"""Words that are made when they are shown: of thousands of flags a page explains a few."""
+
+
+def flags_data(study: Study) -> str:
+    """Return a digest that changes with anything that the flags of a study are made of, in two queries."""
+    # Of tasks that ended without data, by the quiz for example, checks are told.
+    ended = Q(outcome__in=LOOKED_AT) | Q(ended_at__isnull=False)
+    tasks = Task.objects.filter(
+        ended, participant__study=study, participant__is_synthetic=False
+    ).aggregate(n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at"))
+    made_of = {name: str(one) for name, one in tasks.items()}
+    found = [release(), flag_kinds.names(), statistic_names(), made_of]
+    return hashlib.sha256(canonical_json(found).encode()).hexdigest()[:16]
+
+
+def tasks_to_look_at(study: Study) -> int:
+    """Return the number of tasks in which flags are looked for."""
+    return Task.objects.filter(
+        participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
+    ).count()
+
+
+def flags_state(study: Study) -> FlagState | None:
+    """Return the state of a study's flags; None before they are first made."""
+    return FlagState.objects.filter(study=study).first()
+
+
+def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, str], list[Flag]]:
+    """Return the flags of every visit that has any, explained, by person and the platform's id of it; in one query."""
+    found: dict[tuple[UUID, str], list[Flag]] = {}
+    if state is None:
+        return found
+    rows = TaskFlag.objects.filter(participant__study=study).order_by("task_id", "name")
+    told = _Told(state)
+    for person, visit, name, figures in rows.values_list(
+        "participant", "task__submission", "name", "figures"
+    ):
+        flag = told.flag(name, figures)
+        if flag is not None:
+            found.setdefault((person, visit), []).append(flag)
+    return found
+
+
+def flags_of_people(
+    study: Study, state: FlagState | None, people: Iterable[UUID]
+) -> dict[UUID, list[Flag]]:
+    """Return the flags of these participants, over all their tasks, explained; in one query."""
+    found: dict[UUID, list[Flag]] = {}
+    if state is None:
+        return found
+    rows = TaskFlag.objects.filter(participant__in=list(people), participant__study=study)
+    told = _Told(state)
+    for row in rows.order_by("task_id", "name"):
+        flag = told.flag(row.name, row.figures)
+        if flag is not None:
+            found.setdefault(row.participant_id, []).append(flag)
+    return found
+
+
+class _Told:
+    """Flags with what is known of their kinds in a study, looked up once for each kind."""
+
+    def __init__(self, state: FlagState) -> None:
+        self._state = state
+        self._kinds: dict[str, tuple[Any, Callable[..., str]] | None] = {}
+
+    def flag(self, name: str, figures: Mapping[str, Any]) -> Flag | None:
+        """Return one flag; None where its kind came by a plug-in that is not installed here."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        kind = self._kinds[name]
+        return Flag(name, kind[0], lazy_words(kind[1], figures)) if kind is not None else None
+
+    def _kind(self, name: str) -> tuple[Any, Callable[..., str]] | None:
+        if name not in flag_kinds:
+            return None
+        kind, told = flag_kinds.get(name), self._state.of(name)
+        return kind.title, partial(_words, kind=kind, told=told)
+
+
+def _words(figures: Mapping[str, Any], *, kind: Any, told: Mapping[str, Any]) -> str:
+    words = str(kind.explain(figures, told.get("about", {})))
+    if told.get("of"):
+        share = _("{share} of tasks have this flag.").format(share=percent(told["n"], told["of"]))
+        words = f"{words} {share}"
+    return words
+
+
+def without_read(text: str) -> tuple[str, ...]:
+    """Return the names of flags in a list such as "fast,pasted", sorted, each once.
+
+    Raises:
+        UnknownName: for a flag that there is not, with the nearest names.
+    """
+    names = {name.strip() for name in text.split(",")} - {""}
+    return tuple(sorted(flag_kinds.get(name).name for name in names))
+
+
+def left_out(study: Study | None, without: Sequence[str], *, way: str = "participant") -> Q:
+    """Return the condition that leaves out the work of participants with one of these flags.
+
+    Args:
+        study: whose participants; None: of any, for rows of one study.
+        way: path of relations from the queried model to the participant.
+    """
+    if not without:
+        return Q()
+    flagged = TaskFlag.objects.filter(name__in=without)
+    if study is not None:
+        flagged = flagged.filter(participant__study=study)
+    return ~Q(**{f"{way}__in": flagged.values("participant")})
+
+
+def without_state(study: Study, without: Sequence[str]) -> list[str]:
+    """Return strings that change with the excluded participants; empty if none are."""
+    if not without:
+        return []
+    state = flags_state(study)
+    return [f"{name}:{state.of(name).get('digest', '')}" if state else name for name in without]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagExclusions:
+    """Number of participants left out.
+
+    Attributes:
+        n_people: participants of the study who did a task to its end.
+        n_left_out: those of them with one of the flags.
+        by_flag: title and number of participants for each of the flags; one with several counts under each.
+    """
+
+    n_people: int
+    n_left_out: int
+    by_flag: tuple[tuple[Any, int], ...]
+
+
+def left_out_counts(study: Study, without: Sequence[str]) -> FlagExclusions:
+    """Return the number of participants that these flags leave out, in three queries."""
+    n_people = (
+        Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT)
+        .distinct()
+        .count()
+    )
+    rows = TaskFlag.objects.filter(participant__study=study, name__in=without)
+    counts: Mapping[str, int] = dict(
+        rows.order_by().values_list("name").annotate(n=Count("participant", distinct=True))
+    )
+    n_left_out = rows.order_by().values("participant").distinct().count()
+    titles = tuple((flag_kinds.get(name).title, counts.get(name, 0)) for name in without)
+    return FlagExclusions(n_people, n_left_out, titles)
+
+
+def flag_counts(study: Study) -> dict[str, int]:
+    """Return the number of participants with each flag."""
+    rows = TaskFlag.objects.filter(participant__study=study).order_by()
+    return dict(rows.values_list("name").annotate(n=Count("participant", distinct=True)))

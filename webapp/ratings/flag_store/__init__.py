@@ -1,0 +1,1 @@
+"""Tables of flags: the Django app with the label `quality`."""

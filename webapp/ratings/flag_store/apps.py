@@ -1,0 +1,24 @@
+"""App configuration: registers personal data in flags; removes them after an erasure."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class QualityConfig(AppConfig):
+    name = "webapp.ratings.flag_store"
+    label = "quality"  # as the database knows the app
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.ratings.flag_services import flags_forget
+        from webapp.ratings.flag_store.models import TaskFlag
+        from webapp.studies.privacy import erasure_follow, erasure_kind
+
+        erasure_kind(
+            "flags",
+            _("flags"),
+            lambda people: TaskFlag.objects.filter(participant__in=people),
+        )
+        erasure_follow(flags_forget)

@@ -1,0 +1,53 @@
+"""Flags of tasks as last computed, and their state for each study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from webapp.studies.models import Participant, Study, Task
+
+
+class TaskFlag(models.Model):
+    """One flag of one task: the name of its kind, and the figures that its explanation is made of."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="flags")
+    participant = models.ForeignKey(
+        Participant,
+        on_delete=models.CASCADE,
+        related_name="flags",
+        help_text=_("Who did the task: results leave people out, with all of their work."),
+    )
+    name = models.CharField(max_length=50)
+    figures = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["task", "name"], name="task_flag_once"),
+        ]
+        indexes = [models.Index(fields=["name", "participant"], name="task_flag_people")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}: {self.name}"
+
+
+class FlagState(models.Model):
+    """State of a study's flags: the data they were made of, and the results of every kind."""
+
+    study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="flag_state")
+    data = models.CharField(max_length=32, help_text=_("Digest of the data they were made of."))
+    n_tasks = models.PositiveIntegerField(help_text=_("So many tasks were looked at."))
+    n_people = models.PositiveIntegerField(help_text=_("Of so many people."))
+    found = models.JSONField(
+        default=dict, help_text=_("{kind: {n, of, why, digest}}, and the durations of tasks.")
+    )
+    made_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.study_id}: {self.n_tasks} tasks"
+
+    def of(self, name: str) -> dict[str, Any]:
+        """Return the stored results of a kind; empty for one that came later."""
+        return dict(self.found.get("kinds", {}).get(name, {}))

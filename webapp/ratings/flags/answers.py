@@ -1,0 +1,288 @@
+"""Flags found in answers: missed checks, straight-lining, inconsistent repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.ratings.attention_results import ATTENTION, checks_by_task
+from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, percent, register_flag
+from webapp.ratings.models import Rating
+from webapp.studies.models import Dimension, Item, Slot, Task
+
+
+@register_flag
+class MissedCheck:
+    """One miss is enough: how many a study forgives is told by its outcome, not here."""
+
+    name = "missed_check"
+    title = gettext_lazy("Missed a check")
+    rule = gettext_lazy(
+        "At least one attention check was answered wrongly: among items or questions, or in the chat."
+    )
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has met an attention check.")}
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        known = {task.pk for task in work.done}
+        tasks = Task.objects.filter(participant__study=work.study)
+        checks = {
+            task: [one.passed for one in found if one.kind in ATTENTION]
+            for task, found in checks_by_task(tasks).items()
+            if task in known
+        }
+        met = {task: len(passed) for task, passed in checks.items() if passed}
+        missed = {task: passed.count(False) for task, passed in checks.items()}
+        if not met:
+            return FlagFindings(why_none="none")
+        return FlagFindings(
+            {task: {"missed": n, "met": met[task]} for task, n in missed.items() if n}, len(met)
+        )
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        return _("{missed} of {met} attention checks were missed.").format(**figures)
+
+
+@register_flag
+class MissedGold:
+    """Half or more, for even careful people miss one: which answers are right is the researcher's judgement."""
+
+    name = "missed_gold"
+    title = gettext_lazy("Missed known answers")
+    rule = gettext_lazy(
+        "Half or more of the items whose right answer is known were answered otherwise."
+    )
+    reasons: Mapping[str, Any] = {
+        "none": gettext_lazy("Nobody has judged an item whose right answer is known.")
+    }
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        known = {task.pk for task in work.done}
+        tasks = Task.objects.filter(participant__study=work.study)
+        passed = {
+            task: [one.passed for one in found if one.kind == "gold"]
+            for task, found in checks_by_task(tasks).items()
+            if task in known
+        }
+        met = {task: given for task, given in passed.items() if given}
+        if not met:
+            return FlagFindings(why_none="none")
+        missed = {task: given.count(False) for task, given in met.items()}
+        return FlagFindings(
+            {
+                task: {"missed": n, "met": len(met[task])}
+                for task, n in missed.items()
+                if 2 * n >= len(met[task])
+            },
+            len(met),
+        )
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        return _("{missed} of {met} items with a known answer were answered otherwise.").format(
+            **figures
+        )
+
+
+APART = 0.25
+"""Of a scale's length, on average. Who answers a scale of seven points at random is .38 apart."""
+
+
+@register_flag
+class Inconsistent:
+    """Flag for different answers to repeated items.
+
+    The stored answer to a pair names the better reply, whichever side it stood on: so answers compare as they are.
+    """
+
+    name = "inconsistent"
+    title = gettext_lazy("Inconsistent")
+    rule = gettext_lazy(
+        "Items that came a second time were answered more than a quarter of the scale apart, on average over their "
+        "questions; answers at random are .38 of a scale of seven points apart."
+    )
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has judged an item twice.")}
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        known = {task.pk for task in work.done}
+        ratings = Rating.objects.filter(task__participant__study=work.study, item__isnull=False)
+        again = list(
+            ratings.filter(item__purpose=Item.Purpose.REPEAT).values_list(
+                "task", "participant", "item__original", "rubric", "answers"
+            )
+        )
+        originals = {original for _task, _person, original, *_rest in again}
+        first: dict[Any, Any] = {
+            (person, item): answers
+            for person, item, answers in ratings.filter(item__in=originals)
+            .order_by("-pk")
+            .values_list("participant", "item", "answers")
+        }
+        lengths = _lengths({rubric for *_rest, rubric, _answers in again})
+        apart: dict[int, list[float]] = {}
+        for task, person, original, rubric, answers in again:
+            before = first.get((person, original))
+            if task not in known or before is None:
+                continue
+            for key, length in lengths.get(rubric, {}).items():
+                one, two = before.get(key), answers.get(key)
+                if isinstance(one, int | float) and isinstance(two, int | float):
+                    apart.setdefault(task, []).append(abs(one - two) / length)
+        if not apart:
+            return FlagFindings(why_none="none")
+        means = {task: sum(found) / len(found) for task, found in apart.items()}
+        return FlagFindings(
+            {
+                task: {"apart": mean, "answers": len(apart[task])}
+                for task, mean in means.items()
+                if mean > APART
+            },
+            len(means),
+        )
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        return _(
+            "{n} answers were given twice; on average the two are {share} of the scale apart."
+        ).format(n=figures["answers"], share=percent(round(1000 * figures["apart"]), 1000))
+
+
+def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
+    """Return by rubric how long the scale of each question is."""
+    found: dict[int, dict[str, float]] = {}
+    for dimension in Dimension.objects.filter(rubric__in=rubrics).select_related("rubric"):
+        low, high = dimension.scale
+        found.setdefault(dimension.rubric_id, {})[dimension.key] = high - low
+    return found
+
+
+BY_CHANCE = 0.01
+"""Alike answers of somebody who answers at random must be rarer than this."""
+LEAST = 4
+TICK, PAIR = (0.0, 1.0), (-1.0, 1.0)
+"""Scales of boxes to tick, where none throughout is common, and of choices between two sides."""
+
+
+@register_flag
+class SameAnswer:
+    """Over all ratings of a task, as they were given.
+
+    A question that counts the other way round is answered on the same scale as the others, so whoever means what they
+    say answers it differently; it is taken as it was given. What was chosen between two sides is taken by the side
+    that it stood on. Attention checks are left out: they ask for a certain answer.
+    """
+
+    name = "same_answer"
+    title = gettext_lazy("All alike")
+    rule = gettext_lazy(
+        "The same answer to every question, as given: a question that counts the other way round would need another "
+        "one. So many answers that chance alone makes them alike in fewer than 1 of 100 cases: four on a scale of "
+        "five to seven points, eight choices between two sides. Ticks and checks are left out."
+    )
+    reasons: Mapping[str, Any] = {
+        "few": gettext_lazy(
+            "Nobody has answered so many questions yet that alike answers would mean anything."
+        )
+    }
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        questions = _questions(work)
+        given: dict[int, _Given] = {task.pk: _Given() for task in work.done}
+        flipped = Slot.objects.filter(task=OuterRef("task"), item=OuterRef("item"), is_flipped=True)
+        rows = (
+            Rating.objects.filter(
+                task__participant__study=work.study, task__participant__is_synthetic=False
+            )
+            .exclude(item__purpose__in=Item.UNCOUNTED)
+            .order_by()
+            .annotate(flipped=Exists(flipped))
+            .values_list("task", "rubric", "answers", "flipped")
+        )
+        for task, rubric, answers, is_flipped in rows.iterator(chunk_size=2000):
+            if task in given:
+                given[task].add(answers, questions.get(rubric, {}), is_flipped=is_flipped)
+        enough = {pk: one for pk, one in given.items() if one.n >= fewest(one.points)}
+        if not enough:
+            return FlagFindings(why_none="few")
+        alike = {
+            pk: {"n": one.n, "answer": min(one.seen), "reversed": one.n_reversed}
+            for pk, one in enough.items()
+            if len(one.seen) == 1
+        }
+        return FlagFindings(alike, len(enough))
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        n, answer = figures["n"], f"{figures['answer']:g}"
+        if figures["reversed"]:
+            return _(
+                "{n} times {answer}, though {turned} of these answers are to questions that count the other way round."
+            ).format(n=n, answer=answer, turned=figures["reversed"])
+        return _("{n} times {answer}.").format(n=n, answer=answer)
+
+
+def fewest(points: int) -> int:
+    """Return the number of answers on such a scale that are rarely all equal by chance.
+
+    Rarely is in fewer than one case in 100; `points` is the number of points of the scale.
+    """
+    return max(LEAST, math.ceil(1 + math.log(1 / BY_CHANCE) / math.log(points)))
+
+
+@dataclass(slots=True)
+class _Given:
+    """Answers of a task: number, distinct values, fewest points of a scale, and number of reversed answers."""
+
+    n: int = 0
+    seen: set[float] = field(default_factory=set)
+    points: int = 101
+    n_reversed: int = 0
+
+    def add(
+        self, answers: Mapping[str, Any], questions: Mapping[str, _Question], *, is_flipped: bool
+    ) -> None:
+        """Take in a rating."""
+        numbers = {
+            key: value
+            for key, value in answers.items()
+            if key in questions and type(value) in (int, float)
+        }
+        if not numbers:
+            return
+        if any(questions[key].is_of_pairs for key in numbers):
+            # Whoever finds one of the two better says so of most questions: only the next pair is another chance.
+            self.points, self.n = 2, self.n + 1
+            self.seen |= {-value if is_flipped else value for value in numbers.values()}
+            return
+        for key, value in numbers.items():
+            question = questions[key]
+            self.points = min(self.points, question.points)
+            self.n_reversed += question.is_reversed
+            self.seen.add(value)
+        self.n += len(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Properties of a question that are needed for each of its answers, which are many."""
+
+    points: int
+    is_of_pairs: bool
+    is_reversed: bool
+
+
+def _questions(work: StudyWork) -> dict[int, dict[str, _Question]]:
+    """Return by rubric the questions that were answered, but for boxes to tick."""
+    found: dict[int, dict[str, _Question]] = {}
+    answered = Rating.objects.filter(task__participant__study=work.study).values("rubric")
+    for dimension in Dimension.objects.filter(rubric__in=answered).select_related("rubric"):
+        low, high = scale = dimension.scale
+        if scale != TICK:
+            found.setdefault(dimension.rubric_id, {})[dimension.key] = _Question(
+                points=max(2, round(high - low) + 1),
+                is_of_pairs=scale == PAIR,
+                is_reversed=dimension.reversed,
+            )
+    return found

@@ -1,0 +1,241 @@
+"""Contract of a kind of flag, its input, and its registry.
+
+A flag gives a reason to look at a task before it counts or is paid: a number, how many others have it too, and what
+it means, in words. It decides nothing. A later app adds kinds by `flag_kinds.look_into(…)`. A kind computes
+figures, which are stored, and puts them into words each time they are read.
+
+The input (`StudyWork`) is the tasks of a study that ended with data, and the messages written in them. All of it is
+read at once, in a few queries however much there is: nearly every flag compares one participant with the others.
+
+Statistics registered by `register_statistic` are computed together with a study's flags and stored in
+`FlagState.found` by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+from uuid import UUID
+
+from chatbots.registry import C, Registry
+from webapp.conversations.models import Turn, Typing
+from webapp.studies.models import Outcome, Study, Task
+
+LOOKED_AT = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK)
+"""Outcomes of tasks that leave data, or pay to decide about. Of the others nothing is asked."""
+_CHUNK = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTask:
+    """A task that ended with data.
+
+    Attributes:
+        seconds: from its begin to its end.
+    """
+
+    pk: int
+    participant: UUID
+    submission: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTyping:
+    """Typing counts of a message, as `conversations.models.Typing` has them."""
+
+    keystrokes: int
+    pastes: int
+    deletions: int
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Message of a participant to a bot.
+
+    Attributes:
+        answered: the bot's last reply before it; empty before its first reply.
+        beside: the other bot's last reply, where one message goes to two.
+        typed: its typing counts; None where they were not counted.
+    """
+
+    text: str
+    answered: str = ""
+    beside: str = ""
+    typed: MessageTyping | None = None
+
+
+@dataclass(frozen=True)
+class StudyWork:
+    """Work of a study's participants, without scripted ones.
+
+    Participants from a data package are left out: their begin and their typing are not known.
+    """
+
+    study: Study
+
+    @cached_property
+    def done(self) -> list[EndedTask]:
+        """Return the tasks that ended with data, the oldest first."""
+        rows = (
+            Task.objects.filter(
+                participant__study=self.study,
+                participant__is_synthetic=False,
+                outcome__in=LOOKED_AT,
+                ended_at__isnull=False,
+            )
+            .exclude(participant__platform="import")
+            .order_by("pk")
+            .values_list("pk", "participant_id", "submission", "outcome", "created_at", "ended_at")
+        )
+        return [
+            EndedTask(pk, participant, submission, outcome, (ended - began).total_seconds())
+            for pk, participant, submission, outcome, began, ended in rows.iterator(
+                chunk_size=_CHUNK
+            )
+            if ended is not None
+        ]
+
+    @cached_property
+    def messages(self) -> dict[int, list[Message]]:
+        """Return by task what was written in it, in its order.
+
+        Where one message goes to two bots, as in the arena, it is counted once.
+        """
+        found: dict[int, list[Message]] = {task.pk: [] for task in self.done}
+        turns = (
+            Turn.objects.filter(
+                conversation__study=self.study,
+                conversation__slot__task__outcome__in=LOOKED_AT,
+                conversation__slot__task__participant__is_synthetic=False,
+            )
+            .order_by("conversation__slot__task", "conversation__slot__order", "index")
+            .values_list(
+                *("pk", "conversation__slot__task", "conversation__slot__order"),
+                *("conversation__slot__side", "index", "speaker", "text"),
+            )
+        )
+        said = ""
+        places: dict[int, int] = {}  # of a chat's messages among those of its task, by their index
+        pair: tuple[int, int] | None = None  # the task and the place of the chat that these are of
+        for pk, task, order, side, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
+            is_bot = speaker == Turn.Speaker.BOT
+            if task not in found:
+                continue
+            if side == "B":  # it comes after its A; what was written to both is counted there
+                if is_bot and pair == (task, order - 1) and index + 1 in places:
+                    at = places[index + 1]
+                    found[task][at] = replace(found[task][at], beside=text)
+                continue
+            if pair != (task, order):
+                pair, places, said = (task, order), {}, ""
+            if is_bot:
+                said = text
+            else:
+                places[index] = len(found[task])
+                found[task].append(Message(text, said, typed=self._typed.get(pk)))
+        return found
+
+    @property
+    def counts_typing(self) -> bool:
+        """True if typing was counted for any message."""
+        return bool(self._typed)
+
+    @cached_property
+    def _typed(self) -> dict[int, MessageTyping]:
+        rows = Typing.objects.filter(turn__conversation__study=self.study).values_list(
+            "turn", "keystrokes", "pastes", "deletions", "ms"
+        )
+        return {turn: MessageTyping(*counts) for turn, *counts in rows.iterator(chunk_size=_CHUNK)}
+
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagFindings:
+    """Result of a kind of flag in a study.
+
+    Attributes:
+        tasks: the figures of every task that has the flag, by its number; JSON values.
+        of: number of tasks that could have had it.
+        why_none: reason why no task could: a key of the kind's `reasons`; empty where it was looked for.
+        about: figures of the study that explanations quote; JSON values.
+    """
+
+    tasks: Mapping[int, Figures] = field(default_factory=dict)
+    of: int = 0
+    why_none: str = ""
+    about: Figures = field(default_factory=dict)
+
+
+class FlagKind(Protocol):
+    """One kind of flag. Registered by its name, which rows keep: never rename it.
+
+    Attributes:
+        title: a word or two, for lists and filters.
+        rule: a sentence that says who has it, with its thresholds and their source.
+        reasons: why it could not be looked for, in words, by the names that `Found.why_none` has.
+    """
+
+    name: str
+    title: Any
+    rule: Any
+    reasons: Mapping[str, Any]
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        """Return the figures of every task that has this flag, in a constant number of queries."""
+        ...
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        """Return a sentence about one task, with its figures. How many others have it is added to it."""
+        ...
+
+
+flag_kinds: Registry[FlagKind] = Registry("flag", "webapp.ratings.flags")
+
+
+def register_flag(cls: C) -> C:
+    """Decorate a class: make one kind of flag of it and list it."""
+    flag_kinds.register(cls)
+    return cls
+
+
+def percent(n: int, total: int) -> str:
+    """Format a share of participants: no decimals, and never 0 or 100 where it is not exactly that."""
+    value = round(100 * n / total)
+    if value == 0 and n:
+        return "<1 %"
+    if value == 100 and n < total:
+        return ">99 %"
+    return f"{value} %"
+
+
+def clock(seconds: float) -> str:
+    """Write seconds as `7:40`."""
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+Statistic = Callable[[Study], Any]
+"""From a study to JSON values, in a constant number of queries."""
+_finders: dict[str, Statistic] = {}
+
+
+def register_statistic(name: str, find: Statistic) -> None:
+    """Register a statistic to compute with the flags; rename it if its value changes, to invalidate stored ones."""
+    _finders[name] = find
+
+
+def statistic_names() -> list[str]:
+    """Return the names of all that is found."""
+    return sorted(_finders)
+
+
+def compute_statistics(study: Study) -> dict[str, Any]:
+    """Find all of it."""
+    return {name: _finders[name](study) for name in statistic_names()}

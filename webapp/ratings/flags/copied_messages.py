@@ -1,0 +1,248 @@
+"""Flags for messages that are repeated, pasted, copied or machine-written.
+
+Typing that no person does hints at a language model: the 168,000 people whom Dhakal et al. (2018) watched type
+wrote 52 words a minute on average, which is about 4 characters a second, and the fastest over 120, which is 10; and
+of 100 keys about 6 took something back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.ratings.flags.base import Figures, FlagFindings, Message, StudyWork, register_flag
+
+REPEATED_FEWEST_CHARS = 20
+"""Letters and digits. Shorter messages (“yes”, “I don't know”) are said twice, and by many, without being copied."""
+REPEATED_FEWEST = 2
+REPEATED_SHARE = 0.3
+"""Of a task's messages."""
+_BESIDE = re.compile(r"[\W_]+")
+
+
+@register_flag
+class Repeated:
+    """Flag for repeated messages: equal but for upper and lower case, blanks and punctuation."""
+
+    name = "repeated"
+    title = gettext_lazy("Repeated text")
+    rule = gettext_lazy(
+        "At least two of their messages, and three of ten, say what they wrote before or what somebody else in the "
+        "study wrote too. Messages of fewer than twenty letters do not count."
+    )
+    reasons: Mapping[str, Any] = {
+        "none": gettext_lazy("Nobody has written two messages of twenty letters yet.")
+    }
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        person = {task.pk: task.participant for task in work.done}
+        said = {
+            task: [
+                words
+                for words in (
+                    folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS
+                )
+                if len(words) >= REPEATED_FEWEST_CHARS
+            ]
+            for task, messages in work.messages.items()
+        }
+        people: dict[str, set[Any]] = {}
+        for task, texts in said.items():
+            for text in texts:
+                people.setdefault(text, set()).add(person[task])
+        # Where a participant took several tasks, messages in an earlier one count as written before.
+        before: dict[Any, Counter[str]] = {}
+        found: dict[int, Figures] = {}
+        n_looked_at = 0
+        for task, texts in said.items():
+            mine = before.setdefault(person[task], Counter())
+            again = shared = either = 0
+            for text in texts:
+                is_again, is_shared = mine[text] > 0, len(people[text]) > 1
+                mine[text] += 1
+                again, shared = again + is_again, shared + is_shared
+                either += is_again or is_shared
+            n_looked_at += len(texts) >= REPEATED_FEWEST
+            n = len(work.messages[task])
+            if either >= REPEATED_FEWEST and either >= REPEATED_SHARE * n:
+                found[task] = {"again": again, "shared": shared, "messages": n}
+        if not n_looked_at:
+            return FlagFindings(why_none="none")
+        return FlagFindings(found, n_looked_at)
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        again, shared, n = figures["again"], figures["shared"], figures["messages"]
+        if not shared:
+            return _("{again} of {n} messages repeat an earlier one of theirs.").format(
+                again=again, n=n
+            )
+        if not again:
+            return _("{shared} of {n} messages were written by others in the study, too.").format(
+                shared=shared, n=n
+            )
+        return _(
+            "{again} of {n} messages repeat an earlier one of theirs, and {shared} were written by others in the "
+            "study, too."
+        ).format(again=again, shared=shared, n=n)
+
+
+def folded(text: str) -> str:
+    """Return a message without what does not matter: case, blanks, punctuation."""
+    return _BESIDE.sub("", text.casefold())
+
+
+COPIED_FEWEST_CHARS = 20
+"""Letters and digits. Shorter repetitions of what a chatbot said are part of talk."""
+PASTED_FEWEST, PASTED_SHARE = 2, 0.3
+"""Messages, and of a task's messages."""
+
+
+@register_flag
+class Pasted:
+    """A paste counts where fewer keys were pressed than half of the message has characters; a pasted link does not."""
+
+    name = "pasted"
+    title = gettext_lazy("Pasted text")
+    rule = gettext_lazy(
+        "At least two messages, and three of ten, were pasted (typing is counted in this study, and fewer keys were "
+        "pressed than half of the characters), or repeat twenty letters or more of the chatbot's last reply and "
+        "nothing else. Where typing is not counted, only the latter shows."
+    )
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has written two messages yet.")}
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        found: dict[int, Figures] = {}
+        n_looked_at = 0
+        for task, messages in work.messages.items():
+            n_looked_at += len(messages) >= PASTED_FEWEST
+            pasted = sum(is_pasted(message) for message in messages)
+            copied = sum(is_copied(message) and not is_pasted(message) for message in messages)
+            if pasted + copied >= PASTED_FEWEST and pasted + copied >= PASTED_SHARE * len(messages):
+                found[task] = {"pasted": pasted, "copied": copied, "messages": len(messages)}
+        if not n_looked_at:
+            return FlagFindings(why_none="none")
+        return FlagFindings(found, n_looked_at, about={"counted": work.counts_typing})
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        pasted, copied, n = figures["pasted"], figures["copied"], figures["messages"]
+        if not copied:
+            return _("{pasted} of {n} messages were pasted.").format(pasted=pasted, n=n)
+        if not pasted:
+            return _("{copied} of {n} messages only repeat the chatbot's last reply.").format(
+                copied=copied, n=n
+            )
+        return _(
+            "{pasted} of {n} messages were pasted, and {copied} only repeat the chatbot's last reply."
+        ).format(pasted=pasted, copied=copied, n=n)
+
+
+def is_pasted(message: Message) -> bool:
+    """Return True if most of a message was pasted, as far as typing was counted."""
+    typed = message.typed
+    return typed is not None and typed.pastes > 0 and typed.keystrokes * 2 < len(message.text)
+
+
+def is_copied(message: Message) -> bool:
+    """Return True if a message is only a piece of the reply before it, or of the other bot's reply."""
+    # Folding takes most of the time of all flags, and a short message needs none.
+    if len(message.text) < COPIED_FEWEST_CHARS:
+        return False
+    said = folded(message.text)
+    if len(said) < COPIED_FEWEST_CHARS:
+        return False
+    return any(said in folded(one) for one in (message.answered, message.beside) if one)
+
+
+MACHINE_FEWEST_CHARS = 60
+"""Characters. Shorter messages are typed too differently to say anything."""
+CHARS_PER_S = 15
+"""Faster than the fastest typists."""
+NEVER_TAKEN_BACK = 200
+"""So many characters without one deletion are rare in typing, and usual in copying out by hand."""
+MACHINE_FEWEST, MACHINE_SHARE = 2, 0.5
+
+
+@register_flag
+class Machine:
+    """Only where the study counts typing and its consent text says so."""
+
+    name = "machine"
+    title = gettext_lazy("Typed unlike people")
+    rule = gettext_lazy(
+        "At least two messages of 60 characters or more, and half of those they wrote, were pasted, came faster than "
+        "15 characters a second (people type 4, the fastest little more than 10: Dhakal et al., 2018), or have 200 "
+        "characters without one deletion. A language model may have written them; so may dictation, or a text "
+        "prepared before."
+    )
+    reasons: Mapping[str, Any] = {
+        "not_counted": gettext_lazy(
+            "Typing is not counted in this study. It can be, where the consent text says so."
+        ),
+        "none": gettext_lazy("Nobody has written two messages of 60 characters yet."),
+    }
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        messages = work.messages
+        if not work.counts_typing:
+            return FlagFindings(why_none="not_counted")
+        found: dict[int, Figures] = {}
+        n_looked_at = 0
+        for task, written in messages.items():
+            long = [
+                one
+                for one in written
+                if one.typed is not None and len(one.text) >= MACHINE_FEWEST_CHARS
+            ]
+            if len(long) < MACHINE_FEWEST:
+                continue
+            n_looked_at += 1
+            pasted = sum(is_pasted(one) for one in long)
+            quick = sum(is_quick(one) and not is_pasted(one) for one in long)
+            even = sum(is_even(one) and not is_quick(one) and not is_pasted(one) for one in long)
+            suspected = pasted + quick + even
+            if suspected >= MACHINE_FEWEST and suspected >= MACHINE_SHARE * len(long):
+                found[task] = {"pasted": pasted, "quick": quick, "even": even, "long": len(long)}
+        return FlagFindings(found, n_looked_at, "" if n_looked_at else "none")
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        ways = {
+            "pasted": _("{k} of {n} long messages were pasted."),
+            "quick": _("{k} of {n} long messages came faster than anybody types."),
+            "even": _("{k} of {n} long messages were typed without one deletion."),
+        }
+        said = [
+            words.format(k=figures[way], n=figures["long"])
+            for way, words in ways.items()
+            if figures[way]
+        ]
+        maybe = _("A language model may have written them, or somebody dictated or had them ready.")
+        return " ".join([*said, maybe])
+
+
+def is_quick(message: Message) -> bool:
+    """Return True if a message came faster than any participant types.
+
+    Where fewer keys were counted than half of the characters (keyboards that insert whole words, dictation, a draft
+    from before the page was opened again) the time says nothing.
+    """
+    typed, n = message.typed, len(message.text)
+    return typed is not None and typed.keystrokes * 2 >= n and n * 1000 > CHARS_PER_S * typed.ms
+
+
+def is_even(message: Message) -> bool:
+    """Return True if a long message was typed without any deletion.
+
+    Keyboards that insert whole words press few keys and delete little; they are not flagged.
+    """
+    typed = message.typed
+    return (
+        typed is not None
+        and len(message.text) >= NEVER_TAKEN_BACK
+        and typed.deletions == 0
+        and typed.keystrokes >= 0.9 * len(message.text)
+    )

@@ -1,0 +1,70 @@
+"""Messages much shorter than those of most participants in the study."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext_lazy, ngettext
+
+from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, percent, register_flag
+
+FEWEST = 10
+"""With fewer tasks there is no distribution to speak of."""
+FEWEST_MESSAGES = 3
+HOW_MUCH_SHORTER = 4
+
+
+@register_flag
+class Short:
+    """By characters, and beside the study's own people: what a short message is differs by language and by task."""
+
+    name = "short"
+    title = gettext_lazy("Short messages")
+    rule = gettext_lazy(
+        "Three messages or more, half of them shorter than a quarter of what is usual in the study: the median over "
+        "tasks of their median length, in characters."
+    )
+    reasons: Mapping[str, Any] = {
+        "few": gettext_lazy(
+            "With fewer than ten tasks of three messages there is no usual length yet."
+        )
+    }
+
+    def find(self, work: StudyWork) -> FlagFindings:
+        lengths = {
+            task: statistics.median(len(message.text) for message in messages)
+            for task, messages in work.messages.items()
+            if len(messages) >= FEWEST_MESSAGES
+        }
+        if len(lengths) < FEWEST:
+            return FlagFindings(why_none="few")
+        usual = statistics.median(lengths.values())
+        in_order = sorted(lengths.values())
+        found = {
+            task: {
+                "chars": length,
+                "messages": len(work.messages[task]),
+                "longer": len(in_order) - bisect_right(in_order, length),
+                "of": len(in_order),
+            }
+            for task, length in lengths.items()
+            if length * HOW_MUCH_SHORTER < usual
+        }
+        return FlagFindings(found, len(lengths), about={"usual": usual})
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        return ngettext(
+            "{n} messages, half of them of {chars} character or fewer; {share} of people wrote longer ones, usually of "
+            "{usual}.",
+            "{n} messages, half of them of {chars} characters or fewer; {share} of people wrote longer ones, usually "
+            "of {usual}.",
+            round(figures["chars"]),
+        ).format(
+            n=figures["messages"],
+            chars=f"{figures['chars']:g}",
+            share=percent(figures["longer"], figures["of"]),
+            usual=f"{about['usual']:g}",
+        )

@@ -1,0 +1,216 @@
+"""Ratings that a task requests: targets, order, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q
+
+from chatbots import derive_seed
+from chatbots.text import quote
+from webapp.conversations.models import Conversation, Turn
+from webapp.ratings.models import Rating
+from webapp.studies.assignment.counterbalance import slots_judged, slots_kept
+from webapp.studies.models import Item, Slot, Task
+from webapp.studies.protocols.base import TaskProgress
+
+Pair = tuple[Slot, Slot]
+Target = Conversation | Turn | Item | Pair
+
+
+def target_fields(target: Target) -> dict[str, Any]:
+    """Return the fields of a rating that define its target."""
+    match target:
+        case Conversation():
+            return {"conversation": target}
+        case Turn():
+            return {"turn": target}
+        case Item():
+            return {"item": target}
+        case (first, second):
+            return {"first": first, "second": second}
+    raise TypeError(f"{quote(target)} cannot be rated: a conversation, turn, item or two slots can")
+
+
+def slots_rated(task: Task, target: Target) -> set[int]:
+    """Return the ids of the task's slots that a rating of the target is about; empty: it is not of this task."""
+    match target:
+        case Conversation():
+            where = _shows(target.pk)
+        case Turn():
+            chosen = task.payload.get("turns")
+            if chosen is not None and target.index not in chosen.get(
+                str(target.conversation_id), ()
+            ):
+                return set()
+            where = _shows(target.conversation_id)
+        case Item():
+            where = Q(item=target)
+        case _:
+            pair = {slot.pk for slot in target if slot.task_id == task.pk}
+            return pair if len(pair) == 2 else set()
+    return set(task.slots.filter(where).values_list("pk", flat=True))
+
+
+def task_progress(task: Task) -> TaskProgress:
+    """Return the number of the task's slots, and the number of rated ones, in two queries.
+
+    A chat whose bot failed, or its pair, is not to be rated: another stands in its place, or none. Where single turns
+    are rated, these stand for slots.
+    """
+    if "turns" in task.payload:
+        # Of those that are still there: the chat's participant may have withdrawn.
+        of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
+        there = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
+        chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}
+        return TaskProgress(
+            len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count()
+        )
+    kept = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
+    slots = [
+        (slot.pk, slot.item_id, slot.conversation_id, slot.chat_pk)  # type: ignore[attr-defined]
+        for group in slots_judged(kept)
+        for slot in group
+    ]
+    given = Rating.objects.filter(task=task).values_list(
+        "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
+    )
+    rated: set[tuple[str, Any]] = {("slot", one) for row in given for one in row[:2]}
+    rated |= {("item", row[2]) for row in given}
+    rated |= {("conversation", one) for row in given for one in row[3:]}
+    shown: list[set[tuple[str, Any]]] = [
+        {("slot", pk), ("item", item), ("conversation", stored), ("conversation", chat)}
+        for pk, item, stored, chat in slots
+    ]
+    nothing = {("item", None), ("conversation", None)}
+    return TaskProgress(len(shown), sum(bool((one & rated) - nothing) for one in shown))
+
+
+def _shows(conversation_id: Any) -> Q:
+    """Return the condition that a slot holds the conversation, made in it or stored before."""
+    return Q(chat=conversation_id) | Q(conversation=conversation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRating:
+    """One judgement that a task requests.
+
+    Attributes:
+        slots: what is judged: one slot, or two that are judged against each other.
+        rating: what was answered; None so far.
+        turn: what of the slot's conversation is judged, where it is one reply of it.
+    """
+
+    slots: tuple[Slot, ...]
+    rating: Rating | None = None
+    turn: Turn | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of the judgement on pages: the ids of its slots and turn.
+
+        It stays the same if other parts of the task are deleted meanwhile.
+        """
+        slots = "-".join(str(slot.pk) for slot in self.slots)
+        return f"{slots}.{self.turn.pk}" if self.turn is not None else slots
+
+    @property
+    def target(self) -> Target:
+        """Target of the rating."""
+        if len(self.slots) == 2:
+            return self.slots[0], self.slots[1]
+        if self.turn is not None:
+            return self.turn
+        target = self.slots[0].item or self.slots[0].conversation
+        assert target is not None, f"slot {self.slots[0].pk} is judged and holds nothing stored"
+        return target
+
+
+def requested_ratings(task: Task) -> list[RequestedRating]:
+    """Return the judgements that the task requests, in order, in two queries.
+
+    Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; any other stored slot
+    stands alone. A chat by itself is rated by the step `form`, not here.
+    """
+    found = [RequestedRating(slots) for slots in _grouped(task)]
+    if "turns" in task.payload:
+        found = _by_turn(found, task.payload["turns"])
+    ratings = list(Rating.objects.filter(task=task)) if found else []
+    return [replace(one, rating=_rating_of(one, ratings)) for one in found]
+
+
+def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
+    """Return the keys of the attention checks among the questions that are not asked about this one thing.
+
+    Each is asked once in a task, about a thing that is drawn; where there are none, nothing is read.
+    """
+    keys = check_keys(task)
+    if not keys:
+        return keys
+    judgements = requested_ratings(task)
+    asked_of = judgements[check_place(task, judgements)].target if judgements else None
+    return frozenset() if asked_of == target else keys
+
+
+def check_keys(task: Task) -> frozenset[str]:
+    """Return the keys of the attention checks among the questions after the task."""
+    return frozenset(one.key for one in task.version.values.after if one.is_check)
+
+
+def check_place(task: Task, judgements: Sequence[RequestedRating]) -> int:
+    """Return the place, from 0, of the judgement that asks the attention checks among the questions.
+
+    It is drawn; where the task has lost or got others meanwhile, it stays where the checks were answered, and passes
+    over what was answered without them.
+    """
+    keys = check_keys(task)
+    for place, one in enumerate(judgements):
+        if one.rating is not None and keys & one.rating.other_answers.keys():
+            return place
+    drawn = derive_seed(0, "check", str(task.public_id)) % len(judgements)
+    unrated = [place for place, one in enumerate(judgements) if one.rating is None]
+    return drawn if drawn in unrated or not unrated else unrated[0]
+
+
+def _by_turn(
+    whole: list[RequestedRating], chosen: Mapping[str, Sequence[int]]
+) -> list[RequestedRating]:
+    """Return a judgement for each chosen turn of the conversations, in order."""
+    wanted = Turn.objects.filter(conversation__in=list(chosen)).order_by("index")
+    turns = {(str(turn.conversation_id), turn.index): turn for turn in wanted}
+    return [
+        RequestedRating(one.slots, turn=turns[chat, index])
+        for one in whole
+        for chat in [_chat_of(one.slots[0])]
+        for index in chosen.get(chat, ())
+        if (chat, index) in turns  # else it was deleted meanwhile
+    ]
+
+
+def _grouped(task: Task) -> list[tuple[Slot, ...]]:
+    slots = task.slots.select_related("item", "conversation", "chat").order_by("order")
+    groups = slots_judged(slots_kept(slots))
+    # A chat of one's own is judged by its turns, once it has ended.
+    has_turns = "turns" in task.payload
+    return [group for group in groups if len(group) == 2 or has_turns or not group[0].bot_id]
+
+
+def _chat_of(slot: Slot) -> str:
+    """Return the id of the conversation that a slot holds, stored or made in it; empty without one."""
+    made = getattr(slot, "chat", None)
+    return str(slot.conversation_id or (made and made.pk) or "")
+
+
+def _rating_of(judgement: RequestedRating, ratings: list[Rating]) -> Rating | None:
+    if len(judgement.slots) == 2:
+        pair = tuple(slot.pk for slot in judgement.slots)
+        return next((r for r in ratings if (r.first_id, r.second_id) == pair), None)
+    [slot] = judgement.slots
+    if judgement.turn is not None:
+        return next((r for r in ratings if r.turn_id == judgement.turn.pk), None)
+    if slot.item_id is not None:
+        return next((r for r in ratings if r.item_id == slot.item_id), None)
+    return next((r for r in ratings if r.conversation_id == slot.conversation_id), None)

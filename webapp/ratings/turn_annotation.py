@@ -1,0 +1,162 @@
+"""Annotation of the replies in a participant's own chat.
+
+Replies are annotated during the chat or after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services import conversation_complete
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.ratings.rating_tasks import task_progress
+from webapp.ratings.services import chat_end_check, rating_add, task_judged
+from webapp.studies.models import Participant, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import post_task_questions
+from webapp.studies.selectors import marks_own_chats
+
+NONE = "_none"
+"""Ticked in place of labels: none of them is true."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRequest:
+    """Request to annotate replies during a chat.
+
+    Attributes:
+        labels: to tick.
+        turns: numbers of the turns that are annotated; None: those of all replies.
+    """
+
+    labels: tuple[Question, ...]
+    turns: list[int] | None
+
+    def asks(self, turn: int) -> bool:
+        """Return True if the reply with this number is annotated."""
+        return self.turns is None or turn in self.turns
+
+
+def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
+    """Return the annotation requested during this chat, or None; it needs no query."""
+    study, version = conversation.study, conversation.version
+    if study is None or version is None or not marks_own_chats(study):
+        return None
+    values = version.values
+    if values.own_marking.marked_when != "during":
+        return None
+    turns = values.own_marking.asked_while_chatting(
+        values.chat.min_exchanges, study.seed, str(conversation.pk)
+    )
+    return AnnotationRequest(post_task_questions(version), turns)
+
+
+def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
+    """Return the labels that are ticked so far, by the number of the reply; `NONE` where none is true."""
+    rows = Rating.objects.filter(
+        turn__conversation=conversation_id, task__slots__chat=conversation_id
+    ).values_list("turn__index", "answers")
+    return {
+        index: sorted(key for key, is_true in answers.items() if is_true) or [NONE]
+        for index, answers in rows
+    }
+
+
+def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) -> None:
+    """Store the labels of one reply while its chat goes on; none ticked takes away what was stored.
+
+    Args:
+        marks: keys of the labels that are true, or `NONE` alone.
+
+    Raises:
+        Refused: `not_found`, `closed`, or `bad_frame` for what cannot be marked.
+    """
+    with transaction.atomic():
+        found = Conversation.objects.select_for_update(of=("self",)).filter(pk=conversation_id)
+        conversation = found.select_related(
+            "study__version", "slot__task__version__rubric", "slot__task__participant__study"
+        ).first()
+        if conversation is None or conversation.task is None:
+            raise Refused("not_found", _("We cannot open this chat here."), turn=turn_index)
+        asked = annotation_request(conversation)
+        if asked is None or conversation.state != Conversation.State.OPEN:
+            raise Refused("closed", _("This chat is finished."), turn=turn_index)
+        turn = conversation.turns.filter(index=turn_index, speaker=Turn.Speaker.BOT).first()
+        known = {label.key for label in asked.labels}
+        ticked = set(marks)
+        if turn is None or not asked.asks(turn_index):
+            sentence = _("There is no reply of the chatbot with this number to mark.")
+            raise Refused("bad_frame", sentence, turn=turn_index)
+        if ticked - known - {NONE} or (NONE in ticked and len(ticked) > 1):
+            sentence = _("The marks of a reply are its labels, or none of them.")
+            raise Refused("bad_frame", sentence, turn=turn_index)
+        if not ticked:
+            Rating.objects.filter(task=conversation.task, turn=turn).delete()
+            return
+        answers = {key: int(key in ticked) for key in known}
+        rating_add(task=conversation.task, target=turn, answers=answers)
+
+
+def chat_end_to_mark(*, conversation: Conversation, participant: Participant) -> Task:
+    """Close the chat and draw which of its replies are marked; where all are, the task is complete.
+
+    Done twice it changes nothing.
+
+    Raises:
+        Refused: `not_found`, `too_early`, `waiting_for_reply` or `closed`.
+    """
+    with transaction.atomic():
+        conversation = (
+            Conversation.objects.select_for_update(of=("self",))
+            .select_related("study", "slot__task__version", "slot__task__participant__study")
+            .get(pk=conversation.pk)
+        )
+        study, task = conversation.study, conversation.task
+        if conversation.participant_id != participant.pk or study is None or task is None:
+            raise Refused("not_found", _("We cannot open this chat here."))
+        if "turns" in task.payload:
+            return task
+        chat_end_check(conversation, task.version)
+        _place_taken_again(task)
+        conversation_complete(conversation=conversation)
+        marking_begin(study=study, task=task, conversation=conversation)
+        if protocols.get(study.protocol).is_complete(task_progress(task)):
+            return task_judged(task)
+    return task
+
+
+def _place_taken_again(task: Task) -> None:
+    """Open a task again whose place was lost to another visit: whoever has the chat can still finish it.
+
+    Unless the person has another open task by now: each has one.
+    """
+    lost = Task.objects.filter(pk=task.pk, state=Task.State.EXPIRED)
+    others = Task.objects.filter(participant=task.participant_id, state=Task.State.OPEN)
+    try:
+        with transaction.atomic():
+            if not others.exists() and lost.update(state=Task.State.OPEN, ended_at=None):
+                task.state, task.ended_at = Task.State.OPEN, None
+    except IntegrityError:
+        return  # the other one was opened just now
+
+
+def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> None:
+    """Draw which replies of the ended chat are marked, and store that in the task."""
+    values = task.version.values
+    replies = conversation.turns.filter(speaker=Turn.Speaker.BOT).order_by("index")
+    chosen = values.own_marking.chosen(
+        list(replies.values_list("index", flat=True)),
+        values.chat.min_exchanges,
+        study.seed,
+        str(conversation.pk),
+    )
+    task.payload = {**task.payload, "turns": {str(conversation.pk): chosen}}
+    task.save(update_fields=["payload", "updated_at"])

@@ -1,0 +1,198 @@
+"""Data of the benchmark: uploaded files, and choices between pairs.
+
+Files are kept in the data folder under the digest of their content: rated replies, and a judge's choices between
+pairs. Choices of metrics and of a judge are compared with the same participants; `evaluate_metrics --study
+--judged` prints what the same functions return.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from evaluation.analysis.pairwise_preference import PairJudgements
+from evaluation.formats.base import Skipped
+from evaluation.items import ChatPair, ReplyItem, judged_read
+from evaluation.llm_judge import judged_file_read
+from webapp.bots.selectors import text_store
+from webapp.core.errors import Refused
+from webapp.ratings.paired_comparisons import (
+    compares_pairs,
+    study_judgements,
+    study_pair_chats,
+    study_pair_items,
+)
+from webapp.studies.models import Study
+
+_LINES_LOOKED_AT = 50
+_NAME = re.compile(r"[0-9a-f]{32}\.(jsonl(\.gz)?|csv)")
+OF_JUDGE = ".csv"
+"""How the name of a file of a judge's choices ends."""
+
+
+def benchmark_folder() -> Path:
+    """Return the folder of uploaded files, made for its owner alone if need be."""
+    folder = Path(settings.DATA_DIR) / "benchmarks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def benchmark_file(name: str) -> Path | None:
+    """Return the path of an uploaded file; None where none has this name."""
+    path = benchmark_folder() / name
+    return path if is_file_name(name) and path.is_file() else None
+
+
+def is_file_name(name: str) -> bool:
+    """Return True if an uploaded file can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def benchmark_files() -> list[Path]:
+    """Return the uploaded files that are here, the newest first."""
+    found = [path for path in benchmark_folder().iterdir() if is_file_name(path.name)]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def benchmark_file_keep(upload: Path, ending: str) -> str:
+    """Keep an uploaded file of judged items under the name of its digest, and return that.
+
+    Raises:
+        Refused: no judged reply is among its first lines, with what is wrong with the first.
+    """
+    mistake = ""
+    for number, one in enumerate(judged_read(upload)):
+        if not isinstance(one, Skipped) and one.dimensions:
+            break
+        if isinstance(one, Skipped) and not mistake:
+            mistake = f"line {one.line}: {one.reason}"
+        if number + 1 == _LINES_LOOKED_AT:
+            raise Refused("not_judged", _not_judged(mistake))
+    else:
+        raise Refused("not_judged", _not_judged(mistake))
+    return _keep(upload, ending)
+
+
+def judged_file_keep(upload: Path) -> str:
+    """Keep an uploaded file of a judge's choices between two replies under the name of its digest, and return that.
+
+    Raises:
+        Refused: it is another kind of file, of several judges, or holds no pair.
+    """
+    try:
+        read = judged_file_read(upload)
+    except (ValueError, UnicodeDecodeError) as error:
+        told = str(error).replace(str(upload), str(_("the file")))
+        raise Refused("not_judged", told) from error
+    if not read.pairs:
+        raise Refused("not_judged", str(_("The file holds no pair that a judge judged.")))
+    return _keep(upload, OF_JUDGE)
+
+
+def _keep(upload: Path, ending: str) -> str:
+    content = upload.read_bytes()
+    name = f"{hashlib.sha256(content).hexdigest()[:32]}{ending}"
+    (benchmark_folder() / name).write_bytes(content)
+    return name
+
+
+def _not_judged(mistake: str) -> str:
+    told = str(_("There is no judged reply in its first lines."))
+    return f"{told} {mistake}".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkPairs:
+    """Participants' choices between a study's pairs, the pairs, and the file of a judge's choices, if any."""
+
+    people: PairJudgements
+    items: tuple[ReplyItem, ...] | tuple[ChatPair, ...]
+    judged: Path | None
+
+    @property
+    def n_items(self) -> int:
+        """Number of pairs."""
+        return len(self.items)
+
+
+def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
+    """Read a study's pairs.
+
+    Args:
+        judged: the name of an uploaded file of a judge's choices.
+
+    Raises:
+        Refused: nobody has compared anything in the study, or the file is not here any more.
+    """
+    people = study_judgements(study)
+    if people is None or not len(people):
+        raise Refused("not_judged", str(_("Nobody has compared two replies or chats there.")))
+    items: tuple[ReplyItem, ...] | tuple[ChatPair, ...] = tuple(study_pair_items(study))
+    items = items or tuple(study_pair_chats(study))
+    path = benchmark_folder() / judged if judged else None
+    if path is not None and not path.is_file():
+        raise Refused(
+            "no_file",
+            str(_("The file of the judge’s choices is not here any more; upload it again.")),
+        )
+    return BenchmarkPairs(people, items, path)
+
+
+def pairs_refusal(study: Study, *, judged: bool) -> str:
+    """Explain why a file of a judge's choices does not go with a study; empty if it does, or without a file."""
+    if not judged or compares_pairs(study):
+        return ""
+    return str(
+        _(
+            "People do not compare two replies or chats in “{study}”, so a judge of pairs has nobody to stand beside."
+        )
+    ).format(study=study.name)
+
+
+def choices_of_metric(
+    found: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """Return by question, as plain values, the agreement of a metric's choices with participants'."""
+    from evaluation.metrics.text_cache import TextCache
+    from evaluation.preference_benchmark import choose_everywhere
+
+    shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
+    chosen = choose_everywhere(found.people, found.items, metric, shared=shared, progress=progress)
+    return {question: one.to_json() for question, one in chosen.items()}
+
+
+def choices_of_judge(found: BenchmarkPairs) -> dict[str, Any]:
+    """Return a judge's name, digest of model, prompt and window, biases, and the same of its choices as `choices`."""
+    from evaluation.llm_judge import JudgedPairs as Chosen
+    from evaluation.llm_judge import judged_file_read
+    from evaluation.preference_benchmark import judge_everywhere
+
+    assert found.judged is not None, "there is no file of a judge"
+    read = judged_file_read(found.judged)
+    chosen = judge_everywhere(found.people, read)
+    biases = Chosen(read.name, read.pairs, n_requests=0, refused=0).to_json()
+    return {
+        "title": read.name,
+        "identity": read.judge,
+        "biases": {name: biases[name] for name in ("n", "position_bias", "changed", "length_bias")},
+        "choices": {question: one.to_json() for question, one in chosen.items()},
+    }
+
+
+def choices_result(found: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
+    return {
+        "n_items": found.n_items,
+        "questions": list(
+            found.people.titles.items()
+        ),  # PostgreSQL puts the keys of an object into another order
+        "judge": next((one for one in results if not one["metric"]), None),
+        "metrics": [one for one in results if one["metric"]],
+    }

@@ -1,0 +1,236 @@
+"""Means of bots: summary of their ratings, and prediction-powered means.
+
+The summary has means with intervals, votes, and pairs too close to order; it is read in a constant number of
+queries, however many conversations there are. Prediction-powered means also use unrated conversations, by the
+hybrid metric and by every stored metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.db.models import Count, QuerySet
+
+from evaluation.analysis.prediction_powered import PoweredMeans, powered_by
+from evaluation.findings import Reason
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.levels import predict_conversations
+from evaluation.hybrid.results import KeptFit
+from evaluation.ratings import RatingDimension
+from evaluation.stats.means import Interval
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import synthetic_count
+from webapp.jobs.models import HybridFit
+from webapp.jobs.selectors.fits import fit_leading
+from webapp.jobs.selectors.metrics import metric_titles
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import (
+    MODEL_LOOKUP,
+    NO_MODEL,
+    BotInfo,
+    as_counted,
+    dimensions_led,
+    ratings_counted,
+    study_bots,
+    study_conversations,
+    study_dimensions,
+    study_ratings,
+    study_whole,
+)
+from webapp.results.study_data import StudyData
+from webapp.search.index_statistics import conversations_by_bot, replies_of_bots
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+if TYPE_CHECKING:
+    from evaluation.analysis.comparisons import BotMeans, Comparisons
+
+_NO_RATING = Reason("no_rating_yet", "no rating yet")
+
+
+@dataclass(frozen=True, slots=True)
+class BotSummary:
+    """One bot's ratings and votes; where items are rated, `n_conversations` is the number of its items."""
+
+    bot: BotInfo
+    n_conversations: int
+    n_ratings: int
+    intervals: dict[str, Interval]
+    n_replies: int
+    votes_up: int
+    votes_down: int
+
+
+@dataclass(frozen=True, slots=True)
+class StudySummary:
+    """All bots of a study, by the mean of the leading dimension, best first.
+
+    Attributes:
+        means: of every bot with a rating; compared: every pair of them by the leading dimension, without
+            plans. Both None without a rating.
+    """
+
+    dimensions: list[RatingDimension]
+    bots: list[BotSummary]
+    n_synthetic: int
+    means: BotMeans | None = None
+    compared: Comparisons | None = None
+
+    @property
+    def n_ratings(self) -> int:
+        """Ratings of all bots."""
+        return sum(bot.n_ratings for bot in self.bots)
+
+
+def bot_summary(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+    found: tuple[BotMeans, Comparisons] | None = None,
+) -> StudySummary:
+    """Summarise every bot of the study: means with intervals, votes and orderings.
+
+    Args:
+        without: names of flags; what people with one of them did is left out.
+        found: means and comparisons of these conversations, where they are there; else they are computed.
+    """
+    questions = [as_counted(dimension) for dimension in study_dimensions(study)]
+    dimensions = dimensions_led(questions, study_whole(study))
+    bots = study_bots(study)
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    conversations = study_conversations(study, **counted)
+    rated = ratings_counted(study, **counted)
+    counts = _counts(study, conversations, rated)
+    replies = replies_of_bots(study, conversations)
+    if found is None:
+        found = _results(study, counted)
+    means, compared = found or (None, None)
+    n_ratings = means.n_ratings if means is not None else {}
+    summaries = [
+        BotSummary(
+            bot=bot,
+            n_conversations=counts.get(bot_id, 0),
+            n_ratings=n_ratings.get(bot_id, 0),
+            intervals=(means.intervals(bot_id) if means is not None else {})
+            or {d.key: Interval(None, None, None, 0, _NO_RATING) for d in dimensions},
+            n_replies=replies[bot_id]["replies"],
+            votes_up=replies[bot_id]["up"],
+            votes_down=replies[bot_id]["down"],
+        )
+        for bot_id, bot in bots.items()
+    ]
+    return StudySummary(
+        dimensions=dimensions,
+        bots=sorted(summaries, key=lambda bot: _rank(bot, dimensions)),
+        n_synthetic=synthetic_count(study),
+        means=means,
+        compared=compared,
+    )
+
+
+def _counts(
+    study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]
+) -> dict[str, int]:
+    """Return the number of conversations of each bot, or of rated items of each model."""
+    if judges_items(study):
+        of_models = (
+            rated.order_by().values_list(MODEL_LOOKUP).annotate(n=Count("item", distinct=True))
+        )
+        return {model or NO_MODEL: n for model, n in of_models}
+    return conversations_by_bot(conversations)
+
+
+def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[float, str, int]:
+    """Return the key that sorts bots best first, equals by name and bots without a rating last, in their own order."""
+    leading = summary.intervals[dimensions[0].key].mean if dimensions else None
+    if leading is None:
+        return float("inf"), "", summary.bot.slot
+    return -leading, summary.bot.bot_id, summary.bot.slot
+
+
+def _results(study: Study, counted: Mapping[str, Any]) -> tuple[BotMeans, Comparisons] | None:
+    """Compute everything that is resampled; None without a rating."""
+    from evaluation.analysis.comparisons import bot_means, compare
+
+    ratings = study_ratings(study, **counted)
+    if not len(ratings) or not ratings.dimensions:
+        return None
+    return bot_means(ratings), compare(ratings, plans=False)
+
+
+HYBRID_SOURCE = "hybrid"
+PREFERRED_SOURCE = (HYBRID_SOURCE, "sentiment_user", "words_user")
+"""Default metric: the first of these that exists. Fixed, because the best of many looks better than it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPowered:
+    """Means with and without predictions of unrated conversations.
+
+    Attributes:
+        first: what predicts unless another is asked for; None where nothing can.
+        fit: id of the hybrid fit that predicts; None without one.
+        n_unrated: conversations that nobody rated.
+        by: what predicts, "hybrid" or a column of a metric, to what it gives.
+    """
+
+    first: str | None
+    fit: int | None
+    n_unrated: int
+    by: Mapping[str, PoweredMeans]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "first": self.first,
+            "fit": self.fit,
+            "n_unrated": self.n_unrated,
+            "by": {name: found.to_json() for name, found in self.by.items()},
+        }
+
+
+def study_powered(data: StudyData) -> StudyPowered:
+    """Return the gain by predictions of the study's unrated conversations; empty where items are rated."""
+    if judges_items(data.study):
+        return StudyPowered(None, None, 0, {})
+    frame = data.metrics
+    values = data.ratings.values()
+    rated = set(data.ratings.conversation[np.isfinite(values)].tolist())
+    is_unrated = ~frame.index.isin(rated) & frame["bot"].isin(data.ratings.bots)
+    n_unrated = int(is_unrated.sum())
+    if not n_unrated:
+        return StudyPowered(None, None, 0, {})
+    # A column helps where both kinds of conversations have it.
+    predicted = {
+        name: frame[name].to_numpy(dtype=float)
+        for name in metric_titles(ingredients=False)
+        if name in frame and frame.loc[is_unrated, name].notna().any()
+    }
+    fit = fit_leading(data.study, data.without)
+    by_fit = None if fit is None else _by_fit(fit, data)
+    if by_fit is not None:
+        predicted = {HYBRID_SOURCE: by_fit, **predicted}
+    found = powered_by(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted)
+    first = next((name for name in (*PREFERRED_SOURCE, *sorted(found)) if name in found), None)
+    return StudyPowered(
+        first, fit.pk if fit is not None and by_fit is not None else None, n_unrated, found
+    )
+
+
+def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:
+    """Return the fit's predictions; None where it reads values that are not stored, such as sentence embeddings."""
+    try:
+        kept = KeptFit.from_json(fit.kept or {})
+        predicted = predict_conversations(kept, data.metrics)
+    except (HybridError, KeyError):
+        return None
+    return predicted if np.isfinite(predicted).any() else None

@@ -1,0 +1,301 @@
+"""Cache of analysis results: keys, stored results, and jobs computing new ones.
+
+A result belongs to the data that it was computed from. Every page that shows one calls `get_result`: it returns the
+result of the present data, or the newest older one with the job that computes the new one, or the job alone. Small
+results are computed directly, since that costs less than looking them up; see `is_small`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from chatbots.validation import InputModel, Many
+from evaluation.result_json import result_dump, result_load
+from webapp.core.errors import Refused
+from webapp.jobs.engine import run_job
+from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.jobs import job_read, job_title
+from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_cancel, job_key, job_restart
+from webapp.jobs.services.shards import shards_forget
+from webapp.results.compute import PARTS, AnalysisPart
+from webapp.results.fingerprint import DataState, data_state
+from webapp.results.study_data import Facts, StudyData, study_data
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+RESULTS_KIND = "results"
+DIRECT_RATINGS = 500
+DIRECT_BOTS = 6
+"""Up to so many ratings of so many bots every result is there within the time that a page may compute."""
+KEPT = 2
+"""So many results of a question are kept: of the newest states of the data."""
+_PAUSE_S = 0.5
+
+
+class AnalysisParams(InputModel):
+    """A part of the analysis of the job's study.
+
+    Attributes:
+        study: its number, for two studies ask two things.
+    """
+
+    study: int
+    part: str
+    include_synthetic: bool = False
+    include_failed: bool = False
+    without: Many[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedResult:
+    """A result and how much it was made of.
+
+    Attributes:
+        result: of the type that `PARTS` names for its part.
+    """
+
+    facts: Facts
+    result: Any
+
+
+@dataclass(frozen=True)
+class AnalysisKey:
+    """A part of a study's analysis, of the conversations that are to be counted.
+
+    Attributes:
+        without: names of flags, sorted; what people with one of them did is left out.
+    """
+
+    study: Study
+    part: str
+    include_synthetic: bool = False
+    include_failed: bool = False
+    without: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> AnalysisParams:
+        """Payload of the question's job."""
+        return AnalysisParams(
+            study=self.study.pk,
+            part=self.part,
+            include_synthetic=self.include_synthetic,
+            include_failed=self.include_failed,
+            without=self.without,
+        )
+
+    @cached_property
+    def state(self) -> DataState:
+        """The data as they are when this is read first."""
+        return data_state(
+            self.study,
+            PARTS[self.part].reads,
+            include_synthetic=self.include_synthetic,
+            include_failed=self.include_failed,
+            without=self.without,
+        )
+
+    def beside(self, part: str) -> AnalysisKey:
+        """Return the question about another part of the same data; what both read is looked up once."""
+        other = replace(self, part=part)
+        if PARTS[part].reads == PARTS[self.part].reads:
+            other.__dict__["state"] = self.state
+        return other
+
+    @property
+    def is_small(self) -> bool:
+        """True if the result is computed as quickly as it would be looked up."""
+        return self.state.n_ratings <= DIRECT_RATINGS and self.state.n_bots <= DIRECT_BOTS
+
+    def jobs(self) -> QuerySet[Job]:
+        """Return the jobs of this question, of any state of the data, the newest first."""
+        return Job.objects.filter(kind=RESULTS_KIND, key__startswith=job_key(self.asked, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentResult:
+    """Present answer to a question.
+
+    Attributes:
+        made: the result, of these data or of older ones; None where there is none yet, or no rating.
+        made_at: when it was computed.
+        n_since: ratings that have come since, less those that have gone.
+        job: the job that makes the result of these data, or the reason why it failed; None where `made` is of these
+            data.
+    """
+
+    made: ComputedResult | None = None
+    made_at: datetime | None = None
+    n_since: int = 0
+    job: Job | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """True if nothing has changed since."""
+        return self.job is None
+
+
+def get_result(question: AnalysisKey, *, created_by: User | None = None) -> CurrentResult:
+    """Return the present answer to a question, and request the missing part.
+
+    Each question has at most one job at work: one whose data have changed ends first, and its result is shown as an
+    older one.
+    """
+    if not question.state.n_ratings:
+        return CurrentResult()
+    if question.is_small:
+        data = data_of(question)
+        made = None if data is None else compute_part(question.part, data)
+        return CurrentResult(made, timezone.now())
+    now = question.jobs().filter(key=job_key(question.asked, question.state.digest)).first()
+    if now is not None and now.state == State.DONE:
+        made = made_of(now)
+        if made is not None:
+            return CurrentResult(made, now.ended_at)
+        now.delete()  # unreadable: of an earlier Confab that had the same name for another shape
+        now = None
+    job = (
+        now
+        or question.jobs().filter(state__in=UNFINISHED).first()
+        or request_result(question, created_by)
+    )
+    older = newest_made(question)
+    if older is None:
+        return CurrentResult(job=job)
+    made, made_at = older
+    return CurrentResult(made, made_at, question.state.n_ratings - made.facts.n_ratings, job)
+
+
+def request_result(question: AnalysisKey, created_by: User | None = None) -> Job:
+    """Return the job that makes the result of the present data; the existing one, if it was requested already."""
+    return job_ask(
+        kind=RESULTS_KIND,
+        payload=question.asked.model_dump(),
+        state=question.state.digest,
+        study=question.study,
+        created_by=created_by,
+    )
+
+
+def stored_now(question: AnalysisKey) -> ComputedResult | None:
+    """Return the stored result of the data as they are now; None where there is none."""
+    key = job_key(question.asked, question.state.digest)
+    job = question.jobs().filter(key=key, state=State.DONE).first()
+    return None if job is None else made_of(job)
+
+
+def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedResult | None:
+    """Return the result of the present data, which this process makes unless another is at it.
+
+    The row of its job is there before a rating is read, so that an erasure finds it. None without a rating.
+
+    Args:
+        wait: called twice a second while another process makes it; raises what ends the wait.
+
+    Raises:
+        Refused: it could not be made; with the reason.
+    """
+    if not question.state.n_ratings:
+        return None
+    if question.is_small:
+        data = data_of(question)
+        return None if data is None else compute_part(question.part, data)
+    job = request_result(question)
+    if job.state in (State.FAILED, State.CANCELLED):
+        job = job_restart(job=job, enqueue=True)
+    while not job.is_over:
+        run_job(job)
+        job = job_read(job)
+        if not job.is_over:
+            wait()
+            time.sleep(_PAUSE_S)
+    made = made_of(job) if job.state == State.DONE else None
+    if made is None:
+        raise Refused("not_made", f"{job_title(job)}: {job.error or 'stopped'}")
+    return made
+
+
+def newest_made(question: AnalysisKey) -> tuple[ComputedResult, datetime | None] | None:
+    """Return the newest stored result of a question, whatever the data were, and when it was made."""
+    for job in question.jobs().filter(state=State.DONE).order_by("-ended_at"):
+        made = made_of(job)
+        if made is not None:
+            return made, job.ended_at
+    return None
+
+
+def made_of(job: Job) -> ComputedResult | None:
+    """Return the result that a job has stored; None where it cannot be read, as of an earlier Confab."""
+    try:
+        return made_load(str(job.payload["part"]), job.result)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def data_of(question: AnalysisKey) -> StudyData | None:
+    """Read the study that is asked about; None without a rating."""
+    return study_data(
+        question.study,
+        include_synthetic=question.include_synthetic,
+        include_failed=question.include_failed,
+        without=question.without,
+    )
+
+
+def compute_part(part: str, data: StudyData) -> ComputedResult:
+    """Return a part of the analysis of these data."""
+    return ComputedResult(data.facts, PARTS[part].make(data, None))
+
+
+def made_dump(part: str, made: ComputedResult) -> dict[str, Any]:
+    """Return a result as JSON values for `Job.result`."""
+    kind: AnalysisPart = PARTS[part]
+    return {
+        "facts": result_dump(made.facts, Facts),
+        "result": result_dump(made.result, kind.type),
+    }
+
+
+def made_load(part: str, document: Any) -> ComputedResult:
+    """Return the result that `made_dump` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    return ComputedResult(
+        result_load(document["facts"], Facts), result_load(document["result"], PARTS[part].type)
+    )
+
+
+def prune(job: Job) -> int:
+    """Delete results of the job's question beyond the newest `KEPT`; how many rows that were."""
+    same = Job.objects.filter(
+        kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:"
+    )
+    kept = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
+    old = same.exclude(pk__in=kept)
+    return old.delete()[0]
+
+
+def question_of(job: Job) -> str:
+    """Return the question of a job, the first part of its key."""
+    return job.key.rpartition(":")[0]
+
+
+def results_forget(studies: Collection[int]) -> None:
+    """Remove the stored results of these studies, and stop those under way: a participant was erased."""
+    jobs = Job.objects.filter(kind=RESULTS_KIND, study__in=studies)
+    for job in jobs.filter(state__in=UNFINISHED):
+        job_cancel(job=job)
+    for job in jobs:
+        shards_forget(job=job)
+    jobs.exclude(state__in=UNFINISHED).delete()

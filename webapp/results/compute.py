@@ -1,0 +1,379 @@
+"""Results of a study's analysis, each computed from the database: `PARTS`.
+
+Pages, the report and `report --json` read the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.analysis.answers import (
+    AnswerDistributions,
+    DimensionAnswers,
+    answers,
+    dimension_answers,
+)
+from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
+from evaluation.analysis.correlations import (
+    FEWEST,
+    CorrelationMatrix,
+    CorrelationRow,
+    HybridCorrelations,
+    bot_matrix,
+    counted_once,
+    dimension_matrix,
+    mean_by_bot,
+    metric_matrix,
+)
+from evaluation.analysis.planning import RaterPlan, plan_raters
+from evaluation.analysis.raters import RaterAnalysis, analyse_raters
+from evaluation.analysis.rating_models import RatingModels, rating_models
+from evaluation.analysis.trajectories import (
+    Grouping,
+    Kind,
+    TrajectoryResult,
+    behind_point,
+    best_and_worst,
+    by_trait,
+    trajectories,
+)
+from webapp.conversations.selectors import chat_seconds
+from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.analysis_tables import (
+    VOTES,
+    metric_frame,
+    participants_of,
+    scales_of,
+    turn_values,
+)
+from webapp.jobs.selectors.fits import fit_leading, fits_newest
+from webapp.jobs.selectors.metrics import metric_titles
+from webapp.jobs.selectors.selfplay import run_with_metrics
+from webapp.ratings.selectors import study_conversations, study_ratings
+from webapp.results.bot_means import StudyPowered, study_powered
+from webapp.results.fingerprint import Reads
+from webapp.results.item_results import StudyItems, study_items
+from webapp.results.study_data import StudyData
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+TRAITS = ("EI", "persona")
+"""Factors whose levels are compared turn by turn, the first that the bots carry."""
+MEASURES: dict[Kind, tuple[str, ...]] = {
+    "best-worst": (VOTES, "words_user", "sentiment_user", "word_coherence_average_user_bot"),
+    "by-trait": (
+        "words_user",
+        "laughter_user",
+        "word_coherence_average_user_bot",
+        "sentiment_user",
+    ),
+}
+
+
+def _grouping(data: StudyData, kind: Kind) -> Grouping:
+    if kind == "by-trait":
+        return by_trait(data.per_conversation, data.factors, TRAITS)
+    controls = [bot for bot, info in data.bots.items() if info.is_control]
+    return best_and_worst(data.per_conversation, data.headline.key, controls)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTrajectories:
+    """Trajectories of conversations: Figures 3 and 4 of the paper."""
+
+    best_worst: TrajectoryResult
+    by_trait: TrajectoryResult
+
+    def of(self, kind: str) -> TrajectoryResult | None:
+        """Return the one of this kind; None for no such kind."""
+        return next((one for one in self._both if one.grouping.kind == kind), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values by kind."""
+        return {one.grouping.kind: one.to_json() for one in self._both}
+
+    @property
+    def _both(self) -> tuple[TrajectoryResult, TrajectoryResult]:
+        return self.best_worst, self.by_trait
+
+
+def study_trajectories(data: StudyData) -> StudyTrajectories:
+    """Return the courses of the paper's measures; without groups to compare there are none."""
+    return StudyTrajectories(_trajectories(data, "best-worst"), _trajectories(data, "by-trait"))
+
+
+def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
+    grouping = _grouping(data, kind)
+    # Items that were judged have no course.
+    if len(grouping.groups) < 2 or judges_items(data.study):
+        return TrajectoryResult(grouping, ())
+    values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
+    people = participants_of(data.conversations, grouping.conversations)
+    return trajectories(grouping, values, MEASURES[kind], people, scales_of(MEASURES[kind]))
+
+
+def study_point(
+    study: Study,
+    found: StudyTrajectories,
+    kind: str,
+    column: str,
+    group: int,
+    exchange: int,
+    *,
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+) -> tuple[Grouping, dict[str, float]] | None:
+    """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
+
+    Args:
+        kind, column, group: which course; the group by its place in the figure.
+        exchange: from 1.
+    """
+    result = found.of(kind)
+    if result is None or column not in MEASURES[result.grouping.kind]:
+        return None
+    grouping = result.grouping
+    chats = study_conversations(study, include_synthetic=include_synthetic, without=without)
+    values = turn_values(chats, grouping.conversations, [column])
+    behind = behind_point(grouping, values.get(column, {}), group, exchange)
+    return (grouping, behind) if behind else None
+
+
+def point_ratings(
+    study: Study, conversations: Sequence[str], key: str
+) -> dict[str, tuple[str, float]]:
+    """Return the bot and the mean rating of a few of a study's conversations, by conversation.
+
+    Args:
+        key: of what is averaged: a dimension, or what bots are ranked by.
+    """
+    means = study_ratings(study, only=conversations).per_conversation()
+    return {str(pk): (str(row["bot"]), float(row[key])) for pk, row in means.iterrows()}
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCorrelations:
+    """The three matrices of a study; None where there is nothing to correlate.
+
+    Attributes:
+        fit: id of the hybrid fit whose rows stand in them.
+        run: id of the self-play whose metrics are set against the bots' ratings.
+    """
+
+    dimensions: CorrelationMatrix | None
+    metrics: CorrelationMatrix | None
+    bots: CorrelationMatrix | None
+    fit: int | None
+    run: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        matrices = {"dimensions": self.dimensions, "metrics": self.metrics, "bots": self.bots}
+        return {
+            "fit": self.fit,
+            "run": self.run,
+            **{kind: matrix.to_json() if matrix else None for kind, matrix in matrices.items()},
+        }
+
+
+def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> StudyCorrelations:
+    """Return the correlations in a study.
+
+    Args:
+        run: self-play to compare with the ratings; None: that of the leading fit, or the newest that has enough of
+            the bots.
+    """
+    fit = fit_leading(data.study, data.without)
+    hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
+    bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
+    run = run or (fit.run if fit is not None else None) or run_with_metrics(bots, FEWEST)
+    among = dimension_matrix(data.ratings) if len(data.dimensions) > 1 else None
+    over_bots = bot_matrix(
+        _known_of_bots(data, run),
+        {
+            d.key: mean_by_bot(data.ratings.values(d.key), data.bot, bots)
+            for d in data.all_dimensions
+        },
+        bots,
+        hybrid,
+    )
+    return StudyCorrelations(
+        among,
+        _metrics(data, hybrid),
+        over_bots if over_bots.n_corrected else None,
+        fit.pk if fit is not None else None,
+        run.pk if run is not None else None,
+    )
+
+
+def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationMatrix | None:
+    """Return metrics with ratings over conversations, controls left out; None where no metric is computed."""
+    ratings = data.per_conversation
+    frame = data.metrics.reindex(ratings.index)
+    columns = [
+        name
+        for name in metric_titles(ingredients=False)
+        if name in frame and frame[name].notna().sum() >= FEWEST
+    ]
+    if not columns:
+        return None
+    keep = ~ratings["bot"].isin([bot for bot, info in data.bots.items() if info.is_control])
+    keys = [dimension.key for dimension in data.all_dimensions]
+    return metric_matrix(ratings[keep], frame.loc[keep, columns], keys, hybrid)
+
+
+def _known_of_bots(
+    data: StudyData, run: SelfPlayRun | None
+) -> Sequence[tuple[CorrelationRow, dict[str, float]]]:
+    """Return the known values of the bots: self-play, their own figures, and their rated chats."""
+    titles = metric_titles(ingredients=False)
+    known: list[tuple[CorrelationRow, dict[str, float]]] = []
+    if run is not None:
+        table = metric_frame(run=run)
+        played = table.groupby("bot")[[name for name in titles if name in table]].mean()
+        known += [(row, _by_bot(played[row.name])) for row in counted_once(played, titles)]
+    known += [(CorrelationRow(name, "bot"), values) for name, values in data.bot_columns.items()]
+    frame = data.metrics
+    chats = frame.groupby("bot")[[name for name in titles if name in frame]].mean()
+    known += [(CorrelationRow(str(name), "chats"), _by_bot(chats[name])) for name in chats.columns]
+    return known
+
+
+def _by_bot(column: Any) -> dict[str, float]:
+    return {str(bot): float(value) for bot, value in column.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StudyComparisons:
+    """Mean ratings of each bot, the bots that differ significantly, and the raters needed.
+
+    Attributes:
+        compared: every pair by the measure that bots are ranked by, with plans.
+        planned: raters for differences that might matter; None with one bot.
+    """
+
+    means: BotMeans
+    compared: Comparisons
+    planned: RaterPlan | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparisons as plain JSON values."""
+        return self.compared.to_json()
+
+
+def study_comparisons(data: StudyData) -> StudyComparisons:
+    """Return means, comparisons and plans."""
+    planned = plan_raters(data.ratings) if len(data.rated_bots) > 1 else None
+    return StudyComparisons(bot_means(data.ratings), compare(data.ratings), planned)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDimensions:
+    """Significant pairs of bots by each question, also by those that bots are not ranked by.
+
+    Attributes:
+        compared: by the question's key, in order; the measure that bots are ranked by first. Without plans.
+    """
+
+    compared: Mapping[str, Comparisons]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparisons as plain JSON values, by question."""
+        return {key: found.to_json() for key, found in self.compared.items()}
+
+
+def study_dimensions_compared(data: StudyData) -> StudyDimensions:
+    """Return the comparisons of all bots by every question, each corrected for its own pairs."""
+    first = data.headline.key
+    others = [d.key for d in data.all_dimensions if d.key != first]
+    return StudyDimensions(
+        {
+            first: compare(data.ratings, plans=False),
+            **{key: compare(data.ratings, key, plans=False) for key in others},
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAnswers:
+    """Distribution of the answers, and their correlations.
+
+    Attributes:
+        headline: answers to the measure that bots are ranked by: a question, or the mean of several.
+        answers: to every question.
+        together: None with one question.
+    """
+
+    headline: DimensionAnswers
+    answers: AnswerDistributions
+    together: CorrelationMatrix | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answers as plain JSON values."""
+        return self.answers.to_json()
+
+
+def study_answers(data: StudyData) -> StudyAnswers:
+    """Return the distribution of the answers over the study's bots."""
+    bots = list(data.bots)
+    return StudyAnswers(
+        dimension_answers(data.ratings),
+        answers(data.ratings, bots),
+        dimension_matrix(data.ratings) if len(data.dimensions) > 1 else None,
+    )
+
+
+def study_models(data: StudyData) -> RatingModels:
+    """Return models of the ratings over the bots' factors."""
+    return rating_models(data.ratings, data.factors)
+
+
+def study_raters(data: StudyData) -> RaterAnalysis:
+    """Return the raters' agreement, their use of the scale, and those that rater filters would flag."""
+    return analyse_raters(
+        data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisPart:
+    """A result of a study.
+
+    Attributes:
+        type: its class.
+        make: it of a study and, where it reads any, of a self-play run that is chosen if None is given.
+        reads: what it is made of beside the ratings.
+    """
+
+    type: type[Any]
+    make: Callable[[StudyData, SelfPlayRun | None], Any]
+    reads: tuple[Reads, ...] = ()
+
+
+PARTS: dict[str, AnalysisPart] = {
+    "comparisons": AnalysisPart(StudyComparisons, lambda data, run: study_comparisons(data)),
+    "dimensions": AnalysisPart(StudyDimensions, lambda data, run: study_dimensions_compared(data)),
+    "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
+    "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
+    "models": AnalysisPart(RatingModels, lambda data, run: study_models(data)),
+    "raters": AnalysisPart(RaterAnalysis, lambda data, run: study_raters(data)),
+    "trajectories": AnalysisPart(
+        StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)
+    ),
+    "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),
+    "powered": AnalysisPart(
+        StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")
+    ),
+}
+"""Every result of a study by its name, which rows of jobs keep: never rename one."""
+
+
+def hybrid_json(study: Study, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the documents of the stored fits of the hybrid metric, the one that pages speak of first.
+
+    Args:
+        without: names of flags; fits that leave out the people with one of these.
+    """
+    return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study, without)]

@@ -1,0 +1,142 @@
+"""Fingerprint of a study's data: amount, and a digest of their state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.db.models import Count, Max
+
+from chatbots.identity import canonical_json
+from chatbots.installation import release
+from webapp.bots.models import BotVersion
+from webapp.jobs.models import MetricRun, SelfPlayRun, State
+from webapp.jobs.selectors.fits import fit_leading
+from webapp.ratings.flag_selectors import without_state
+from webapp.ratings.models import Rating
+from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, pairs_counted
+from webapp.ratings.selectors import conversations_counted, study_bots, study_conversations
+from webapp.search.index_statistics import conversation_totals, rated_totals
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+Reads = Literal["metrics", "runs"]
+"""What a result is made of beside the ratings: metrics of rated chats; self-play and the hybrid fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """Amount of data that an analysis reads.
+
+    These are ratings, or else paired comparisons, metric results of rated chats, and finished hybrid fits.
+    """
+
+    n_ratings: int
+    n_measured: int
+    n_fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataState:
+    """The data as they are now.
+
+    Attributes:
+        n_ratings, n_bots: to be analysed: how much work it is.
+        digest: changes with anything that the result is made of.
+    """
+
+    n_ratings: int
+    n_bots: int
+    digest: str
+
+
+def analysed_counts(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+    n_ratings: int | None = None,
+) -> Analysed:
+    """Return the amount of data to analyse.
+
+    Args:
+        n_ratings: of the study's bots, where they are counted already.
+    """
+    counted: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
+    if n_ratings is None:
+        n_ratings = rated_totals(study, **counted)["n"]
+    if compares_pairs(study):
+        n_ratings = answers_counted(study, **counted).count()
+    return Analysed(
+        n_ratings=n_ratings,
+        n_measured=conversation_totals(
+            study, conversations_counted(study, **counted), "results"
+        ).n_results,
+        n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
+    )
+
+
+def data_state(
+    study: Study,
+    reads: Collection[Reads] = (),
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+) -> DataState:
+    """Return the state of the data that a result would be made of, in a few queries that read no answers.
+
+    Args:
+        reads: what it is made of beside the ratings.
+        without: names of flags; who has one now is left out.
+    """
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    chats = study_conversations(study, **counted)
+    rated = rated_totals(study, **counted)
+    # By version, a number, for names are slow to tell apart.
+    of_versions = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
+    versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in of_versions])
+    n_bots = versions.values("bot_id").distinct().count()
+    parts = [
+        release(),
+        study.pk,
+        study.updated_at,
+        list(study.rubric.dimensions.values_list("key", "title", "low", "high", "reversed")),
+        [include_synthetic, include_failed, without_state(study, without)],
+        rated,
+        sorted(of_versions),
+    ]
+    if compares_pairs(study):
+        judged = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+        parts.append(judged.aggregate(Count("pk"), Max("updated_at")))
+    if weights := study.values.referencing.weights_study:
+        of = Rating.objects.filter(item__study__key=weights)
+        parts.append(of.aggregate(Count("pk"), Max("updated_at")))
+    if "metrics" in reads:
+        parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
+    if "runs" in reads:
+        fit = fit_leading(study, without)
+        played = SelfPlayRun.objects.filter(state=State.DONE)
+        parts += [
+            fit and fit.pk,
+            played.aggregate(Count("pk"), Max("ended_at")),
+            MetricRun.objects.filter(study=None).aggregate(Count("pk"), Max("ended_at")),
+        ]
+    digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
+    if judges_items(study):
+        n_bots = len(study_bots(study))
+    return DataState(rated["n"], n_bots, digest)
+
+
+def _plain(parts: object) -> object:
+    if isinstance(parts, dict):
+        return {name: _plain(part) for name, part in parts.items()}
+    if isinstance(parts, list | tuple):
+        return [_plain(part) for part in parts]
+    return parts if isinstance(parts, int | float | None) else str(parts)

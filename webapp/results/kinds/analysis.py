@@ -1,0 +1,297 @@
+"""Jobs that compute a study's analysis, flags and ranking, and the benchmark.
+
+A stored result is kept until the data have changed twice. The benchmark compares metrics with ratings of single
+replies, a shard for each metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.text import quote
+from chatbots.validation import InputModel
+from evaluation.analysis.leaderboard import (
+    PairRankingProgress,
+    RankingProgress,
+    pair_ranking_progress,
+    ranking_progress,
+)
+from evaluation.languages import languages_of_sets
+from webapp.bots.selectors import text_store
+from webapp.core.errors import Refused
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.ratings.flag_services import flags_make
+from webapp.ratings.paired_comparisons import compares_pairs, study_judgements
+from webapp.ratings.selectors import study_ratings
+from webapp.results.benchmark import (
+    BENCHMARK_KIND,
+    MOST_POINTS,
+    BenchmarkParams,
+    benchmark_judgements,
+    benchmark_metrics,
+    benchmark_pairs,
+    data_now,
+)
+from webapp.results.benchmark_data import choices_of_judge, choices_of_metric, choices_result
+from webapp.results.cache import RESULTS_KIND, AnalysisParams, compute_part, made_dump, prune
+from webapp.results.compute import PARTS
+from webapp.results.refresh import FLAGS_KIND, RANKING_KIND
+from webapp.results.study_data import study_read
+from webapp.studies.models import Study
+from webapp.studies.services import order_state_store
+
+
+@register_kind
+class BenchmarkJob(JobKind[Job, BenchmarkParams]):
+    """By metric the agreement on every dimension, with the version that was computed, and points to plot."""
+
+    name = BENCHMARK_KIND
+    title = _("Benchmark")
+    queue = "gpu"
+    Payload = BenchmarkParams
+
+    def job_title(self, job: Job) -> str:
+        name = job.study.name if job.study is not None else job.payload["title"]
+        return str(_("Benchmark of {data}")).format(data=name)
+
+    def plan(self, job: Job, asked: BenchmarkParams) -> Iterable[ShardPlan]:
+        pairs = benchmark_pairs(asked)
+        if pairs is None:
+            n_items = len(benchmark_judgements(asked).items)
+        else:
+            n_items = 2 * pairs.n_items
+        plans = [ShardPlan({"metric": name}, n_total=n_items) for name in asked.metrics]
+        if pairs is not None and pairs.judged is not None:
+            plans.append(ShardPlan({"metric": ""}, n_total=pairs.n_items))
+        return plans
+
+    def slice(self, work: ShardWork[Job, BenchmarkParams]) -> dict[str, Any]:
+        from evaluation.metric_agreement import judge_everywhere
+        from evaluation.metrics.text_cache import TextCache
+
+        name, data = work.shard["metric"], _data(work.asked)
+        pairs = benchmark_pairs(work.asked)
+        if pairs is not None and not name:
+            found_of_judge = choices_of_judge(pairs)
+            work.beat(pairs.n_items, now=True)
+            return {"metric": "", "data": data, "n_items": pairs.n_items, **found_of_judge}
+        [row] = [one for one in benchmark_metrics() if one.name == name]
+        work.beat(note=row.title)
+        identity = row.metric.identity
+        told = {
+            "metric": name,
+            "title": row.title,
+            "version": identity.version,
+            "identity": identity.key,
+            "data": data,
+        }
+        if pairs is not None:
+            choices = choices_of_metric(pairs, name, lambda done, total: work.beat(done))
+            work.beat(2 * pairs.n_items, now=True)
+            return {**told, "n_items": pairs.n_items, "choices": choices}
+        judgements = benchmark_judgements(work.asked)
+        found = judge_everywhere(
+            judgements,
+            name,
+            shared=TextCache(settings.CONFAB_DEVICE, store=text_store()),
+            progress=lambda done, total: work.beat(done),
+        )
+        work.beat(len(judgements.items), now=True)
+        first = next(iter(found.values()))
+        scores = next(iter(first.scores.values()), None)
+        return {
+            **told,
+            "n_items": len(judgements.items),
+            "agreement": {target: _main(one.to_json()) for target, one in found.items()},
+            "scores": [] if scores is None else _plain(_kept(scores)),
+        }
+
+    def finish(
+        self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]
+    ) -> dict[str, Any]:
+        from evaluation.metric_agreement import human_means
+
+        pairs = benchmark_pairs(work.asked)
+        if pairs is not None:
+            return {"data": _data_then(results, pairs.n_items), **choices_result(pairs, results)}
+        judgements = benchmark_judgements(work.asked)
+        places = _kept(np.arange(len(judgements.items)))
+        return {
+            "data": _data_then(results, len(judgements.items)),
+            "n_items": len(judgements.items),
+            "targets": judgements.targets,
+            "target": judgements.target(),
+            "skipped": judgements.skipped,
+            "lines": list(judgements.lines),
+            "metrics": list(results),
+            "means": {
+                target: _plain(_kept(human_means(judgements, target)))
+                for target in judgements.targets
+            },
+            "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
+            "languages": languages_of_sets(
+                (one.source, [*one.context, one.response])
+                for one in (judgements.items[k] for k in places.tolist())
+            ),
+        }
+
+    def follow_up(self, job: Job) -> None:
+        if job.cancel_requested:  # perhaps a participant in the result was erased
+            Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+
+
+def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
+    """Return the digest of the data that all shards were of, and take it out of their results.
+
+    Raises:
+        Refused: there are not as many items any more.
+    """
+    if any(one["n_items"] != n_items for one in results):
+        raise Refused("changed", str(__("The data changed while it was computed; begin again.")))
+    data = {one.pop("data", "") for one in results}
+    return data.pop() if len(data) == 1 else "changed while it was computed"
+
+
+def _data(asked: BenchmarkParams) -> str:
+    """Return a digest of the present ratings; empty for a file, which does not change."""
+    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    return data_now(study) if study is not None else ""
+
+
+def _main(agreement: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the further columns of a metric: pages show its main one."""
+    return {name: value for name, value in agreement.items() if name != "columns"}
+
+
+def _kept(values: np.ndarray) -> np.ndarray:
+    """Return at most so many of the items' values as plots show, evenly spread over the set."""
+    if len(values) <= MOST_POINTS:
+        return values
+    return values[np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)]
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
+
+
+@register_kind
+class AnalysisJob(JobKind[Job, AnalysisParams]):
+    """One part of the analysis; the result is read by `stored.made_of`."""
+
+    name = RESULTS_KIND
+    title = _("Analysis")
+    Payload = AnalysisParams
+
+    def job_title(self, job: Job) -> str:
+        study = job.study.name if job.study is not None else ""
+        return str(_("Analysis of {study}: {part}")).format(study=study, part=job.payload["part"])
+
+    def check(self, asked: AnalysisParams) -> None:
+        if asked.part not in PARTS:
+            raise Refused(
+                "no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}"
+            )
+
+    def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
+        asked, study = work.asked, work.job.study
+        if study is None or study.pk != asked.study:
+            raise Refused("no_study", f"there is no study {asked.study}")
+        work.beat(note=str(_("Reading the ratings")))
+        data = study_read(
+            study,
+            include_synthetic=asked.include_synthetic,
+            include_failed=asked.include_failed,
+            without=asked.without,
+        )
+        if data is None:
+            raise Refused("no_ratings", f"study {study.key} has no ratings any more")
+        work.beat(note=str(_("Computing")), now=True)
+        return made_dump(asked.part, compute_part(asked.part, data))
+
+    def follow_up(self, job: Job) -> None:
+        if (
+            job.cancel_requested
+        ):  # after the last heartbeat: perhaps a participant in the result was erased
+            Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+        prune(job)
+
+
+class FlagJobParams(InputModel):
+    """Parameters of the job: the study.
+
+    Attributes:
+        study: its number.
+    """
+
+    study: int
+
+
+@register_kind
+class FlagsJob(JobKind[Job, FlagJobParams]):
+    """Look at the work of all of a study's people; what is found is kept in its `TaskFlag` and `FlagState`."""
+
+    name = FLAGS_KIND
+    title = _("Flags")
+    Payload = FlagJobParams
+
+    def slice(self, work: ShardWork[Job, FlagJobParams]) -> dict[str, Any]:
+        study = work.job.study
+        if study is None or study.pk != work.asked.study:
+            raise Refused("no_study", f"there is no study {work.asked.study}")
+        state = flags_make(study=study)
+        work.beat(now=True)
+        return {"n_tasks": state.n_tasks}
+
+    def follow_up(self, job: Job) -> None:
+        older = Job.objects.filter(kind=FLAGS_KIND, study=job.study).exclude(pk=job.pk)
+        older.exclude(state__in=UNFINISHED).delete()
+
+
+class OrderJobParams(InputModel):
+    """Parameters of the job: the study.
+
+    Attributes:
+        study: its number.
+    """
+
+    study: int
+
+
+@register_kind
+class RankingJob(JobKind[Job, OrderJobParams]):
+    """Look at a study's ratings; what is found is kept in its `OrderState`."""
+
+    name = RANKING_KIND
+    title = _("Order of the bots")
+    Payload = OrderJobParams
+
+    def slice(self, work: ShardWork[Job, OrderJobParams]) -> dict[str, Any]:
+        study = work.job.study
+        if study is None or study.pk != work.asked.study:
+            raise Refused("no_study", f"there is no study {work.asked.study}")
+        found: RankingProgress | PairRankingProgress
+        if compares_pairs(study):
+            judged = study_judgements(study)
+            if judged is None or not len(judged):
+                return {"n_ratings": 0}
+            n, found = len(judged), pair_ranking_progress(judged)
+        else:
+            ratings = study_ratings(study)
+            if ratings.leading is None or not len(ratings):
+                return {"n_ratings": 0}
+            n, found = len(ratings), ranking_progress(ratings)
+        work.beat(now=True)
+        order_state_store(study=study, found=found.to_json(), n_ratings=n)
+        return {"n_ratings": n}
+
+    def follow_up(self, job: Job) -> None:
+        older = Job.objects.filter(kind=RANKING_KIND, study=job.study).exclude(pk=job.pk)
+        older.exclude(state__in=UNFINISHED).delete()

@@ -1,0 +1,113 @@
+"""Refresh of a study's flags and ranking after its data have changed.
+
+Small studies are refreshed at once, larger ones by a worker. Call `refresh_flags` before flags are shown, or
+participants excluded by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from webapp.jobs.models import UNFINISHED, Job
+from webapp.jobs.services.jobs import job_create
+from webapp.ratings.flag_selectors import flags_data, flags_state, tasks_to_look_at
+from webapp.ratings.flag_services import flags_make
+from webapp.ratings.flag_store.models import FlagState
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.studies.assignment.rules.base import rules
+from webapp.studies.models import OrderState, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import judges_items, marks_turns
+
+FLAGS_KIND = "flags"
+DIRECT_TASKS = 200
+"""So many tasks are looked at while a page waits."""
+FLAGS_NOT_SOONER_THAN = timedelta(seconds=20)
+"""One look in so long a time, where a worker does it: people come one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsNow:
+    """State of a study's flags.
+
+    Attributes:
+        state: None where a worker has still to make them for the first time.
+        is_current: True if they belong to the data as they are now.
+        job: the job that makes them again; None where none was requested.
+    """
+
+    state: FlagState | None
+    is_current: bool = True
+    job: Job | None = None
+
+
+def flags_there(study: Study) -> list[tuple[str, Any]]:
+    """Return name and title of the flags that some task of a study has; before they are first made, of all kinds."""
+    if study.is_imported:
+        return []
+    state = flags_state(study)
+    return [
+        (kind.name, kind.title)
+        for kind in flag_kinds
+        if state is None or state.of(kind.name).get("n")
+    ]
+
+
+def refresh_flags(study: Study, *, exact: bool = False) -> FlagsNow:
+    """Return the flags of a study as they stand, and see that they are brought up to date.
+
+    Args:
+        exact: do it now, however much there is: for commands, workers, and whoever decides by them.
+    """
+    state = flags_state(study)
+    if state is not None and state.data == flags_data(study):
+        return FlagsNow(state)
+    if exact or tasks_to_look_at(study) <= DIRECT_TASKS:
+        return FlagsNow(flags_make(study=study))
+    if state is not None and state.made_at >= timezone.now() - FLAGS_NOT_SOONER_THAN:
+        return FlagsNow(state, is_current=False)
+    under_way = Job.objects.filter(kind=FLAGS_KIND, study=study, state__in=UNFINISHED).first()
+    job = under_way or job_create(kind=FLAGS_KIND, payload={"study": study.pk}, study=study)
+    return FlagsNow(state, is_current=False, job=job)
+
+
+RANKING_KIND = "order"
+RANKING_NOT_SOONER_THAN = timedelta(seconds=20)
+"""One look at the ratings in so long a time: people come one by one, and each look reads all ratings."""
+
+
+def has_order(study: Study) -> bool:
+    """Return True if participants put bots in an order: they rate chats or items, or compare two.
+
+    Annotations of single replies and choices among questions give no order.
+    """
+    if study.protocol not in protocols or marks_turns(study):
+        return False
+    protocol = protocols.get(study.protocol)
+    if compares_pairs(study):
+        return True
+    rates = any(step.name == "form" for step in protocol.steps)
+    return rates or (judges_items(study) and "approval" not in protocol.results)
+
+
+def order_refresh(study: Study) -> Job | None:
+    """Request a new ranking from a worker; None where it has just been made, or was requested already."""
+    if not has_order(study):
+        return None
+    fresh = timezone.now() - RANKING_NOT_SOONER_THAN
+    if OrderState.objects.filter(study=study, made_at__gte=fresh).exists():
+        return None
+    if Job.objects.filter(kind=RANKING_KIND, study=study, state__in=UNFINISHED).exists():
+        return None
+    return job_create(kind=RANKING_KIND, payload={"study": study.pk}, study=study)
+
+
+def order_refresh_for_rule(study: Study) -> None:
+    """Ask for it where the study's rule draws by it, after a rating was stored."""
+    if study.rule in rules and rules.get(study.rule).reads_needs:
+        order_refresh(study)

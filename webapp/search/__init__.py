@@ -1,0 +1,1 @@
+"""Search over conversations: its index, its query language, and readers' notes."""

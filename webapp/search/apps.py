@@ -1,0 +1,35 @@
+"""App configuration: the index is made with the database, and keeps no data of erased participants."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
+from django.utils.translation import gettext_lazy as _
+
+
+class ReadingConfig(AppConfig):
+    name = "webapp.search"
+    label = "reading"  # as the database knows the app
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.search.index import index_ensure, index_suspend, words_gone
+        from webapp.search.models import Note
+        from webapp.studies.privacy import erasure_follow, erasure_kind
+        from webapp.studies.privacy.retention import texts_in, texts_kind
+
+        pre_migrate.connect(index_suspend, sender=self)
+        post_migrate.connect(index_ensure, sender=self)
+        erasure_follow(words_gone)
+        erasure_kind(
+            "reader_notes",
+            _("stars, tags and notes of readers"),
+            lambda people: Note.objects.filter(conversation__participant__in=people),
+        )
+        texts_kind(
+            "reader_notes",
+            texts_in(
+                lambda study: Note.objects.filter(conversation__study=study, kind=Note.Kind.NOTE),
+                "text",
+            ),
+        )

@@ -1,0 +1,341 @@
+"""Fields of the search: ratings, metrics, counts and times, with bounds.
+
+Some numbers and times are in no index: the database computes them where a search requests one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    F,
+    FloatField,
+    Func,
+    OuterRef,
+    Q,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, NullIf
+from django.db.models.lookups import (
+    GreaterThan,
+    GreaterThanOrEqual,
+    LessThan,
+    LessThanOrEqual,
+)
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from evaluation.ratings import RatingDimension
+from webapp.jobs.models import MetricVersion
+from webapp.jobs.selectors.metrics import metrics_all
+from webapp.ratings.flag_store.models import TaskFlag
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.models import Rating
+from webapp.search.models import Series
+from webapp.search.syntax import QueryTerm, Unreadable
+
+
+class _Minutes(Func):
+    """The minutes between two times, to a tenth, so that what prints alike is the same."""
+
+    template = "ROUND((EXTRACT(EPOCH FROM (%(expressions)s)) / 60)::numeric, 1)::double precision"
+    arg_joiner = " - "
+    output_field = FloatField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        """Return the same in SQLite, whose times are texts."""
+        template = "ROUND((%(expressions)s) * 1440.0, 1)"
+        days = [Func(one, function="julianday") for one in self.get_source_expressions()]
+        copy = self.copy()
+        copy.set_source_expressions(days)
+        return copy.as_sql(compiler, connection, template=template, **extra)
+
+
+def _duration() -> Any:
+    return _Minutes(F("ended_at"), F("created_at"))
+
+
+def _raters() -> Any:
+    """Return an expression that counts the raters of the whole conversation."""
+    name = Coalesce(NullIf("rater", Value("")), Cast("participant", CharField()))
+    given = Rating.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
+    found = given.annotate(n=Count(name, distinct=True)).values("n")
+    return Cast(Subquery(found), FloatField())
+
+
+def _flags() -> Any:
+    """Return an expression that counts the kinds of flags on the participant's work.
+
+    The participants of each kind are looked up at once for all conversations: to count them one by one would take
+    much longer.
+
+    The people of each kind are looked up at once for all conversations: counted one by one it would take much longer.
+    """
+    found: Any = Value(0.0)
+    for name in flag_kinds.names():
+        people = TaskFlag.objects.filter(name=name).values("participant")
+        found += Case(When(participant__in=people, then=Value(1.0)), default=Value(0.0))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Definition of a number that is computed on request.
+
+    Attributes:
+        title: for people.
+        value: makes the expression over conversations.
+        defined: the condition on conversations that have a value; it costs less than the value.
+        is_time: a time, which is asked for by days.
+    """
+
+    title: Any
+    value: Callable[[], Any]
+    defined: Q
+    is_time: bool = False
+
+
+_NAMED = Rating.objects.exclude(rater="", participant=None)
+COMPUTED = {
+    "raters": Computed(
+        gettext_lazy("Raters"),
+        _raters,
+        Q(pk__in=_NAMED.filter(conversation__isnull=False).values("conversation")),
+    ),
+    "flags": Computed(gettext_lazy("Flags"), _flags, Q(participant__isnull=False)),
+    "duration": Computed(gettext_lazy("Minutes"), _duration, Q(ended_at__isnull=False)),
+    "started": Computed(
+        gettext_lazy("Started"), lambda: F("created_at"), Q(created_at__isnull=False), is_time=True
+    ),
+    "ended": Computed(
+        gettext_lazy("Ended"), lambda: F("ended_at"), Q(ended_at__isnull=False), is_time=True
+    ),
+}
+
+
+COUNTS = {
+    "turns": gettext_lazy("Turns"),
+    "exchanges": gettext_lazy("Exchanges"),
+    "ratings": gettext_lazy("Ratings"),
+    "up": gettext_lazy("Votes up"),
+    "down": gettext_lazy("Votes down"),
+}
+IN_ROW = {"exchanges": "n_exchanges"}
+"""Counts that stand in the conversation's own row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of conversations.
+
+    Attributes:
+        name: as it is asked by.
+        title: for people.
+        kind: `rating`, `metric` or `count`.
+        series: its key in the index; None where no conversation has one.
+        unit: of a metric, as it declares it.
+        about: what it is, in a sentence; empty where the title says it.
+    """
+
+    name: str
+    title: str
+    kind: str
+    series: int | None = None
+    unit: str = ""
+    about: str = ""
+
+    @property
+    def column(self) -> str:
+        """The column of the conversation's own row; empty for a number that stands in the index."""
+        return IN_ROW.get(self.name, "") if self.kind == Series.Kind.COUNT else ""
+
+    @property
+    def computed(self) -> Computed | None:
+        """Definition of the number if it is computed on request; None for a number that is stored."""
+        return COMPUTED.get(self.name) if self.kind == Series.Kind.COUNT else None
+
+    @property
+    def is_time(self) -> bool:
+        """True if its values are times."""
+        return self.computed is not None and self.computed.is_time
+
+
+class Numbers:
+    """Every number of a study's conversations by its names, read in two queries.
+
+    A metric's own name stands for its first number, so that `repetition` is enough; where a rating and a metric
+    have one name, the name is the rating's, and `metric.NAME` the metric's.
+    """
+
+    def __init__(self, dimensions: Sequence[RatingDimension]) -> None:
+        versions = {row.key: row for row in MetricVersion.objects.all()}
+        newest: dict[str, int] = {}
+        for row in sorted(versions.values(), key=lambda row: row.pk):
+            newest[row.name] = row.pk
+        series = {(s.kind, s.name, s.metric): s.pk for s in Series.objects.all()}
+        ratings = [
+            Number(d.key, d.title, "rating", series.get(("rating", d.key, 0))) for d in dimensions
+        ]
+        counts = [
+            Number(name, str(title), "count", series.get(("count", name, 0)))
+            for name, title in COUNTS.items()
+        ]
+        counts += [Number(name, str(one.title), "count") for name, one in COMPUTED.items()]
+        metrics: list[Number] = []
+        short: dict[str, Number] = {}
+        for metric in metrics_all():
+            present = versions.get(metric.identity.key)
+            version = present.pk if present is not None else newest.get(metric.name, 0)
+            columns = [column for column in metric.columns if column.level == "conversation"]
+            for column in columns:
+                number = Number(
+                    column.name,
+                    column.title.removesuffix(", mean"),
+                    "metric",
+                    series.get(("metric", column.name, version)),
+                    column.unit,
+                    column.description,
+                )
+                metrics.append(number)
+                short.setdefault(metric.name, number)
+        # A metric that is not registered any more can still be asked by, where results of it are stored.
+        known = {number.name for number in metrics}
+        for (kind, name, _version), key in sorted(series.items(), key=lambda one: one[0][2]):
+            if kind == "metric" and name not in known:
+                title = _("{name} (a metric that is not here any more)").format(name=name)
+                short[name] = Number(name, title, "metric", key)
+        self.shown: list[Number] = [*ratings, *counts, *metrics]
+        self._by_name: dict[str, Number] = {
+            **short,
+            **{number.name: number for number in (*metrics, *counts, *ratings)},
+            **{f"{n.kind}.{n.name}": n for n in (*metrics, *counts, *ratings)},
+        }
+
+    def get(self, name: str) -> Number | None:
+        """Return the number of this name, in upper or lower case; None where there is none."""
+        found = self._by_name.get(name)
+        if found is None:
+            lower = name.lower()
+            found = next((n for key, n in self._by_name.items() if key.lower() == lower), None)
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of those that some conversation has, with the kind where another has the same name."""
+        return [
+            name
+            for name, number in self._by_name.items()
+            if _is_there(number)
+            and (name != f"{number.kind}.{number.name}" or self._by_name[number.name] != number)
+        ]
+
+    def measured(self) -> list[Number]:
+        """Return those that some conversation has, in the order of a list: ratings, counts, metrics."""
+        return [number for number in self.shown if _is_there(number)]
+
+
+def _is_there(number: Number) -> bool:
+    return number.series is not None or bool(number.column) or number.computed is not None
+
+
+_LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_COMPARES: dict[str, Any] = {
+    "gt": GreaterThan,
+    "gte": GreaterThanOrEqual,
+    "lt": LessThan,
+    "lte": LessThanOrEqual,
+}
+
+
+def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:
+    """Return the condition that a number is defined and lies within the bounds; its negation holds elsewhere."""
+    condition, value = number.defined, number.value()
+    for sign, bound in bounds.items():
+        condition &= Q(_COMPARES[sign](value, bound))
+    return condition
+
+
+def bounds_of(term: QueryTerm) -> dict[str, float]:
+    """Return the lookups of a comparison, a range or a value with the numbers they compare with."""
+    example = f"{term.field}:2..4"
+    if term.sign != ":":
+        return {_LOOKUPS[term.sign]: _float(term.value, term, f"{term.field}{term.sign}3")}
+    low, dots, high = term.value.partition("..")
+    if not dots:
+        exact = _float(low, term, example)
+        # Means are sums of fractions: what prints alike is the same.
+        return {"gte": exact - 1e-9, "lte": exact + 1e-9}
+    found = {}
+    if low not in ("", "*"):
+        found["gte"] = _float(low, term, example)
+    if high not in ("", "*"):
+        found["lte"] = _float(high, term, example)
+    if not found:
+        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
+    if len(found) == 2 and found["gte"] > found["lte"]:
+        raise Unreadable(
+            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
+        )
+    return found
+
+
+def _float(text: str, term: QueryTerm, example: str) -> float:
+    try:
+        value = float(text.replace("−", "-"))
+    except ValueError:
+        value = float("nan")
+    if value != value or value in (float("inf"), float("-inf")):
+        raise Unreadable(
+            _("“{term}”: “{text}” is no number.").format(term=term, text=text), example
+        )
+    return value
+
+
+def days_of(term: QueryTerm) -> dict[str, datetime]:
+    """Return the lookups of a comparison, a range or a day with the times they compare with; days are UTC's.
+
+    Raises:
+        Unreadable: no day is named, or the range has no end or ends before it begins.
+    """
+    example = f"{term.field}:2026-01-01..2026-02-01"
+    if term.sign != ":":
+        day = _day(term.value, term, f"{term.field}{term.sign}2026-01-01")
+        is_after = term.sign in (">", "<=")  # both speak of the end of the day
+        return {"gte" if ">" in term.sign else "lt": _midnight(day, is_after)}
+    low, dots, high = term.value.partition("..")
+    if not dots:
+        high = low
+    found = {}
+    if low not in ("", "*"):
+        found["gte"] = _midnight(_day(low, term, example), False)
+    if high not in ("", "*"):
+        found["lt"] = _midnight(_day(high, term, example), True)
+    if not found:
+        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
+    if len(found) == 2 and found["gte"] >= found["lt"]:
+        raise Unreadable(
+            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
+        )
+    return found
+
+
+def _day(text: str, term: QueryTerm, example: str) -> date:
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        day = date.max
+    if day == date.max:
+        raise Unreadable(_("“{term}”: “{text}” is no day.").format(term=term, text=text), example)
+    return day
+
+
+def _midnight(day: date, is_after: bool) -> datetime:
+    """Return when a day begins, or when it is over."""
+    return datetime.combine(day + timedelta(days=int(is_after)), time(), UTC)

@@ -1,0 +1,356 @@
+"""Statistics read from the index: totals, votes by bot, and histograms.
+
+They read no ratings, of which there may be a million.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    FilteredRelation,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+)
+from django.db.models.functions import Coalesce, Floor
+
+from evaluation.stats.means import SHARE, mean_interval
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation
+from webapp.ratings.selectors import conversations_counted, ratings_counted
+from webapp.search.fields import Number
+from webapp.search.models import Figure, Series
+from webapp.search.query import sorted_rows
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items, marks_turns
+
+_COUNTS = ("ratings", "turns", "results")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTotals:
+    """Totals of conversations.
+
+    Attributes:
+        n_rated: conversations with a rating of the whole.
+        n_ratings: ratings of whole conversations.
+        rated_at: when one of these was last changed, in seconds since 1970; None without one.
+        n_turns: of all.
+        n_results: of metrics.
+    """
+
+    n_rated: int = 0
+    n_ratings: int = 0
+    rated_at: float | None = None
+    n_turns: int = 0
+    n_results: int = 0
+
+
+def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
+    """Return the numbers in the index of those conversations of a study that meet a condition.
+
+    Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that
+    are not are sooner found than all the others.
+    """
+    others = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
+    return Figure.objects.filter(~Exists(others), study=study)
+
+
+def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTotals:
+    """Return totals of a study's conversations that meet a condition, in three queries at most.
+
+    Each is read from the index alone: a number's sum from its part, the newest time from its end.
+
+    Args:
+        names: requested totals: `ratings`, `rated_at`, `turns` or `results`; the rest stays 0.
+
+    Raises:
+        ValueError: for another name.
+    """
+    unknown = set(names) - {*_COUNTS, "rated_at"}
+    if unknown:
+        raise ValueError(f"no total is called {', '.join(unknown)}; there are {_COUNTS}, rated_at")
+    kinds = Series.Kind
+    counts = Q(kind=kinds.COUNT, name__in=[name for name in names if name in _COUNTS])
+    series = list(
+        Series.objects.filter(counts | Q(kind=kinds.TIME)).values_list("pk", "kind", "name")
+    )
+    counted = {pk: name for pk, kind, name in series if kind == kinds.COUNT}
+    figures = figures_among(study, among).order_by()
+    found = {}
+    if counted:
+        rows = figures.filter(series__in=list(counted)).values_list("series")
+        sums = rows.annotate(n=Count("*"), total=Sum("value"))
+        found = {counted[pk]: (n, total) for pk, n, total in sums}
+    time = next((pk for pk, kind, _name in series if kind == kinds.TIME), None)
+    newest = None
+    if "rated_at" in names and time is not None:
+        times = figures.filter(series=time).order_by("-value")
+        newest = times.values_list("value", flat=True).first()
+    nothing = (0, 0)
+    return ConversationTotals(
+        n_rated=found.get("ratings", nothing)[0],
+        n_ratings=round(found.get("ratings", nothing)[1]),
+        rated_at=newest,
+        n_turns=round(found.get("turns", nothing)[1]),
+        n_results=round(found.get("results", nothing)[1]),
+    )
+
+
+def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
+    """Return by bot how many of these conversations have a rating of the whole."""
+    rated = Figure.objects.filter(
+        series__kind=Series.Kind.COUNT, series__name="ratings", study=study
+    ).values("conversation")
+    return conversations_by_bot(Conversation.objects.filter(among, pk__in=rated))
+
+
+def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
+    """Return by bot how many of these conversations it had."""
+    # By version, a number, for names are slow to tell apart.
+    by_version = dict(rows.order_by().values_list("bot").annotate(Count("pk")))
+    found: Counter[str] = Counter()
+    for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
+        found[bot] += by_version[version]
+    return dict(found)
+
+
+def rated_totals(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
+
+    Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
+    items, and those of studies where raters are left out, who may be others than those who chatted.
+    """
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    if without or judges_items(study) or marks_turns(study):
+        # Of chats a million ratings need not be looked up among the items.
+        changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
+        return ratings_counted(study, **counted).aggregate(
+            n=Count("pk"), newest=Max("updated_at"), **changed
+        )
+    found = conversation_totals(
+        study, conversations_counted(study, **counted), "ratings", "rated_at"
+    )
+    return {"n": found.n_ratings, "newest": found.rated_at}
+
+
+VOTES_LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class BotVotes:
+    """The votes on one bot's replies.
+
+    Attributes:
+        n_chats: conversations with a vote.
+        low, high: of the share of votes up, with conversations as clusters; None where fewer than two conversations
+            have votes.
+    """
+
+    bot_id: str
+    up: int
+    down: int
+    n_chats: int
+    low: float | None
+    high: float | None
+
+    @property
+    def n(self) -> int:
+        """Number of votes."""
+        return self.up + self.down
+
+    @property
+    def share(self) -> float | None:
+        """Share of the votes that are up; None without votes."""
+        return self.up / self.n if self.n else None
+
+
+def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
+    """Return True if these conversations of a study have a vote on a reply, without reading all of them."""
+    voted = Figure.objects.filter(study=study, value__gt=0, conversation__in=rows)
+    # The end of the index is read, and no more of it than is needed.
+    return any(
+        voted.filter(series=pk).order_by("-value").values_list("pk").first()
+        for pk in _series("up", "down").values()
+    )
+
+
+def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
+    """Return the votes on each bot's replies in these conversations, by the bot's id; bots without votes are left out.
+
+    Args:
+        study: of all of the rows, in whose part of the index the counts are found.
+    """
+    series = _series("up", "down")
+    if len(series) < 2:
+        return {}
+    # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
+    found = (
+        rows.annotate(
+            voted_up=_of(study, series["up"]),
+            voted_down=_of(study, series["down"]),
+        )
+        .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
+        .order_by()
+        .annotate(
+            ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0)
+        )
+        .values_list("bot__bot_id", "ups", "downs")
+        .annotate(n=Count("pk"))
+    )
+    alike: dict[str, list[tuple[int, int, int]]] = {}
+    for bot, up, down, n in found:
+        alike.setdefault(bot, []).append((int(up), int(down), n))
+    return {bot: _votes(bot, sorted(rows)) for bot, rows in alike.items()}
+
+
+def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Counter[str]]:
+    """Return by bot how many `replies` it gave in these conversations of a study, and how many votes `up` and `down`
+    they have.
+
+    Args:
+        study: of all of the rows, in whose part of the index the counts are found.
+    """
+    names = {key: name for name, key in _series("replies", "up", "down").items()}
+    counted = rows.filter(
+        figures__series__in=list(names), figures__study=study, figures__value__gt=0
+    ).order_by()
+    sums = list(counted.values_list("bot", "figures__series").annotate(Sum("figures__value")))
+    # By version, a number, for names are slow to tell apart.
+    versions = BotVersion.objects.filter(pk__in={version for version, _series, _n in sums})
+    bots = dict(versions.values_list("pk", "bot_id"))
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for version, key, n in sums:
+        found[bots[version]][names[key]] += round(n)
+    return found
+
+
+def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
+    """Return the votes of these bots, the highest share of votes up first; bots without a vote come last.
+
+    They have no ranks: people vote when they like, so nothing is tested.
+    """
+    found = [votes.get(bot, BotVotes(bot, 0, 0, 0, None, None)) for bot in bots]
+    return sorted(found, key=lambda one: (one.share is None, -(one.share or 0.0)))
+
+
+def _series(*names: str) -> dict[str, int]:
+    """Return the keys in the index of the counts with these names, by name."""
+    counts = Series.objects.filter(kind=Series.Kind.COUNT, name__in=names)
+    return dict(counts.values_list("name", "pk"))
+
+
+def _of(study: Study, series: int) -> FilteredRelation:
+    """Return the join with one number of each conversation."""
+    return FilteredRelation("figures", condition=Q(figures__series=series, figures__study=study))
+
+
+def _votes(bot: str, alike: list[tuple[int, int, int]]) -> BotVotes:
+    """Return a bot's votes.
+
+    Args:
+        alike: votes up, votes down, and how many conversations have as many of both.
+    """
+    up, down, n = np.array(alike).T
+    each = np.repeat(np.column_stack([up, down]), n, axis=0)  # (conversations, 2)
+    values = np.repeat(np.tile([1.0, 0.0], len(each)), each.ravel())
+    chats = np.repeat(np.arange(len(each)), each.sum(axis=1))
+    found = mean_interval(values, chats, VOTES_LEVEL, scale=SHARE)
+    ups, downs = each.sum(axis=0).tolist()
+    return BotVotes(bot, ups, downs, len(each), found.low, found.high)
+
+
+MOST_BARS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramBar:
+    """The conversations from `low` up to the next bar, the last bar's with its end."""
+
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The bars of a number, side by side from the lowest value to the highest.
+
+    Attributes:
+        step: between two places of a slider; whole numbers and 1 where all values are whole.
+        n: conversations that have a value.
+    """
+
+    low: float
+    high: float
+    step: float
+    bars: tuple[HistogramBar, ...]
+    n: int
+
+
+def histogram_of(
+    rows: QuerySet[Conversation], number: Number, study: Study | None = None
+) -> Histogram | None:
+    """Count the conversations bar by bar, in two queries; None where none has a value.
+
+    Whole numbers have a bar each while there are few of them; everything else is cut into bars of one width.
+
+    Args:
+        study: of all of the rows, in whose part of the index the values are found.
+    """
+    valued: Any = sorted_rows(rows, number, study).filter(Q(at__isnull=False)).order_by()
+    ends = valued.aggregate(
+        low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at")))
+    )
+    if not ends["n"]:
+        return None
+    low, high, width = float(ends["low"]), float(ends["high"]), 1.0
+    is_whole = ends["whole"] == ends["n"]
+    if is_whole:
+        width = math.ceil((high - low + 1) / MOST_BARS)
+        n_bars = math.floor((high - low) / width) + 1
+    else:
+        low, high, width = _round_ends(low, high)
+        n_bars = max(round((high - low) / width), 1)
+    # A value that prints as a bar's beginning belongs to this bar, whatever its last binary digits are.
+    place: Any = Floor((F("at") - low) / width + 1e-9)
+    found: dict[int, int] = {}
+    for at, n in valued.values_list(place).annotate(n=Count("pk")):
+        key = min(max(int(at), 0), n_bars - 1)
+        found[key] = found.get(key, 0) + n
+    bars = tuple(
+        HistogramBar(low + i * width, low + (i + 1) * width, found.get(i, 0)) for i in range(n_bars)
+    )
+    return Histogram(low, high, 1.0 if is_whole else width / 5, bars, ends["n"])
+
+
+def _round_ends(low: float, high: float) -> tuple[float, float, float]:
+    """Return ends around the values that people would write, and the width of a bar between them."""
+    if high == low:
+        return low, high, 1.0
+    rough = (high - low) / MOST_BARS
+    power = 10.0 ** math.floor(math.log10(rough))
+    width = next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))
+    return math.floor(low / width) * width, math.ceil(high / width) * width, width

@@ -1,0 +1,412 @@
+"""Pages of the conversations that match a query, in its order.
+
+A page begins after the key of the last row of the one before, so that new conversations shift nothing. A key holds
+the row's value in the chosen order (empty where it has none), its time and its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Case, Count, Q, QuerySet, When
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.jobs.models import SelfPlayRun
+from webapp.ratings.flag_selectors import left_out
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_bots, study_dimensions
+from webapp.search.fields import Number, Numbers
+from webapp.search.models import Figure, Note
+from webapp.search.query import SearchQuery, parse_query, sorted_rows
+from webapp.search.text_search import ExcerptPiece, SearchWords, excerpt_of
+from webapp.studies.models import Study
+
+PAGE = 50
+MANY = 2000
+"""Of so many conversations the first page is soon found by walking the index of what they are sorted by; fewer are
+sorted sooner than found among all others, and the database's guess how many there are is often far off."""
+
+
+Source = Study | SelfPlayRun
+"""Whose conversations are read."""
+
+
+def conversations_of_study(study: Study) -> QuerySet[Conversation]:
+    """Return all conversations of a study, scripted and failed ones too, without its bots' self-play."""
+    return Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+
+
+def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
+    """Return the conversations of a self-play run."""
+    return Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
+
+
+def conversations_of_source(source: Source) -> QuerySet[Conversation]:
+    """Return the conversations of a study or run that are read."""
+    return (
+        conversations_of_study(source)
+        if isinstance(source, Study)
+        else conversations_of_run(source)
+    )
+
+
+def conversations_alongside(conversation: Conversation) -> QuerySet[Conversation]:
+    """Return the conversations among which this one is read: its study's, its run's, or itself alone."""
+    if conversation.study is not None:
+        return conversations_of_study(conversation.study)
+    if hasattr(conversation, "selfplay"):
+        return conversations_of_run(conversation.selfplay.run)
+    return Conversation.objects.filter(pk=conversation.pk)
+
+
+def people_kept(
+    rows: QuerySet[Conversation], *, synthetic: bool, without: Sequence[str] = ()
+) -> QuerySet[Conversation]:
+    """Return those of the conversations that the pages of a study count.
+
+    Args:
+        synthetic: scripted participants' too.
+        without: names of flags; conversations of people with one of them are left out.
+    """
+    kept = rows.filter(left_out(None, without))
+    return kept if synthetic else kept.filter(is_synthetic=False)
+
+
+def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
+    """Return the number of conversations, and the number of those of scripted participants."""
+    found = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
+    return found["n"], found["scripted"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageKey:
+    """The place of a row in a listing."""
+
+    at: float | datetime | None
+    created_at: datetime
+    pk: UUID
+
+    def __str__(self) -> str:
+        at = self.at.isoformat() if isinstance(self.at, datetime) else self.at
+        return f"{'' if at is None else at}~{self.created_at.isoformat()}~{self.pk}"
+
+    @classmethod
+    def read(cls, text: str) -> PageKey | None:
+        """Return the key that an address names; None for what is none."""
+        try:
+            at, when, pk = text.split("~")
+            created_at = parse_datetime(when)
+            value = (parse_datetime(at) or float(at)) if at else None
+            is_naive = isinstance(value, datetime) and timezone.is_naive(value)
+            return None if created_at is None or is_naive else cls(value, created_at, UUID(pk))
+        except ValueError:
+            return None
+
+
+class Listing:
+    """The conversations that fit a line, in its order.
+
+    With a value to sort by, the rows have it as `at`, and those without one come last; of two with the same value
+    the newer one comes first. Those with a value are asked for first, and the others only where there are too few:
+    so the database can walk its index instead of sorting all of them.
+
+    Args:
+        study: of all of the rows, whose index is walked where many of them fit.
+    """
+
+    def __init__(
+        self, rows: QuerySet[Conversation], asked: SearchQuery, study: Study | None = None
+    ) -> None:
+        self.words = asked.words
+        self.number = asked.sort
+        self._falling = asked.is_falling
+        self._newest_first = asked.is_falling if self.number is None else True
+        self._fitting = asked.matching(rows)
+        self._study = study
+        self._n: int | None = None
+        if asked.limit is not None:
+            first = [row.pk for row in self.take(None, asked.limit)]
+            self._fitting = self._fitting.filter(pk__in=first)
+            self._n = len(first)
+
+    @property
+    def rows(self) -> QuerySet[Conversation]:
+        """The conversations, with their value as `at`, in no order."""
+        if self.number is None:
+            return self._fitting
+        walked = self._study if self._study is not None and self.count() >= MANY else None
+        return sorted_rows(self._fitting, self.number, walked)
+
+    @property
+    def fitting(self) -> QuerySet[Conversation]:
+        """The conversations, in no order."""
+        return self._fitting.order_by()
+
+    def count(self) -> int:
+        """Return the number of fitting conversations; the database is queried once."""
+        if self._n is None:
+            self._n = self._fitting.count()
+        return self._n
+
+    def take(self, key: PageKey | None, n: int, *, backwards: bool = False) -> list[Conversation]:
+        """Return `n` rows behind a key (None: from the first one on), in their order.
+
+        Args:
+            backwards: those before the key, the nearest first.
+        """
+        found: list[Conversation] = []
+        for rows in self._parts(key, backwards):
+            found += rows.select_related("bot")[: n - len(found)]
+            if len(found) >= n:
+                break
+        return found
+
+    def number_of(self, key: PageKey) -> int:
+        """Return the place of a key, from 1."""
+        return 1 + sum(rows.order_by().count() for rows in self._parts(key, True))
+
+    def key_of(self, row: Conversation) -> PageKey:
+        """Return the place of one of the listing's rows."""
+        at = None if self.number is None else row.at  # type: ignore[attr-defined]
+        return PageKey(at, row.created_at, row.pk)
+
+    def find(self, pk: UUID) -> PageKey | None:
+        """Return the place of a conversation; None for one that does not fit."""
+        found = self.rows.filter(pk=pk).first()
+        return self.key_of(found) if found else None
+
+    def _parts(self, key: PageKey | None, backwards: bool) -> Iterator[QuerySet[Conversation]]:
+        """Yield the rows with a value and those without one, in this order or backwards, from the key on."""
+        if key is not None and key.at is not None and self.number is not None:
+            is_of_this_order = isinstance(key.at, datetime) == self.number.is_time
+            key = key if is_of_this_order else None
+        newest_first = self._newest_first != backwards
+        sign, side = ("-", "lt") if newest_first else ("", "gt")
+        by_time = (f"{sign}created_at", f"{sign}pk")
+        later = Q()
+        if key is not None:
+            later = Q(**{f"created_at__{side}": key.created_at}) | Q(
+                **{"created_at": key.created_at, f"pk__{side}": key.pk}
+            )
+        if self.number is None:
+            yield self._fitting.filter(later).order_by(*by_time)
+            return
+        falling = self._falling != backwards
+        computed = self.number.computed
+        has_value = computed.defined if computed is not None else Q(at__isnull=False)
+        valued = self.rows.filter(has_value)
+        valued = valued.order_by("-at" if falling else "at", *by_time)
+        if key is not None and key.at is not None:
+            beyond = Q(**{f"at__{'lt' if falling else 'gt'}": key.at})
+            valued = valued.filter(beyond | (Q(at=key.at) & later))
+        without = self.rows.filter(~has_value).order_by(*by_time)
+        if key is not None and key.at is None:
+            without = without.filter(later)
+        # Those without a value come last: a key without one has all others before it, one with a value none of them.
+        if not backwards and (key is None or key.at is not None):
+            yield valued
+        if not backwards or (key is not None and key.at is None):
+            yield without
+        if backwards:
+            yield valued
+
+
+@dataclass(frozen=True, slots=True)
+class ListedConversation:
+    """One conversation of the list.
+
+    Attributes:
+        excerpt: where the words were found, or how it begins.
+        figures: the values of the chosen columns, in their order; None where one is undefined.
+        tags: that readers left.
+        is_starred: whether a reader starred it.
+    """
+
+    conversation: Conversation
+    excerpt: list[ExcerptPiece]
+    figures: list[tuple[Number, float | datetime | None]] = field(default_factory=list)
+    tags: tuple[str, ...] = ()
+    is_starred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    Attributes:
+        after: the key that the next page begins after; empty on the last one.
+        total: how many rows there are in all.
+        following: the first conversation of the next page.
+    """
+
+    rows: list[ListedConversation]
+    after: str
+    total: int
+    following: UUID | None = None
+
+
+def page_of(
+    listing: Listing,
+    columns: Sequence[Number] = (),
+    *,
+    after: str = "",
+    total: int | None = None,
+    size: int = PAGE,
+) -> Page:
+    """Read the next `size` conversations after a key (empty: from the first one), in eight queries at most.
+
+    Args:
+        columns: numbers that each row tells.
+        total: how many there are, where that is known already.
+    """
+    found = listing.take(PageKey.read(after), size + 1)
+    rest, found = found[size:], found[:size]
+    ids = [conversation.pk for conversation in found]
+    excerpts = _excerpts(ids, listing.words)
+    values = _values(ids, columns)
+    tags, starred = _marks(ids)
+    return Page(
+        rows=[
+            ListedConversation(
+                row,
+                excerpts.get(row.pk, []),
+                [
+                    (
+                        one,
+                        getattr(row, one.column) if one.column else values.get((row.pk, one)),
+                    )
+                    for one in columns
+                ],
+                tuple(tags.get(row.pk, ())),
+                row.pk in starred,
+            )
+            for row in found
+        ],
+        after=str(listing.key_of(found[-1])) if rest else "",
+        total=listing.count() if total is None else total,
+        following=rest[0].pk if rest else None,
+    )
+
+
+def _values(
+    ids: Sequence[UUID], columns: Sequence[Number]
+) -> dict[tuple[UUID, Number], float | datetime | None]:
+    by_series = {one.series: one for one in columns if one.series is not None}
+    figures = Figure.objects.filter(conversation__in=ids, series__in=list(by_series))
+    found: dict[tuple[UUID, Number], float | datetime | None] = {
+        (conversation_id, by_series[series_id]): value
+        for conversation_id, series_id, value in figures.values_list(
+            "conversation_id", "series_id", "value"
+        )
+    }
+    computed = [one for one in columns if one.computed is not None]
+    if computed:
+        rows = Conversation.objects.filter(pk__in=ids).annotate(
+            **{
+                f"of_{one.name}": Case(When(one.computed.defined, then=one.computed.value()))
+                for one in computed
+                if one.computed
+            }
+        )
+        for pk, *values in rows.values_list("pk", *(f"of_{one.name}" for one in computed)):
+            found |= {(pk, one): value for one, value in zip(computed, values, strict=True)}
+    return found
+
+
+def _marks(ids: Sequence[UUID]) -> tuple[dict[UUID, list[str]], set[UUID]]:
+    """Return the tags of conversations, and those that are starred."""
+    tags: dict[UUID, list[str]] = {}
+    starred = set()
+    notes = Note.objects.filter(conversation__in=ids).exclude(kind=Note.Kind.NOTE).order_by("pk")
+    for conversation_id, kind, text in notes.values_list("conversation_id", "kind", "text"):
+        if kind == Note.Kind.STAR:
+            starred.add(conversation_id)
+        else:
+            tags.setdefault(conversation_id, []).append(text)
+    return tags, starred
+
+
+def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, list[ExcerptPiece]]:
+    """Return for each conversation where the words were first found, or how it begins."""
+    turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
+    if not words:
+        turns = turns.filter(index__lt=2)
+    opening: dict[UUID, list[ExcerptPiece]] = {}
+    found: dict[UUID, list[ExcerptPiece]] = {}
+    for conversation_id, text in turns.values_list("conversation", "text"):
+        if conversation_id in found or not text:
+            continue
+        pieces = excerpt_of(text, words)
+        opening.setdefault(conversation_id, pieces)
+        if any(piece.is_hit for piece in pieces):
+            found[conversation_id] = pieces
+    left = [pk for pk in ids if pk not in found] if words else []
+    if left:
+        comments = Rating.objects.filter(conversation__in=left).exclude(comment="")
+        for conversation_id, text in comments.values_list("conversation", "comment"):
+            pieces = excerpt_of(text, words)
+            if any(piece.is_hit for piece in pieces):
+                found.setdefault(conversation_id, pieces)
+    return {**opening, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class ListPosition:
+    """Position of a conversation in a listing, from 1, with the ids of its neighbours."""
+
+    number: int
+    before: UUID | None
+    following: UUID | None
+
+
+def position_of(
+    listing: Listing, conversation: Conversation, page: Page | None = None
+) -> ListPosition | None:
+    """Return the position of a conversation; None for one that does not fit.
+
+    Args:
+        page: the first page of the listing: what is on it needs no query.
+    """
+    on_page = [row.conversation.pk for row in page.rows] if page is not None else []
+    if page is not None and conversation.pk in on_page:
+        i = on_page.index(conversation.pk)
+        beyond = [*on_page, *([page.following] if page.following else [])]
+        return ListPosition(
+            i + 1, on_page[i - 1] if i else None, beyond[i + 1] if i + 1 < len(beyond) else None
+        )
+    key = listing.find(conversation.pk)
+    if key is None:
+        return None
+    before, following = (listing.take(key, 1, backwards=way) for way in (True, False))
+    return ListPosition(
+        listing.number_of(key),
+        before[0].pk if before else None,
+        following[0].pk if following else None,
+    )
+
+
+def conversations_found(
+    source: Source, line: str, *, synthetic: bool = False, without: Sequence[str] = ()
+) -> QuerySet[Conversation]:
+    """Return the conversations that a line finds, in no order: those that the workbench lists for it.
+
+    Args:
+        synthetic: scripted participants' too; they take part in samples and limits.
+        without: names of flags; conversations of people with one of them are left out.
+
+    Raises:
+        Unreadable: with what is wrong and a line that would work.
+    """
+    rows, study = conversations_of_source(source), None
+    if isinstance(source, Study):
+        study = source
+        numbers, bots = Numbers(study_dimensions(source)), tuple(study_bots(source))
+    else:
+        numbers, bots = Numbers([]), tuple(source.plan.get("bots", []))
+    asked = parse_query(line, numbers, bots=bots, study=study)
+    return Listing(people_kept(rows, synthetic=synthetic, without=without), asked, study).fitting

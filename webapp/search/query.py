@@ -1,0 +1,402 @@
+"""Query of a search line, parsed and validated.
+
+Errors are explained in words. A page, an export and a saved search share `SearchQuery`; `matching` selects its
+conversations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import (
+    Case,
+    CharField,
+    Exists,
+    F,
+    FilteredRelation,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
+from django.db.models.fields.json import KT
+from django.db.models.functions import MD5, Cast, Concat, Replace
+from django.utils.translation import gettext as _
+
+from chatbots.text import nearest_names
+from webapp.conversations.models import Conversation
+from webapp.ratings.flag_store.models import TaskFlag
+from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.models import Rating
+from webapp.search.fields import Number, Numbers, bounds_of, days_of, is_within
+from webapp.search.models import Figure, Note, Series
+from webapp.search.syntax import EXAMPLE, TELLING, QueryTerm, Unreadable, terms_of
+from webapp.search.text_search import SearchWords, words_within
+from webapp.studies.models import Study
+
+_NEVER = Q(pk__in=[])
+_IS: dict[str, Callable[[], Q]] = {
+    "commented": lambda: Q(
+        Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))
+    ),
+    "scripted": lambda: Q(is_synthetic=True),
+    "starred": lambda: _noted(kind=Note.Kind.STAR),
+    "tagged": lambda: _noted(kind=Note.Kind.TAG),
+    "noted": lambda: _noted(kind=Note.Kind.NOTE),
+}
+CHOICES = ("bot", "state", "source", "rater", "flag", "tag", "is", "first", "id")
+MOST = 10_000
+"""The largest `limit:` and `sample:`: their conversations are named one by one in the query that reads them."""
+_NEAR = 70
+_FEW = 12
+"""Names up to so many are all listed to whoever asks by one that does not exist."""
+ORDERS = ("sort", "limit", "sample", "seed")
+
+
+def _noted(**what: str) -> Q:
+    return Q(pk__in=Note.objects.filter(**what).values("conversation"))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """Parsed query of a search line.
+
+    Attributes:
+        condition: on conversations.
+        words: what is looked for in the texts, to be marked where it is found.
+        sort: the number that they are sorted by; None: by time.
+        is_falling: the highest value, or the newest conversation, comes first.
+        limit: at most so many; None: all.
+        sample: so many are drawn of those that fit; None: none is drawn.
+        seed: of the draw.
+        narrows: whether anything is left out.
+        numbers: that the line speaks of, in their order.
+    """
+
+    condition: Q = field(default_factory=Q)
+    words: tuple[SearchWords, ...] = ()
+    sort: Number | None = None
+    is_falling: bool = True
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    narrows: bool = False
+    numbers: tuple[Number, ...] = ()
+
+    def matching(self, rows: QuerySet[Conversation]) -> QuerySet[Conversation]:
+        """Return those of the conversations that fit, or the sample drawn from them on request."""
+        found = rows.filter(self.condition)
+        if self.sample is None:
+            return found
+        drawn = found.annotate(lot=_lot(self.seed)).order_by("lot", "pk").values("pk")
+        return rows.filter(pk__in=list(drawn.values_list("pk", flat=True)[: self.sample]))
+
+
+def _lot(seed: int) -> Any:
+    """Return the expression that gives every conversation a lot, by its id and the seed, alike in every database."""
+    text = Replace(Cast("pk", CharField()), Value("-"), Value(""))
+    return MD5(Concat(text, Value(f"/{seed}")))
+
+
+def parse_query(
+    line: str,
+    numbers: Numbers,
+    *,
+    bots: Collection[str] = (),
+    study: Study | None = None,
+) -> SearchQuery:
+    """Read a line.
+
+    Args:
+        numbers: that there are.
+        bots: ids of bots that can be asked for.
+        study: whose conversations are asked for; None for others.
+
+    Raises:
+        Unreadable: with what is wrong and a line that would work.
+    """
+    reader = _Reader(numbers, bots, study)
+    try:
+        for term in terms_of(line):
+            reader.take(term)
+    except Unreadable as error:
+        if error.example != EXAMPLE:
+            raise
+        raise Unreadable(error.why, example_of(numbers)) from None
+    return reader.asked()
+
+
+def example_of(numbers: Numbers) -> str:
+    """Return a query that finds something where conversations have what it names: only numbers that they have."""
+    measured = numbers.measured()
+    by = next((one for one in measured if one.kind == Series.Kind.RATING), None)
+    return " ".join(
+        [
+            *(f"{name}>0.6" for name in (TELLING,) if name in {one.name for one in measured}),
+            f"sort:{by.name if by is not None else 'exchanges'}",
+            'limit:20 "exact words"',
+        ]
+    )
+
+
+class _Reader:
+    """Takes one term after the other."""
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        bots: Collection[str],
+        study: Study | None,
+    ) -> None:
+        self.numbers = numbers
+        self.bots = bots
+        self.of_study = {"study": study} if study is not None else {}
+        self.conditions: list[Q] = []
+        self.words: list[SearchWords] = []
+        self.spoken_of: dict[str, Number] = {}
+        self.sort: Number | None = None
+        self.is_falling = True
+        self.orders: dict[str, int] = {}
+
+    def take(self, term: QueryTerm) -> None:
+        """Read one term."""
+        if not term.field:
+            condition = self._said(term)
+        elif term.field in ORDERS:
+            self._order(term)
+            return
+        elif term.field in CHOICES:
+            condition = self._choice(term)
+        else:
+            condition = self._number(term)
+        self.conditions.append(~condition if term.is_not else condition)
+
+    def asked(self) -> SearchQuery:
+        """Return all that was read."""
+        condition = Q()
+        for one in self.conditions:
+            condition &= one
+        return SearchQuery(
+            condition=condition,
+            words=tuple(self.words),
+            sort=self.sort,
+            is_falling=self.is_falling,
+            limit=self.orders.get("limit"),
+            sample=self.orders.get("sample"),
+            seed=self.orders.get("seed", 0),
+            narrows=bool(self.conditions) or "limit" in self.orders or "sample" in self.orders,
+            numbers=tuple(self.spoken_of.values()),
+        )
+
+    def _said(self, term: QueryTerm) -> Q:
+        words = SearchWords(term.value, term.is_exact)
+        if not words.parts:
+            raise Unreadable(
+                _("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"'
+            )
+        if not term.is_not:
+            self.words.append(words)
+        return words_within(words)
+
+    def _choice(self, term: QueryTerm) -> Q:
+        if term.sign != ":":
+            raise Unreadable(
+                _("“{field}” has no order, so “{sign}” says nothing of it.").format(
+                    field=term.field, sign=term.sign
+                ),
+                f"{term.field}:{term.value}",
+            )
+        make = getattr(self, f"_by_{term.field}")
+        condition = Q()
+        values = dict.fromkeys([*filter(None, term.value.split(",")), *self._whole(term)])
+        for value in values:
+            condition |= make(value)
+        return condition
+
+    def _whole(self, term: QueryTerm) -> list[str]:
+        """Return the value as one, where a name may have commas of its own, such as a rater's."""
+        return [term.value] if term.field == "rater" else []
+
+    def _by_bot(self, value: str) -> Q:
+        if self.bots and value not in self.bots:
+            _known(value, self.bots, _("There is no bot “{name}” here."), "bot:{}")
+        return Q(bot__bot_id=value)
+
+    def _by_first(self, value: str) -> Q:
+        alone = Q(selfplay__partner_bot_id="", selfplay__bot_id=value)
+        return alone | Q(selfplay__partner_bot_id=value)
+
+    def _by_state(self, value: str) -> Q:
+        states = Conversation.State.values
+        return Q(state=_known(value, states, _("There is no state “{name}”."), "state:{}"))
+
+    def _by_source(self, value: str) -> Q:
+        sources = Conversation.Source.values
+        return Q(source=_known(value, sources, _("There is no source “{name}”."), "source:{}"))
+
+    def _by_is(self, value: str) -> Q:
+        _known(value, ("rated", "unrated", *_IS), _("Conversations cannot be “{name}”."), "is:{}")
+        if value in _IS:
+            return _IS[value]()
+        rated = self._in_index(self.numbers.get("count.ratings"), {"gt": 0})
+        return rated if value == "rated" else ~rated
+
+    def _by_flag(self, value: str) -> Q:
+        _known(value, flag_kinds.names(), _("There is no flag “{name}”."), "flag:{}")
+        return Q(participant__in=TaskFlag.objects.filter(name=value).values("participant"))
+
+    def _by_tag(self, value: str) -> Q:
+        return _noted(kind=Note.Kind.TAG, text=value.lower())
+
+    def _by_rater(self, value: str) -> Q:
+        by = Q(rater=value)
+        with contextlib.suppress(ValueError):
+            by |= Q(participant=uuid.UUID(value))
+        return Q(pk__in=Rating.objects.filter(by).values("conversation"))
+
+    def _by_id(self, value: str) -> Q:
+        try:
+            low, high = (uuid.UUID(value.replace("-", "").ljust(32, last)) for last in "0f")
+        except ValueError:
+            raise Unreadable(
+                _("“{text}” does not begin the id of a conversation.").format(text=value), "id:7c1f"
+            ) from None
+        return Q(pk__gte=low, pk__lte=high)
+
+    def _named(self, term: QueryTerm, name: str, example: str) -> Number:
+        found = self.numbers.get(name)
+        if found is not None:
+            self.spoken_of.setdefault(found.name, found)
+            return found
+        # Only numbers are sorted by or compared with one.
+        takes_words = term.sign == ":" and term.field not in ORDERS
+        others = (*CHOICES, *ORDERS) if takes_words else ()
+        names = [*others, *self.numbers.names()]
+        near = nearest_names(name, [one for one in names if _is_like(name, one)], least=_NEAR)
+        why = _("There is no field “{name}” here.").format(name=name)
+        if near:
+            why += " " + _("Did you mean {names}?").format(names=_listed(near))
+            raise Unreadable(why, example.format(near[0]))
+        why += " " + _("To look for the words as such, put them in quotes.")
+        raise Unreadable(why, f'"{term}"')
+
+    def _number(self, term: QueryTerm) -> Q:
+        name = term.field.removeprefix("any.")
+        written = f"{term.sign}{term.value}"
+        number = self._named(term, name, "{}" + written)
+        computed = number.computed
+        if computed is not None and computed.is_time and not term.field.startswith("any."):
+            return is_within(computed, days_of(term))
+        bounds = bounds_of(term)
+        if term.field.startswith("any."):
+            return self._any(term, number, bounds)
+        if number.column:
+            return Q(**{f"{number.column}__{sign}": value for sign, value in bounds.items()})
+        if computed is not None:
+            return is_within(computed, bounds)
+        return self._in_index(number, bounds)
+
+    def _in_index(self, number: Number | None, bounds: dict[str, float]) -> Q:
+        """Return the condition that the index has a value of the number within the bounds."""
+        if number is None or number.series is None:
+            return _NEVER
+        of = Figure.objects.filter(
+            **self.of_study,
+            series=number.series,
+            **{f"value__{sign}": value for sign, value in bounds.items()},
+        )
+        return Q(pk__in=of.values("conversation"))
+
+    def _any(self, term: QueryTerm, number: Number, bounds: dict[str, float]) -> Q:
+        """Return the condition that at least one rater's answer lies there."""
+        if number.kind != "rating":
+            raise Unreadable(
+                _("“any.” asks for single answers of raters; “{name}” is no rating.").format(
+                    name=number.name
+                ),
+                str(term).replace("any.", ""),
+            )
+        given = Rating.objects.filter(
+            conversation=OuterRef("pk"), answers__has_key=number.name
+        ).annotate(given=Cast(KT(f"answers__{number.name}"), FloatField()))
+        return Q(Exists(given.filter(**{f"given__{sign}": v for sign, v in bounds.items()})))
+
+    def _order(self, term: QueryTerm) -> None:
+        if term.is_not or term.sign != ":":
+            raise Unreadable(
+                _("“{field}” needs a colon and a value.").format(field=term.field),
+                EXAMPLE,
+            )
+        if term.field == "sort":
+            name = term.value.removeprefix("-").lower()
+            if name in ("newest", "oldest"):
+                self.sort, self.is_falling = None, (name == "newest") != (term.value[0] == "-")
+            else:
+                self.sort = self._named(term, name, "sort:{}")
+                self.is_falling = term.value.startswith("-")
+            return
+        lowest = 0 if term.field == "seed" else 1
+        if not term.value.isascii() or not term.value.isdigit() or len(term.value) > 9:
+            raise Unreadable(
+                _("“{term}”: a whole number is needed.").format(term=term), f"{term.field}:20"
+            )
+        if int(term.value) < lowest:
+            raise Unreadable(
+                _("“{term}” would show nothing.").format(term=term), f"{term.field}:20"
+            )
+        if term.field != "seed" and int(term.value) > MOST:
+            raise Unreadable(
+                _("“{term}”: {most} is the most.").format(term=term, most=MOST),
+                f"{term.field}:{MOST}",
+            )
+        self.orders[term.field] = int(term.value)
+
+
+def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
+    names = list(names)
+    if name in names:
+        return name
+    near = nearest_names(name, names, least=_NEAR)
+    first = (near or sorted(names))[:1]
+    told = why.format(name=name)
+    if len(names) <= _FEW or not near:
+        listed = sorted(names)[:_FEW]
+        told += " " + _("There is: {names}.").format(names=_listed(listed))
+    else:
+        told += " " + _("Did you mean {names}?").format(names=_listed(near))
+    raise Unreadable(told, example.format(first[0]) if first else EXAMPLE)
+
+
+def _is_like(name: str, other: str) -> bool:
+    """Return True if two names have roughly one length: a short one stands within many long ones by chance."""
+    own = other.rpartition(".")[2]
+    return len(own) <= 2 * len(name) + 2 or name.lower() in own.lower()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def sorted_rows(
+    rows: QuerySet[Conversation], number: Number, study: Study | None = None
+) -> QuerySet[Conversation]:
+    """Annotate conversations with `at`, the value of a number; None where one has none.
+
+    Args:
+        study: of all of them; with it the database can walk its index.
+    """
+    if number.column:
+        return rows.annotate(at=Cast(number.column, FloatField()))
+    if number.computed is not None:
+        return rows.annotate(at=Case(When(number.computed.defined, then=number.computed.value())))
+    condition = Q(figures__series=number.series or 0)
+    if study is not None:
+        condition &= Q(figures__study=study)
+    of = FilteredRelation("figures", condition=condition)
+    return rows.annotate(sorted_by=of, at=F("sorted_by__value"))

@@ -1,0 +1,134 @@
+"""Reads of what readers noted and kept: at one conversation, and in all of a study or run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+
+from webapp.conversations.models import Conversation
+from webapp.ratings.models import Rating
+from webapp.search.fields import Numbers
+from webapp.search.models import Note, SavedSearch
+from webapp.search.pagination import Source
+from webapp.search.query import parse_query
+from webapp.search.syntax import Unreadable
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Star, tags and notes of readers at a conversation."""
+
+    is_starred: bool
+    tags: list[Note]
+    notes: list[Note]
+
+
+def notes_of(conversation: Conversation) -> Notes:
+    """Return the readers' star, tags and notes at a conversation, the oldest first."""
+    rows = list(Note.objects.filter(conversation=conversation).select_related("author"))
+    by_kind = {kind: [row for row in rows if row.kind == kind] for kind in Note.Kind}
+    return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
+
+
+def raters_of(conversations: Sequence[UUID]) -> list[str]:
+    """Return the names of those who rated some of these conversations, in their order."""
+    named = Rating.objects.filter(conversation__in=conversations).exclude(rater="")
+    return list(named.order_by("rater").values_list("rater", flat=True).distinct()[:MOST_RATERS])
+
+
+MOST_RATERS = 200
+MOST_TAGS = 200
+NOTES = 50
+"""A page of notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag, and how many of the conversations have it."""
+
+    text: str
+    n: int
+
+
+def tags_of(rows: QuerySet[Conversation], *, after: str = "", most: int = MOST_TAGS) -> list[Tag]:
+    """Return the tags of conversations by name, in one query.
+
+    Args:
+        after: only those that come after this one.
+        most: so many of them.
+    """
+    tags = _left_at(rows, Note.Kind.TAG).filter(text__gt=after).order_by("text")
+    counted = tags.values_list("text").annotate(n=Count("pk"))
+    return [Tag(text, n) for text, n in counted[:most]]
+
+
+def stars_of(rows: QuerySet[Conversation]) -> int:
+    """Return the number of conversations that are starred."""
+    return _left_at(rows, Note.Kind.STAR).count()
+
+
+@dataclass(frozen=True, slots=True)
+class NotePage:
+    """Some notes, the newest first.
+
+    Attributes:
+        before: the key of the last one, before which the next page begins; 0 on the last page.
+        total: how many notes there are in all.
+    """
+
+    notes: list[Note]
+    before: int
+    total: int
+
+
+def notes_in(rows: QuerySet[Conversation], *, before: int = 0, size: int = NOTES) -> NotePage:
+    """Return the notes at conversations, each with its conversation, bot and author, in two queries.
+
+    Args:
+        before: key of a note; only older ones. 0: from the newest one on.
+    """
+    every = _left_at(rows, Note.Kind.NOTE)
+    shown = every.filter(pk__lt=before) if before else every
+    shown = shown.select_related("conversation__bot", "author").order_by("-pk")
+    found = list(shown[: size + 1])
+    rest, found = found[size:], found[:size]
+    return NotePage(found, found[-1].pk if rest else 0, every.count())
+
+
+def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
+    """Return the readers' notes of one kind at the conversations."""
+    return Note.objects.filter(kind=kind, conversation__in=rows.order_by().values("pk"))
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Saved search; `why` explains the part of it that cannot be read any more, such as a metric that is gone."""
+
+    search: SavedSearch
+    why: str
+
+
+def kept_for(source: Source) -> dict[str, Any]:
+    """Return the field values of searches saved for a study or run."""
+    return {"study" if isinstance(source, Study) else "run": source}
+
+
+def saved_searches(
+    source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()
+) -> list[Saved]:
+    """Return a user's saved searches of a study or run, each with its present error."""
+    study = source if isinstance(source, Study) else None
+    found = []
+    for search in SavedSearch.objects.filter(**kept_for(source), owner=user):
+        why = ""
+        try:
+            parse_query(search.line, numbers, bots=bots, study=study)
+        except Unreadable as error:
+            why = error.why
+        found.append(Saved(search, why))
+    return found

@@ -1,0 +1,138 @@
+"""Writes of what readers note and keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from chatbots.text import is_blank
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.search.models import Note, SavedSearch
+from webapp.search.pagination import Source
+from webapp.search.selectors import kept_for
+from webapp.search.syntax import LONGEST
+
+
+def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
+    """Star a conversation, or take the star away; what is so already stays."""
+    if is_starred:
+        Note.objects.get_or_create(
+            conversation=conversation, kind=Note.Kind.STAR, text="", defaults={"author": author}
+        )
+    else:
+        Note.objects.filter(conversation=conversation, kind=Note.Kind.STAR).delete()
+
+
+def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
+    """Tag a conversation; tags are lower case, and each stands there once.
+
+    Raises:
+        Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which the search could not name.
+    """
+    return Note.objects.get_or_create(
+        conversation=conversation,
+        kind=Note.Kind.TAG,
+        text=tag_checked(text),
+        defaults={"author": author},
+    )[0]
+
+
+def tag_remove(*, conversation: Conversation, text: str) -> None:
+    """Take a tag away; one that is gone already is no error.
+
+    Raises:
+        Refused: as `tag_add` does.
+    """
+    tag = tag_checked(text)
+    Note.objects.filter(conversation=conversation, kind=Note.Kind.TAG, text=tag).delete()
+
+
+def tag_checked(text: str) -> str:
+    """Return a tag as it is stored.
+
+    Raises:
+        Refused: as `tag_add` does.
+    """
+    tag = " ".join(text.lower().split())
+    if is_blank(tag) or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
+        raise Refused(
+            "tag",
+            _(
+                "“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark."
+            ).format(text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG),
+        )
+    return tag
+
+
+def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
+    """Write a note at a conversation; the same words of the same author stand there once, however often they are sent.
+
+    Raises:
+        Refused: for one that is empty or too long.
+    """
+    words = note_checked(text)
+    with transaction.atomic():
+        # Notes of two people may be alike, so no constraint keeps a second call of one person from doubling theirs.
+        Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
+        mine = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
+        there = mine.filter(text=words).first()
+        return there or Note.objects.create(
+            conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
+        )
+
+
+def note_checked(text: str) -> str:
+    """Return the words of a note as they are stored.
+
+    Raises:
+        Refused: as `note_add` does.
+    """
+    words = text.replace("\x00", "").strip()
+    if is_blank(words) or len(words) > Note.LONGEST:
+        raise Refused(
+            "note",
+            _("A note has 1 to {most} characters; this one has {n}.").format(
+                most=Note.LONGEST, n=len(words)
+            ),
+        )
+    return words
+
+
+def note_remove(*, conversation: Conversation, pk: int) -> None:
+    """Remove a tag or a note of a conversation; one that is gone already is no error."""
+    Note.objects.filter(conversation=conversation, pk=pk).delete()
+
+
+def search_save(
+    *, source: Source, owner: Any, name: str, line: str, columns: str = ""
+) -> SavedSearch:
+    """Keep a line by name for a study or run; the same name again takes the place of the one before.
+
+    Raises:
+        Refused: for a name that is empty or too long, or a line that is empty or too long.
+    """
+    name, line = _name_read(name), line.replace("\x00", "").strip()
+    longest = SavedSearch._meta.get_field("name").max_length or 0
+    if is_blank(name) or len(name) > longest:
+        raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
+    if is_blank(line) or len(line) > LONGEST:
+        raise Refused("line", _("There is no search to save: ask for something first."))
+    return SavedSearch.objects.update_or_create(
+        **kept_for(source),
+        owner=owner,
+        name=name,
+        defaults={"line": line, "columns": columns[:500]},
+    )[0]
+
+
+def search_forget(*, source: Source, owner: Any, name: str) -> None:
+    """Delete a user's query of this name; one that is gone already is no error."""
+    SavedSearch.objects.filter(**kept_for(source), owner=owner, name=_name_read(name)).delete()
+
+
+def _name_read(text: str) -> str:
+    """Return the name of a search as it is stored."""
+    return " ".join(text.replace("\x00", "").split())

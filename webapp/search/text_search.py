@@ -1,0 +1,151 @@
+"""Search for words: condition on conversations, and hits within a text.
+
+A word finds all words that begin with it, in every language alike, so that "cook" finds "cooks"; in quotes, words
+are found as they are written. Upper and lower case are equal. Languages that are written without spaces are
+searched for the characters themselves, which takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import regex
+from django.contrib.postgres.search import SearchQuery
+from django.db import connection
+from django.db.models import Exists, Func, OuterRef, Q, Value
+from django.db.models.expressions import RawSQL
+
+from webapp.conversations.models import Turn
+from webapp.ratings.models import Rating
+from webapp.search.models import ConversationWords
+
+_FEWEST_TO_BEGIN = 3
+"""Shorter words are found as they are: half of all words begin with one letter or another."""
+_SPACELESS = regex.compile(
+    r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}"
+    r"\p{Script=Khmer}\p{Script=Myanmar}]"
+)
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWords:
+    """Words of a query.
+
+    Attributes:
+        text: one word, or several that follow one another.
+        exact: as they stand, rather than as beginnings of words.
+    """
+
+    text: str
+    exact: bool = False
+
+    @property
+    def parts(self) -> list[str]:
+        """The words alone, without what stands between them."""
+        return _WORD.findall(self.text)
+
+    @property
+    def by_beginning(self) -> bool:
+        """True if the last of the words may be the beginning of a longer word."""
+        parts = self.parts
+        return not self.exact and bool(parts) and len(parts[-1]) >= _FEWEST_TO_BEGIN
+
+    @property
+    def is_spaceless(self) -> bool:
+        """True if they are of a language whose words are not separated by spaces."""
+        return _SPACELESS.search(self.text) is not None
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression of where a text has them."""
+        if self.is_spaceless:
+            return regex.escape(self.text)
+        joined = r"[^\p{L}\p{N}\p{M}]+".join(map(regex.escape, self.parts))
+        rest = r"[\p{L}\p{N}\p{M}]*" if self.by_beginning else ""
+        return rf"(?<![\p{{L}}\p{{N}}\p{{M}}]){joined}{rest}(?![\p{{L}}\p{{N}}\p{{M}}])"
+
+
+class _Beginning(SearchQuery):
+    """A phrase whose last word may go on."""
+
+    def as_sql(self, *args: Any, **kwargs: Any) -> Any:
+        sql, params = super().as_sql(*args, **kwargs)
+        return f"(NULLIF({sql}::text, '') || ':*')::tsquery", params
+
+
+class _Without(Func):
+    """A text without signs, as the index has it."""
+
+    function = "reading_words"
+
+
+def words_within(words: SearchWords) -> Q:
+    """Return the condition on conversations that a turn or a rater's comment says these words."""
+    if words.is_spaceless:
+        turns = Turn.objects.filter(conversation=OuterRef("pk"), text__icontains=words.text)
+        comments = Rating.objects.filter(conversation=OuterRef("pk"), comment__icontains=words.text)
+        return Q(Exists(turns)) | Q(Exists(comments))
+    if connection.vendor == "postgresql":
+        made = _Beginning if words.by_beginning else SearchQuery
+        asked = made(_Without(Value(words.text)), config="simple", search_type="phrase")
+        # By EXISTS, whose negation is joined row by row; that of IN reads all words of the installation.
+        return Q(
+            Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=asked))
+        )
+    phrase = '"{}"'.format(" ".join(words.parts)) + ("*" if words.by_beginning else "")
+    return Q(pk__in=_fts("conversations_turn", "reading_turnwords", phrase)) | Q(
+        pk__in=_fts("ratings_rating", "reading_commentwords", phrase)
+    )
+
+
+def _fts(table: str, words: str, phrase: str) -> RawSQL:
+    """Return the conversations of those rows of a table that FTS5 finds; the names are this module's own."""
+    return RawSQL(  # noqa: S611
+        f"SELECT found.conversation_id FROM {words} JOIN {table} found ON found.id = {words}.rowid"  # noqa: S608
+        f" WHERE {words} MATCH %s AND found.conversation_id IS NOT NULL",
+        (phrase,),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptPiece:
+    """Piece of a text; `is_hit` where it matches the query."""
+
+    text: str
+    is_hit: bool = False
+
+
+def pieces_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
+    """Return a text in pieces; those that match the query are marked as hits."""
+    patterns = [words.pattern for words in asked if words.parts or words.is_spaceless]
+    if not patterns:
+        return [ExcerptPiece(text)]
+    found, at = [], 0
+    for hit in regex.finditer("|".join(patterns), text, regex.IGNORECASE):
+        found += [ExcerptPiece(text[at : hit.start()]), ExcerptPiece(hit.group(), True)]
+        at = hit.end()
+    return [piece for piece in [*found, ExcerptPiece(text[at:])] if piece.text]
+
+
+_OPENING, _BEFORE_HIT = 120, 40
+
+
+def excerpt_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
+    """Return about 120 characters of a text in pieces, from a little before the first hit."""
+    pieces = pieces_of(text, asked)
+    first = next((i for i, piece in enumerate(pieces) if piece.is_hit), None)
+    if first is None:
+        return [ExcerptPiece(text[:_OPENING])]
+    before = "".join(piece.text for piece in pieces[:first])
+    start = max(0, len(before) - _BEFORE_HIT)
+    found = [ExcerptPiece(("…" if start else "") + before[start:])]
+    room = _OPENING - len(found[0].text)
+    for piece in pieces[first:]:
+        if room <= 0:
+            break
+        found.append(ExcerptPiece(piece.text[:room], piece.is_hit))
+        room -= len(piece.text)
+    return [piece for piece in found if piece.text]

@@ -1,0 +1,1 @@
+"""Assignment of bots and items to participants: settings, draw, capacity, counterbalancing, rules."""

@@ -1,0 +1,250 @@
+"""Capacity of a study: load and reservations of bots, conversations and items.
+
+Completed work is read from `TaskCount`, and reservations from the few open tasks, so that the cost of a draw does not
+grow with the amount of completed work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db import connection
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.bots.models import Spending
+from webapp.bots.selectors import bots_least_cost, spending_spent
+from webapp.core.errors import Refused
+from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
+
+
+def study_group(study: Study) -> list[int]:
+    """Return the ids of the studies in this one's group, itself included: in it, no participant gets a bot twice."""
+    name = study.values.assignment.study_group
+    if not name:
+        return [study.pk]
+    named = Study.objects.filter(version__values__assignment__study_group=name)
+    return sorted({study.pk, *named.values_list("pk", flat=True)})
+
+
+def same_person(participant: Participant) -> QuerySet[Participant]:
+    """Return the participant, and the same person in the study's group if a platform's id identifies them."""
+    group = study_group(participant.study)
+    if len(group) == 1 or not participant.external_id:
+        return Participant.objects.filter(pk=participant.pk)
+    return Participant.objects.filter(
+        study__in=group,
+        platform_ids__platform=participant.platform,
+        platform_ids__external_id=participant.external_id,
+        is_synthetic=participant.is_synthetic,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TasksHad:
+    """Tasks that a participant has had in their study.
+
+    Attributes:
+        ends: state and outcome of each task.
+        bots: of all of them, whether rated, failed or left.
+        open: the key of the task that is open; None if none is.
+    """
+
+    ends: Sequence[tuple[str, str]]
+    bots: Set[str]
+    open: int | None
+
+
+def tasks_had(participant: Participant) -> TasksHad:
+    """Return the participant's earlier tasks, in one query."""
+    rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id")
+    ends: dict[int, tuple[str, str]] = {}
+    bots = set()
+    for pk, state, outcome, bot_id in rows:
+        ends[pk] = (state, outcome)
+        bots.add(bot_id)
+    under_way = (pk for pk, (state, _outcome) in ends.items() if state == Task.State.OPEN)
+    return TasksHad(list(ends.values()), bots - {"", None}, next(under_way, None))
+
+
+def bots_met(participant: Participant, had: TasksHad | None = None) -> Set[str]:
+    """Return the bots that the participant has had here or in the study's group, rated, failed or left.
+
+    Args:
+        had: their tasks here, if they have been read already.
+    """
+    if had is not None and not participant.study.values.assignment.study_group:
+        return had.bots
+    slots = Slot.objects.filter(task__participant__in=same_person(participant)).exclude(bot_id="")
+    return set(slots.values_list("bot_id", flat=True))
+
+
+def bots_beyond_cap(study: Study) -> dict[str, str]:
+    """Return bots of the study for whose next reply its cap leaves too little, with the reason."""
+    if study.values.quotas.max_cost is None:
+        return {}
+    spent = spending_spent(Spending.Of.STUDY, str(study.pk))
+    reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
+        cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
+    )
+    return {
+        bot_id: reason
+        for bot_id, least in bots_least_cost(study.bots).items()
+        if spent + least > study.values.quotas.max_cost
+    }
+
+
+def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
+    """Return the bots whose quotas are filled by conversations or held places.
+
+    Args:
+        loads: loads by participants, as `bot_loads` returns them.
+    """
+    quotas = {bot_id: study.values.assignment.quota_of(bot_id) for bot_id in loads}
+    return {
+        bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota
+    }
+
+
+def bots_refusal(
+    study: Study,
+    *,
+    met: Collection[str],
+    loads: dict[str, int] | None = None,
+    synthetic: bool = False,
+    n: int = 1,
+) -> Refused | None:
+    """Return the reason why the study has no bot left for a participant; None if it has one.
+
+    A bot that is unavailable at the moment still counts as one.
+
+    Args:
+        met: bots that the participant has had.
+        loads: number of participants by bot, if they have been counted already.
+        synthetic: True for a scripted participant, who does not count towards quotas.
+        n: number of different bots that they need.
+    """
+    left = [bot_id for bot_id in study.bots if bot_id not in met]
+    if not study.bots:
+        return None
+    if len(left) < n:
+        return Refused("all_rated", _("You have already rated every chatbot."))
+    if study.values.assignment.has_quotas and not synthetic:
+        if loads is None:
+            loads = bot_loads(study, study.bots, synthetic=False)
+        full = bots_full(study, loads)
+        if len(set(study.bots) - full) < n:
+            return Refused("full", _("This study has all the people it needs."))
+        if len(set(left) - full) < n:
+            return Refused(
+                "bots_full", _("The chatbots that you have not met have all the chats they need.")
+            )
+        left = [bot_id for bot_id in left if bot_id not in full]
+    if len(set(left) - bots_beyond_cap(study).keys()) < n:
+        return Refused("spent", _("What this study may spend is used up."))
+    return None
+
+
+_LOADS = """
+SELECT bot_id, n_completed FROM studies_taskcount
+WHERE study_id = %s AND is_synthetic = %s AND conversation_id IS NULL AND item_id IS NULL
+UNION ALL
+SELECT slot.bot_id, COUNT(*) FROM studies_task task
+JOIN studies_slot slot ON slot.task_id = task.id
+LEFT JOIN conversations_conversation chat ON chat.slot_id = slot.id
+WHERE task.state = %s AND task.created_at >= %s AND (chat.state IS NULL OR chat.state <> 'failed')
+AND (SELECT person.study_id FROM studies_participant person
+     WHERE person.id = task.participant_id AND person.is_synthetic = %s LIMIT 1) = %s
+GROUP BY slot.bot_id
+"""
+"""Counts as `TaskCount` and `slots_held`, in SQL: every draw runs it, and Django takes 14 times as long."""
+
+
+def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
+    """Count each bot's rated tasks and held places, in one query.
+
+    Args:
+        synthetic: True for scripted participants only, who are balanced separately; else real ones only.
+    """
+    since = connection.ops.adapt_datetimefield_value(_places_since(study))
+    of_study: list[Any] = [study.pk, synthetic, Task.State.OPEN.value, since, synthetic, study.pk]
+    loads = dict.fromkeys(bot_ids, 0)
+    with connection.cursor() as cursor:
+        cursor.execute(_LOADS, of_study)
+        for bot_id, n in cursor.fetchall():
+            if bot_id in loads:
+                loads[bot_id] += n
+    return loads
+
+
+def with_loads(
+    candidates: QuerySet[Any],
+    what: Literal["conversation", "item"],
+    study: Study,
+    *,
+    synthetic: bool,
+) -> QuerySet[Any]:
+    """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
+    own = {what: OuterRef("pk")}
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **own)
+    under_way = slots_held(study, synthetic=synthetic).filter(**own)
+    counted = under_way.order_by().values(what).annotate(n=Count("pk"))
+    return candidates.annotate(
+        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0)
+        + Coalesce(Subquery(counted.values("n")), 0)
+    )
+
+
+def n_tasks_taken(study: Study) -> int:
+    """Return the number of participants' tasks that are rated or hold a place."""
+    total = TaskCount.objects.filter(
+        study=study, is_synthetic=False, bot_id="", conversation=None, item=None
+    )
+    n_done = total.values_list("n_completed", flat=True).first() or 0
+    return n_done + open_tasks(study, synthetic=False).count()
+
+
+def is_collecting(study: Study) -> bool:
+    """Return True if ratings planned for the study are still to come, so that results are interim ones."""
+    if study.state not in (Study.State.COLLECTING, Study.State.PAUSED):
+        return False
+    counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
+    done = dict(counts.values_list("bot_id", "n_completed"))
+    wanted = study.values.quotas.n_conversations_wanted
+    if wanted and done.get("", 0) >= wanted:
+        return False
+    quotas = [study.values.assignment.quota_of(bot_id) for bot_id in study.bots]
+    return not quotas or any(
+        quota is None or done.get(bot_id, 0) < quota
+        for bot_id, quota in zip(study.bots, quotas, strict=True)
+    )
+
+
+def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
+    """Return the open tasks that still hold their place.
+
+    The participant of each of these few is looked up by key. With a join, PostgreSQL scans all participants of a
+    study for each task until its statistics know that the study has any.
+    """
+    people = Participant.objects.filter(pk=OuterRef("participant"), is_synthetic=synthetic)
+    return Task.objects.alias(of_study=Subquery(people.values("study")[:1])).filter(
+        state=Task.State.OPEN,
+        created_at__gte=_places_since(study),
+        of_study=study.pk,
+    )
+
+
+def _places_since(study: Study) -> datetime:
+    """Return when a task was begun at the earliest that still holds its place."""
+    return timezone.now() - study.values.assignment.place_held_for
+
+
+def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
+    """Return the slots of open tasks that hold a place; a chat whose bot failed holds none."""
+    held = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
+    return held.exclude(chat__state="failed")

@@ -1,0 +1,275 @@
+"""Counterbalancing: orders of bots, sides of pairs, and counts of completed work.
+
+For k bots a balanced Latin square (Williams, 1949, Australian Journal of Scientific Research A 2) has k orders, or 2
+k where k is odd: in all of them together each bot stands in each position equally often, and follows each other bot
+equally often. Participants are given the order that the fewest have completed.
+
+Draws and quotas read counts of completed work, and not all tasks. A task that ended early because a bot failed is
+paid, so it counts as a task of the study; its conversation was not rated, so it does not count for the bot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, UUIDField
+
+from webapp.studies.assignment.capacity import open_tasks
+from webapp.studies.models import Outcome, Participant, SequenceCount, Slot, Study, Task, TaskCount
+
+
+def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the slots in their order: two in a row with sides in order as a pair, any other one alone.
+
+    A half whose other half was deleted stays alone: its neighbour is of another pair.
+    """
+    left = list(slots)
+    groups: list[tuple[Slot, ...]] = []
+    while left:
+        first = left.pop(0)
+        is_next = bool(left) and left[0].order == first.order + 1
+        if is_next and first.side and left[0].side > first.side:
+            groups.append((first, left.pop(0)))
+        else:
+            groups.append((first,))
+    return groups
+
+
+def slots_judged(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the slots grouped, without halves of pairs whose other half was deleted."""
+    return [group for group in slots_grouped(slots) if len(group) == 2 or not group[0].side]
+
+
+def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:
+    """Return the slots except those of chats whose bot failed, and of pairs that were abandoned for such a chat."""
+    return slots.exclude(Q(chat__state="failed") | ~Q(side="") & Q(chat__state="ended"))
+
+
+def pairs_compared(participant: Participant) -> set[frozenset[str]]:
+    """Return the pairs of bots that the participant was given in this study, judged or not."""
+    slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="").exclude(side="")
+    groups = slots_grouped(slots.order_by("task", "order"))
+    return {frozenset(slot.bot_id for slot in group) for group in groups if len(group) == 2}
+
+
+def pair_of_slot(slot: Slot) -> tuple[Slot, Slot] | None:
+    """Return the pair that the slot is one half of, in its order; None if it stands alone."""
+    if not slot.side:
+        return None
+    slots = Slot.objects.filter(task=slot.task_id).order_by("order")
+    pairs = (group for group in slots_grouped(slots) if slot in group)
+    first, *rest = next(pairs)
+    return (first, rest[0]) if rest else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairBegun:
+    """Two conversations that were side by side already.
+
+    Attributes:
+        n_raters: number of participants who have or had them.
+        n_first: number of these for whom the first one was A.
+    """
+
+    first: str
+    second: str
+    n_raters: int
+    n_first: int
+
+    def shown(self, rng: random.Random) -> tuple[str, str]:
+        """Return both with the one first that was A less often; drawn where neither was."""
+        ahead = 2 * self.n_first - self.n_raters
+        is_first = ahead < 0 or (ahead == 0 and rng.random() < 0.5)
+        return (self.first, self.second) if is_first else (self.second, self.first)
+
+
+@dataclass
+class DialogueHistory:
+    """Counts of how often each bot's conversations were shown, by bot and side."""
+
+    n: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def load(self, bot_id: str) -> int:
+        """Return the number of times that the bot's conversations were given."""
+        return self.n[bot_id, "A"] + self.n[bot_id, "B"]
+
+    def sides(self, first: str, second: str, rng: random.Random) -> tuple[str, str]:
+        """Return both bots with the one first that was A less often than B, compared with the other."""
+        ahead = [self.n[bot_id, "A"] - self.n[bot_id, "B"] for bot_id in (first, second)]
+        is_first = ahead[0] < ahead[1] or (ahead[0] == ahead[1] and rng.random() < 0.5)
+        return (first, second) if is_first else (second, first)
+
+    def add(self, on_a: str, on_b: str) -> None:
+        """Count one more pair."""
+        self.n.update([(on_a, "A"), (on_b, "B")])
+
+
+def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
+    """Count the conversations that the study's participants had, by bot and side, in one query."""
+    rows = _given(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
+    return DialogueHistory(
+        Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))})
+    )
+
+
+def pairs_begun(
+    study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: bool
+) -> list[PairBegun]:
+    """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same
+    each time.
+
+    Args:
+        unseen: conversations that the participant may be given.
+    """
+    partner = Slot.objects.filter(task=OuterRef("task"), order=OuterRef("order") + 1, side="B")
+    rows = (
+        _given(study, synthetic=synthetic)
+        .filter(side="A", conversation__in=unseen.order_by().values("pk"))
+        .annotate(other=Subquery(partner.values("conversation")[:1], output_field=UUIDField()))
+        .filter(other__isnull=False)
+        .values_list("conversation", "other")
+        .annotate(n=Count("pk"))
+    )
+    first: Counter[tuple[str, str]] = Counter({(str(a), str(b)): n for a, b, n in rows})
+    pairs = sorted({tuple(sorted(pair)) for pair in first})
+    may = unseen.filter(pk__in={pk for pair in pairs for pk in pair})
+    allowed = {str(pk) for pk in may.values_list("pk", flat=True)}
+    found = [PairBegun(a, b, first[a, b] + first[b, a], first[a, b]) for a, b in pairs]
+    return [one for one in found if one.n_raters < wanted and {one.first, one.second} <= allowed]
+
+
+def _given(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
+    """Return the slots of the study that hold a side of a pair; places that were lost are given again."""
+    slots = Slot.objects.filter(
+        task__participant__study=study,
+        task__participant__is_synthetic=synthetic,
+        conversation__isnull=False,
+    ).exclude(side="")
+    return slots.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+
+
+BotOrder = tuple[str, ...]
+
+
+def williams(bots: Sequence[str]) -> list[BotOrder]:
+    """Return the orders of a balanced Latin square of these bots."""
+    k = len(bots)
+    first = [0]
+    for step in range(1, k):
+        first.append((first[-1] + (step if step % 2 else -step)) % k)
+    rows = [[(place + shift) % k for place in first] for shift in range(k)]
+    if k % 2:
+        rows += [row[::-1] for row in rows]
+    return list(dict.fromkeys(tuple(bots[place] for place in row) for row in rows))
+
+
+def sequence_key(order: BotOrder) -> str:
+    """Return a short name of an order, by which it is counted."""
+    return hashlib.sha256("\n".join(order).encode()).hexdigest()[:16]
+
+
+def order_drawn(
+    study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool
+) -> tuple[BotOrder, str]:
+    """Return the order with the fewest participants, completed or open, ties drawn, and its key.
+
+    Args:
+        synthetic: True to count scripted participants only, who are balanced separately; else real ones only.
+    """
+    orders = {sequence_key(order): order for order in williams(sorted(bots))}
+    done = SequenceCount.objects.filter(study=study, is_synthetic=synthetic, sequence__in=orders)
+    loads = dict.fromkeys(orders, 0) | dict(done.values_list("sequence", "n_completed"))
+    under_way = open_tasks(study, synthetic=synthetic).values_list("payload__sequence", flat=True)
+    for key in under_way:
+        if key in loads:
+            loads[key] += 1
+    least = min(loads.values())
+    key = rng.choice([key for key, n in loads.items() if n == least])
+    return orders[key], key
+
+
+def sequence_counted(*, task: Task) -> None:
+    """Count the order of a completed task, if it was rated to its end; in the same transaction."""
+    key = task.payload.get("sequence")
+    if not key or not Task.objects.filter(pk=task.pk, outcome=Outcome.RATED).exists():
+        return
+    person = task.participant
+    own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic, "sequence": key}
+    SequenceCount.objects.bulk_create([SequenceCount(**own)], ignore_conflicts=True)
+    SequenceCount.objects.filter(**own).update(n_completed=F("n_completed") + 1)
+
+
+def sequences_count_anew(*, study_id: int) -> None:
+    """Count all orders of a study again, after an erasure of participants."""
+    SequenceCount.objects.filter(study=study_id).delete()
+    done = Task.objects.filter(
+        participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence"
+    )
+    found: dict[tuple[bool, str], int] = {}
+    rows = done.values_list("participant__is_synthetic", "payload__sequence")
+    for row in rows.iterator():
+        found[row] = found.get(row, 0) + 1
+    SequenceCount.objects.bulk_create(
+        SequenceCount(study_id=study_id, is_synthetic=synthetic, sequence=key, n_completed=n)
+        for (synthetic, key), n in found.items()
+    )
+
+
+_ALL = ("", None, None)
+"""Stands for no bot, conversation or item: the tasks themselves."""
+_COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None)
+"""What is counted of a completed task: chats that were rated, and in a task that was rated what was judged there."""
+
+
+def task_counted(*, task: Task) -> None:
+    """Count a task that has just been completed, and what is in its slots; in the same transaction."""
+    person = task.participant
+    own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
+    slots = list(
+        Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "conversation_id", "item_id")
+    )
+    rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
+    TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
+    counts = TaskCount.objects.filter(**own)
+    # The task itself first: other transactions that count in the study wait there, so there is no deadlock.
+    counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
+    bots, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(3))
+    held = Q(bot_id__in=bots) | Q(conversation__in=chats) | Q(item__in=items)
+    counts.filter(held).update(n_completed=F("n_completed") + 1)
+    sequence_counted(task=task)
+
+
+def study_count_anew(*, study_id: int) -> None:
+    """Count all completed tasks of a study again, after some of them are gone."""
+    with transaction.atomic():
+        TaskCount.objects.filter(study=study_id).delete()
+        sequences_count_anew(study_id=study_id)
+        done = Task.objects.filter(
+            participant__study=study_id, state=Task.State.COMPLETED
+        ).order_by()
+        slots = Slot.objects.filter(_COUNTED, task__in=done).order_by()
+        tasks = done.values_list("participant__is_synthetic").annotate(n=Count("pk"))
+        held = slots.values_list(
+            "task__participant__is_synthetic", "bot_id", "conversation_id", "item_id"
+        ).annotate(n=Count("task", distinct=True))
+        found = [(is_synthetic, _ALL, n) for is_synthetic, n in tasks]
+        found += [(is_synthetic, (bot, chat, item), n) for is_synthetic, bot, chat, item, n in held]
+        TaskCount.objects.bulk_create(
+            [
+                TaskCount(
+                    study_id=study_id, is_synthetic=is_synthetic, n_completed=n, **_target(*target)
+                )
+                for is_synthetic, target, n in found
+            ],
+            batch_size=1000,
+        )
+
+
+def _target(bot_id: str, conversation_id: Any, item_id: int | None) -> dict[str, Any]:
+    return {"bot_id": bot_id, "conversation_id": conversation_id, "item_id": item_id}

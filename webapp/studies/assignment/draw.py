@@ -1,0 +1,402 @@
+"""Draw of a participant's next bots or items by the assignment rule.
+
+Where a study allows it, participants choose the bot themselves, by names that do not reveal it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import RowNumber
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from chatbots import derive_seed
+from webapp.bots.selectors import bot_available_ids
+from webapp.core.errors import Refused
+from webapp.studies.assignment.capacity import (
+    TasksHad,
+    bot_loads,
+    bots_beyond_cap,
+    bots_full,
+    bots_met,
+    bots_refusal,
+    with_loads,
+)
+from webapp.studies.assignment.counterbalance import (
+    dialogue_history,
+    order_drawn,
+    pairs_begun,
+    pairs_compared,
+)
+from webapp.studies.assignment.rules.base import rules
+from webapp.studies.attention_checks import Attention
+from webapp.studies.items import checks_ensure, repeats_ensure
+from webapp.studies.models import Item, Participant, Slot, Study, Task
+from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
+from webapp.studies.settings import StudyValues
+
+
+@dataclass(frozen=True, slots=True)
+class BotChoice:
+    """One bot to choose.
+
+    Attributes:
+        number: its place among the study's shuffled bots, from 1; the page contains no other id.
+        name: neutral, or the study's own name for it.
+    """
+
+    number: int
+    name: str
+
+
+def lets_choose(study: Study) -> bool:
+    """Return True if participants choose their bot themselves."""
+    return study.protocol == "chat" and study.values.assignment.choice != "none"
+
+
+def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:
+    """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
+
+    Args:
+        participant: None for a new visitor.
+        nonce: nonce of the entry form; the numbers stay the same when that form is sent.
+    """
+    if not lets_choose(study):
+        return []
+    loads = bot_loads(study, study.bots, synthetic=False)
+    without = {*bots_full(study, loads), *bots_beyond_cap(study)}
+    if participant is not None:
+        without |= bots_met(participant)
+    names = study.values.assignment.bot_names
+    neutral = study.values.assignment.choice == "neutral"
+    free = set(bot_available_ids(study.bots)) - without
+    return [
+        BotChoice(number, _("Chatbot %(n)d") % {"n": number} if neutral else names[bot_id])
+        for number, bot_id in enumerate(_shuffled(study, nonce), start=1)
+        if bot_id in free
+    ]
+
+
+def bot_chosen(study: Study, nonce: str, number: str) -> str:
+    """Return the bot with this number on an entry form; empty if none was chosen, or choosing is not allowed."""
+    if not lets_choose(study) or not number.isascii() or not number.isdigit():
+        return ""
+    bots = _shuffled(study, nonce)
+    return bots[int(number) - 1] if 0 < int(number) <= len(bots) else ""
+
+
+def _shuffled(study: Study, nonce: str) -> list[str]:
+    bots = study.bots
+    random.Random(derive_seed(study.seed, "choices", nonce)).shuffle(bots)
+    return bots
+
+
+CHOICE_GONE = gettext_lazy("This chatbot is not free any more. Choose another one.")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDraw:
+    """The `Draw` of one participant, made while the study's row is locked: counts do not change meanwhile.
+
+    Attributes:
+        values: values of the study's version that the task will follow.
+        available: ids of bots of the study that can answer now.
+        exclude: bots not to give now, besides those met before and those whose cost cap is reached.
+        needs: number of further ratings each bot needs, for a rule that reads it; empty if unknown.
+        wanted: the bot that the participant chose; empty: the rule draws.
+        had: the participant's tasks here, if they have been read already.
+    """
+
+    study: Study
+    participant: Participant
+    values: StudyValues
+    available: Collection[str]
+    exclude: Collection[str] = ()
+    needs: Mapping[str, float] = field(default_factory=dict)
+    wanted: str = ""
+    had: TasksHad | None = None
+
+    def bots(self, n: int = 1) -> list[str]:
+        """Return `n` different bots by the study's rule.
+
+        Raises:
+            Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now; and
+                `choice_gone` if the participant's choice is not among them.
+        """
+        study, synthetic = self.study, self.participant.is_synthetic
+        met = bots_met(self.participant, self.had)
+        loads = bot_loads(study, [*study.bots, *self.available], synthetic=synthetic)
+        without = {*met, *self.exclude, *bots_beyond_cap(study)}
+        if not synthetic:
+            without |= bots_full(study, loads)
+        candidates = [bot_id for bot_id in self.available if bot_id not in without]
+        if len(candidates) < n:
+            refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic, n=n)
+            raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
+        if self.wanted and n == 1:
+            if self.wanted not in candidates:
+                raise Refused("choice_gone", str(CHOICE_GONE))
+            return [self.wanted]
+        candidates.sort(key=loads.__getitem__)
+        at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
+        return [candidates[i] for i in at]
+
+    def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
+        """Return the number of ratings that each bot still needs; None if the rule has no such numbers."""
+        return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
+
+    def pairs(self, n: int = 1) -> list[tuple[str, str]]:
+        """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its
+        partner.
+
+        Raises:
+            Refused: `no_bot` if fewer than two can answer, `all_rated` if this participant has compared all of them.
+        """
+        study, participant = self.study, self.participant
+        loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
+        without = {*self.exclude, *bots_beyond_cap(study)}
+        if not participant.is_synthetic:
+            without |= bots_full(study, loads)
+        bots = [bot_id for bot_id in self.available if bot_id not in without]
+        if len(bots) < 2:
+            raise Refused("no_bot", _("No chatbot is available at the moment."))
+        compared = pairs_compared(participant)
+        left = {frozenset(pair) for pair in combinations(bots, 2)} - compared
+        if not left:
+            raise Refused("all_rated", _("You have already compared all chatbots."))
+        drawn: list[tuple[str, str]] = []
+        while left and len(drawn) < n:
+            first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
+            second = self._one_of(
+                {b for pair in left if first in pair for b in pair - {first}}, loads
+            )
+            left.discard(frozenset((first, second)))
+            number = str(len(compared) + len(drawn))
+            seed = derive_seed(study.seed, "sides", str(participant.pk), number)
+            pair = (first, second)
+            drawn.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
+            loads = {bot_id: n_had + (bot_id in pair) for bot_id, n_had in loads.items()}
+        return drawn
+
+    def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
+        """Return the bot among these that the rule gives."""
+        ordered = sorted(sorted(bots), key=loads.__getitem__)
+        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered))
+        return ordered[place]
+
+    def in_turn(self) -> tuple[Sequence[str], str]:
+        """Return the participant's bots one after another, and the key of their order; empty for one bot.
+
+        Raises:
+            Refused: as `bots`.
+        """
+        assignment = self.values.assignment
+        bots = self.bots(assignment.bots_in_a_row)
+        if len(bots) < 2:
+            return bots, ""
+        rng = self._rng("order", *sorted(bots))
+        if assignment.bot_order == "random":
+            rng.shuffle(bots)
+            return bots, ""
+        return order_drawn(self.study, bots, rng, synthetic=self.participant.is_synthetic)
+
+    def conversations(self, n: int = 1) -> list[str]:
+        """Return ids of `n` different completed conversations of others, by the study's rule.
+
+        Raises:
+            Refused: `all_rated` if there are fewer.
+        """
+        unseen = conversations_unseen(self.study, self.participant)
+        return self._stored("conversation", unseen, n, n)
+
+    def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
+        """Return `n` pairs of unseen conversations of two bots, or as many as are left.
+
+        Pairs that are begun and lack raters come first. For a new one the rule draws the first bot, its partner, and
+        a conversation of each.
+
+        Raises:
+            Refused: `all_rated` if there is none.
+        """
+        study, synthetic = self.study, self.participant.is_synthetic
+        history = dialogue_history(study, synthetic=synthetic)
+        unseen = conversations_unseen(study, self.participant)
+        wanted = self.values.dialogues.raters_each_pair
+        begun = pairs_begun(study, unseen, wanted, synthetic=synthetic) if wanted > 1 else []
+        self._rng("begun", len(begun)).shuffle(begun)
+        begun.sort(key=lambda pair: -pair.n_raters)
+        drawn: list[tuple[str, str]] = []
+        used: set[str] = set()
+        for pair in begun:
+            if len(drawn) < n and not used & {pair.first, pair.second}:
+                drawn.append(pair.shown(self._rng("sides", pair.first, pair.second)))
+                used |= {pair.first, pair.second}
+        while len(drawn) < n:
+            left = unseen.exclude(pk__in=used)
+            bots = set(left.order_by().values_list("bot__bot_id", flat=True).distinct())
+            if len(bots) < 2:
+                break
+            loads = {bot_id: history.load(bot_id) for bot_id in bots}
+            first = self._one_of(bots, loads)
+            second = self._one_of(bots - {first}, loads)
+            rng = self._rng("sides", len(drawn), history.load(first))
+            on_a, on_b = history.sides(first, second, rng)
+            [a], [b] = (
+                self._stored("conversation", left.filter(bot__bot_id=bot_id), 1, 1)
+                for bot_id in (on_a, on_b)
+            )
+            history.add(on_a, on_b)
+            used |= {a, b}
+            drawn.append((a, b))
+        if not drawn:
+            raise Refused("all_rated", _("You have already judged everything there is."))
+        return drawn
+
+    def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
+        """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
+
+        An item with enough raters is given only to fill up a task, and never to more participants than are allowed.
+
+        Raises:
+            Refused: `all_rated` if there are fewer; `full` if those left have enough raters.
+        """
+        unseen = items_unseen(self.study, self.participant)
+        return self._stored("item", unseen, n, n if least is None else least)
+
+    def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
+        """Return for each conversation the numbers of the replies that are marked, in their order."""
+        found = replies_of(self.study, conversations)
+        n = self.values.marking.n_replies_marked
+        for chat, turns in found.items():
+            if n and len(turns) > n:
+                found[chat] = sorted(self._rng("replies", chat).sample(turns, n))
+        return found
+
+    def with_checks(self, items: Sequence[str]) -> list[str]:
+        """Return the items with checks at drawn places among them: attention checks, gold items, and items once more.
+
+        A person gets those attention checks first that they have not had, and no gold item twice. An item comes again
+        at least half the task after its first time, where the task is long enough.
+        """
+        attention = self.values.attention
+        found = list(items)
+        if attention.n_gold:
+            self._put_gold(found, attention.n_gold)
+        self._put_checks(found, attention)
+        if attention.n_repeated:
+            self._put_repeats(found, items, attention.n_repeated)
+        return found
+
+    def _put_gold(self, found: list[str], n: int) -> None:
+        shown = Slot.objects.filter(task__participant=self.participant, item__isnull=False)
+        gold = gold_given(self.study).exclude(pk__in=shown.values("item"))
+        unseen = list(gold.order_by("pk").values_list("pk", flat=True))
+        rng = self._rng("gold", len(unseen))
+        for pk in rng.sample(unseen, min(n, len(unseen))):
+            found.insert(rng.randint(0, len(found)), str(pk))
+
+    def _put_repeats(self, found: list[str], items: Sequence[str], n: int) -> None:
+        early = sorted(items, key=found.index)[: max(n, len(items) // 2)]
+        rng = self._rng("repeats", *items)
+        chosen = rng.sample(early, min(n, len(early)))
+        originals = Item.objects.filter(pk__in=[int(item) for item in chosen])
+        again = repeats_ensure(study=self.study, items=list(originals))
+        apart = max(2, len(found) // 2)
+        for item in chosen:
+            least = min(found.index(item) + 1 + apart, len(found))
+            found.insert(rng.randint(least, len(found)), str(again[int(item)].pk))
+
+    def _put_checks(self, found: list[str], attention: Attention) -> None:
+        checks = checks_ensure(study=self.study, checks=attention.attention_checks)
+        had = set(
+            Slot.objects.filter(
+                task__participant=self.participant, item__purpose=Item.Purpose.CHECK
+            ).values_list("item", flat=True)
+        )
+        rng = random.Random(
+            derive_seed(self.study.seed, "checks", len(had), str(self.participant.pk))
+        )
+        rng.shuffle(checks)
+        checks.sort(key=lambda check: check.pk in had)
+        for check in checks[: attention.n_checks]:
+            found.insert(rng.randint(0, len(found)), str(check.pk))
+
+    def sides(self, items: Sequence[str]) -> dict[str, bool]:
+        """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
+        shown = Slot.objects.filter(
+            item__in=[int(item) for item in items],
+            task__participant__is_synthetic=self.participant.is_synthetic,
+        )
+        # Places that were lost are given again, with their side.
+        shown = shown.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+        ahead: dict[str, int] = dict.fromkeys(items, 0)
+        for item, is_flipped, n in shown.values_list("item", "is_flipped").annotate(n=Count("pk")):
+            ahead[str(item)] += n if is_flipped else -n
+        rng = self._rng("sides", sum(map(abs, ahead.values())))
+        return {item: n < 0 or (n == 0 and rng.random() < 0.5) for item, n in ahead.items()}
+
+    def _stored(
+        self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int
+    ) -> list[str]:
+        """Draw among stored rows, in two queries: a histogram of their numbers of tasks, and the drawn rows.
+
+        The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
+        """
+        synthetic = self.participant.is_synthetic
+        found = with_loads(unseen.order_by(), what, self.study, synthetic=synthetic)
+        if what == "item" and not synthetic:
+            found = self._wanted(found, n)
+        n_with = found.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
+        loads = [
+            n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)
+        ]
+        if len(loads) < least:
+            raise Refused("all_rated", _("You have already judged everything there is."))
+        places = self._places(loads, min(n, len(loads)))
+        ranked = found.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
+        at = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
+        by_place = {place - 1: str(pk) for place, pk in at}
+        return [by_place[place] for place in places]
+
+    def _wanted(self, items: QuerySet[Any], n: int) -> QuerySet[Any]:
+        """Leave out items that have their raters.
+
+        Raises:
+            Refused: `full` if no item lacks any.
+        """
+        judging = self.values.judging
+        if judging.raters_wanted:
+            lacking = items.filter(n_tasks__lt=judging.raters_wanted)
+            n_lacking = lacking.count()
+            if not n_lacking and items.exists():
+                raise Refused("full", _("This study has all the people it needs."))
+            if n_lacking >= n:
+                return lacking
+        return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items
+
+    def _rng(self, *what: str | int) -> random.Random:
+        """Return numbers drawn by the study's seed, others for each person."""
+        return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
+
+    def _places(
+        self, loads: Sequence[int], n: int, needs: Sequence[float] | None = None
+    ) -> list[int]:
+        """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
+        rng = self._rng("assignment", sum(loads))
+        rule = rules.get(self.study.rule)
+        left, places = list(loads), list(range(len(loads)))
+        wanted = None if needs is None else list(needs)
+        drawn: list[int] = []
+        for _number in range(n):
+            at = rule.choose(left, rng, wanted)
+            left.pop(at)
+            if wanted is not None:
+                wanted.pop(at)
+            drawn.append(places.pop(at))
+        return drawn

@@ -1,0 +1,459 @@
+"""Tables of studies: versions, rubrics, participants and tasks."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from webapp.core.models import TimeStamped
+from webapp.studies.models.assignment import Item as Item
+from webapp.studies.models.assignment import OrderState as OrderState
+from webapp.studies.models.assignment import SequenceCount as SequenceCount
+from webapp.studies.models.assignment import TaskCount as TaskCount
+from webapp.studies.models.participants import Breakage as Breakage
+from webapp.studies.models.participants import Erasure as Erasure
+from webapp.studies.models.participants import LinkCount as LinkCount
+from webapp.studies.models.participants import OneTimeLink as OneTimeLink
+from webapp.studies.models.participants import PlatformIds as PlatformIds
+from webapp.studies.models.participants import QuizAttempt as QuizAttempt
+from webapp.studies.models.participants import TrainingAnswer as TrainingAnswer
+from webapp.studies.models.participants import Whereabouts as Whereabouts
+from webapp.studies.recruitment.settings import submission_of
+from webapp.studies.settings import StudyValues, ValuesField
+
+# Scripts agree to nothing, and the raters of imported data were not asked.
+AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)
+
+
+class Rubric(TimeStamped):
+    """Questions on one scale. Frozen by its first answer; an edit makes a new version."""
+
+    name = models.CharField(max_length=100)
+    version = models.PositiveIntegerField(default=1)
+    low = models.FloatField(default=1, help_text=_("Smallest value of the scale."))
+    high = models.FloatField(default=7, help_text=_("Largest value of the scale."))
+    scale_inferred = models.BooleanField(
+        default=False, help_text=_("Scales of these questions were read off imported ratings.")
+    )
+    frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["name", "version"], name="rubric_version_unique"),
+            models.CheckConstraint(condition=Q(low__lt=F("high")), name="rubric_low_below_high"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+
+class Dimension(models.Model):
+    """One question of a rubric, with the words at both ends of its scale."""
+
+    rubric = models.ForeignKey(Rubric, on_delete=models.CASCADE, related_name="dimensions")
+    key = models.CharField(
+        max_length=50,
+        validators=[
+            RegexValidator(r"^[a-z][a-z0-9_]*$", _("Lower-case letters, digits and _.")),
+            # The rating form has fields of these names.
+            RegexValidator(
+                r"^(comments|csrfmiddlewaretoken)$",
+                _("This name is taken by the form; choose another."),
+                inverse_match=True,
+            ),
+        ],
+    )
+    title = models.CharField(max_length=100)
+    question = models.CharField(max_length=300)
+    low_label = models.CharField(max_length=60, blank=True)
+    high_label = models.CharField(max_length=60, blank=True)
+    labels = models.JSONField(
+        default=dict, blank=True, help_text=_("{point of the scale: words at it}")
+    )
+    required = models.BooleanField(default=True)
+    reversed = models.BooleanField(
+        default=False,
+        help_text=_(
+            "A high answer is a bad one. Analyses count it the other way round; exports keep it as given."
+        ),
+    )
+    position = models.PositiveSmallIntegerField(default=0)
+    low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
+    high = models.FloatField(null=True, blank=True)
+    scale_inferred = models.BooleanField(
+        default=False,
+        help_text=_("The scale was read off imported ratings, so that no interval ends there."),
+    )
+
+    class Meta:
+        ordering = ["position", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["rubric", "key"], name="dimension_key_unique")
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Smallest and largest value of this question."""
+        low = self.rubric.low if self.low is None else self.low
+        high = self.rubric.high if self.high is None else self.high
+        return low, high
+
+
+class StudyVersion(models.Model):
+    """Version of a study's questions and promises, as a value; frozen once a participant has agreed to it."""
+
+    study = models.ForeignKey("Study", on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    values: StudyValues = ValuesField()  # type: ignore[assignment]
+    rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="study_versions")
+    digest = models.CharField(max_length=32, help_text=_("Of all of the above."))
+    author = models.CharField(
+        max_length=150, blank=True, help_text=_("Who saved it; empty for a program.")
+    )
+    saved_at = models.DateTimeField(null=True, blank=True, editable=False)
+    frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class StudyManager(models.Manager["Study"]):
+    """Reads every study with its newest version, in one query."""
+
+    def get_queryset(self) -> models.QuerySet[Study]:
+        return super().get_queryset().select_related("version__rubric")
+
+
+class Study(TimeStamped):
+    """Study: the participants' task, its bots and rules; identity, state and newest version."""
+
+    class State(models.TextChoices):
+        DRAFT = "draft", _("Draft")
+        COLLECTING = "collecting", _("Collecting")
+        PAUSED = "paused", _("Paused")
+        ENDED = "ended", _("Ended")
+
+    key = models.SlugField(max_length=60, unique=True, help_text=_("In the participant link."))
+    name = models.CharField(max_length=200, help_text=_("For researchers."))
+    state = models.CharField(max_length=20, choices=State, default=State.DRAFT)
+    protocol = models.CharField(max_length=50, default="chat")
+    rule = models.CharField(_("assignment rule"), max_length=50, default="balanced")
+    seed = models.BigIntegerField(default=0)
+    version: StudyVersion = models.ForeignKey(  # type: ignore[assignment]
+        StudyVersion,
+        null=True,  # only until its first version is stored
+        editable=False,
+        on_delete=models.RESTRICT,
+        related_name="+",
+        help_text=_("The newest; new tasks carry it."),
+    )
+    ended_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("When it was closed last.")
+    )
+    is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
+    archived_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
+    )
+    bot_columns = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
+    )
+    datasheet = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("What researchers answered in the human evaluation datasheet, by its numbers."),
+    )
+
+    objects = StudyManager()
+
+    class Meta:
+        verbose_name_plural = "studies"
+        ordering = ["-created_at"]
+        base_manager_name = "objects"
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def values(self) -> StudyValues:
+        """Values of the newest version."""
+        return self.version.values
+
+    @property
+    def bots(self) -> list[str]:
+        """Ids of its bots; the order gives their marks."""
+        return list(self.values.bots)
+
+    @property
+    def rubric(self) -> Rubric:
+        """The questions of its newest version."""
+        return self.version.rubric
+
+    @property
+    def rubric_id(self) -> int:
+        """Primary key of the newest version's rubric."""
+        return self.version.rubric_id
+
+
+class ConsentText(models.Model):
+    """Exact texts that participants agreed to, stored once for all who agreed to the same texts."""
+
+    digest = models.CharField(max_length=32, unique=True)
+    texts = models.JSONField(help_text=_("{field of the study: its text or number}"))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("text agreed to")
+        verbose_name_plural = _("texts agreed to")
+
+    def __str__(self) -> str:
+        return self.digest
+
+
+class Participant(TimeStamped):
+    """A person in one study: known by the session or by a signed token, never by name."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="participants")
+    platform = models.CharField(
+        max_length=20, blank=True, help_text=_("mturk, prolific, panel, links, import.")
+    )
+    entry_nonce = models.CharField(
+        max_length=32, blank=True, editable=False, help_text=_("Of the entry form they came by.")
+    )
+    is_synthetic = models.BooleanField(default=False, help_text=_("A scripted participant."))
+    consent_version = models.CharField(max_length=32, blank=True)
+    consent = models.ForeignKey(
+        ConsentText,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="participants",
+        help_text=_("What they agreed to; none where it was not kept yet."),
+    )
+    consented_at = models.DateTimeField(null=True, blank=True)
+    n_moves = models.PositiveIntegerField(
+        default=0,
+        editable=False,
+        help_text=_("How often they went on on another device; only the newest one may go on."),
+    )
+    move_nonce = models.CharField(
+        max_length=32, blank=True, editable=False, help_text=_("Of the link that moves them next.")
+    )
+    withdrawn_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("After the end, with all they gave.")
+    )
+
+    class Meta:
+        constraints = [
+            # However often one form is sent, one person has come.
+            models.UniqueConstraint(
+                fields=["study", "entry_nonce"],
+                condition=~Q(entry_nonce=""),
+                name="participant_entry_nonce_unique",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def external_id(self) -> str:
+        """The recruitment platform's id of the participant; empty where it gave none."""
+        return self.platform_ids.external_id if hasattr(self, "platform_ids") else ""
+
+    @property
+    def recruitment(self) -> dict[str, str]:
+        """The parameters of the newest link they came by."""
+        return self.platform_ids.parameters if hasattr(self, "platform_ids") else {}
+
+    @property
+    def submission(self) -> str:
+        """The platform's id of the newest visit, known only to the platform and the participant."""
+        panel_name = self.study.values.recruitment.visit_parameter
+        return submission_of(self.recruitment, panel_name)
+
+
+class QuestionAnswers(models.Model):
+    """A participant's answers to the questions that a version asks before its tasks; they never change."""
+
+    participant = models.ForeignKey(
+        Participant, on_delete=models.CASCADE, related_name="question_answers"
+    )
+    version = models.ForeignKey(
+        StudyVersion, on_delete=models.RESTRICT, related_name="question_answers"
+    )
+    answers = models.JSONField(help_text=_("{key: a text, a number, or a list of options}"))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["participant", "version"], name="question_answers_once_each"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.participant_id}/{self.version_id}"
+
+
+class Outcome(models.TextChoices):
+    """Outcome of a task for its participant."""
+
+    RATED = "rated", _("Rated")
+    BOT_FAILED = "bot_failed", _("Ended early, the chatbot failed")
+    SCREENED_OUT = "screened_out", _("Screened out")
+    FAILED_CHECK = "failed_check", _("Failed a check")
+    NO_CONSENT = "no_consent", _("Did not agree")
+    WITHDRAWN = "withdrawn", _("Withdrawn")
+
+
+class Task(TimeStamped):
+    """Unit of work for which a participant is paid; its slots hold the conversations or items."""
+
+    class State(models.TextChoices):
+        OPEN = "open", _("Open")
+        COMPLETED = "completed", _("Completed")
+        FAILED = "failed", _("Bot failed")
+        WITHDRAWN = "withdrawn", _("Withdrawn")
+        EXPIRED = "expired", _("Left")
+        ENDED = "ended", _("Ended before it was done")
+
+    public_id = models.UUIDField(
+        default=uuid.uuid4, unique=True, editable=False, help_text=_("In its pages' addresses.")
+    )
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
+    version = models.ForeignKey(
+        StudyVersion,
+        on_delete=models.RESTRICT,
+        related_name="tasks",
+        help_text=_("Of the study, that this task follows to its end."),
+    )
+    kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
+    payload = models.JSONField(
+        default=dict, blank=True, help_text=_("What else the protocol drew; it never changes.")
+    )
+    drawn_by = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("Identities of the protocol and the rule; empty where they were not kept yet."),
+    )
+    state = models.CharField(max_length=20, choices=State, default=State.OPEN)
+    outcome = models.CharField(
+        max_length=20,
+        choices=Outcome,
+        blank=True,
+        help_text=_("Empty while it is open, and where it ended in nothing (swapped, left)."),
+    )
+    submission = models.CharField(
+        max_length=200, blank=True, help_text=_("The platform's id of the visit it was given in.")
+    )
+    completion_code = models.CharField(max_length=20, null=True, blank=True, unique=True)
+    told = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_(
+            "{code, link} that they were shown at the end; the link's places are unfilled."
+        ),
+    )
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["participant"], condition=Q(state="open"), name="task_one_open_each"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="completed")
+                | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
+                name="task_completed_has_code",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="ended")
+                | Q(outcome__in=["screened_out", "failed_check", "no_consent"]),
+                name="task_ended_has_outcome",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="open") | Q(completion_code=None, outcome=""),
+                name="task_open_has_no_outcome",
+            ),
+        ]
+        indexes = [
+            # Who holds a place: few, among all tasks that ever were.
+            models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since"),
+            # Who is at work now, how fast work comes in, and whose work broke.
+            models.Index(
+                fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"
+            ),
+            models.Index(fields=["ended_at"], condition=Q(outcome="rated"), name="task_rated_at"),
+            models.Index(
+                fields=["participant"], condition=Q(outcome="bot_failed"), name="task_bot_failed"
+            ),
+            models.Index(fields=["participant"], condition=Q(state="failed"), name="task_lost"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} for {self.participant_id}"
+
+    @property
+    def bot_ids(self) -> list[str]:
+        """Ids of the bots that conversations are made with in this task, in their order."""
+        return [slot.bot_id for slot in self.slots.all() if slot.bot_id]
+
+
+class Slot(models.Model):
+    """Assignment unit of a task: a chat with a bot, a stored conversation or an item.
+
+    Two slots in a row with different sides are a pair, judged against each other.
+    """
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="slots")
+    order = models.PositiveSmallIntegerField(default=0)
+    side = models.CharField(max_length=10, blank=True)  # empty if it is shown alone
+    bot_id = models.CharField(max_length=100, blank=True)
+    # By name: the app of conversations comes after this one and points at slots itself.
+    conversation = models.ForeignKey(
+        "conversations.Conversation",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="judged_in",
+    )
+    item = models.ForeignKey(
+        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots"
+    )
+    is_flipped = models.BooleanField(
+        default=False, help_text=_("The item's replies were shown in the opposite order.")
+    )
+
+    class Meta:
+        ordering = ["task", "order"]
+        indexes = [models.Index(fields=["bot_id"], name="slot_bot")]
+        constraints = [
+            models.UniqueConstraint(fields=["task", "order"], name="slot_order_unique"),
+            models.CheckConstraint(
+                condition=(~Q(bot_id="") & Q(conversation=None, item=None))
+                | Q(bot_id="", conversation__isnull=False, item=None)
+                | Q(bot_id="", conversation=None, item__isnull=False),
+                name="slot_one_target",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.order}"

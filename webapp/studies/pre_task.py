@@ -1,0 +1,213 @@
+"""Steps before a task: questions, the quiz, and practice.
+
+Reads of the attempt that is due, and writes of its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from webapp.core.errors import Refused
+from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS, QuizQuestion, quiz_digest, quiz_rows
+from webapp.studies.models import (
+    Outcome,
+    Participant,
+    QuestionAnswers,
+    QuizAttempt,
+    StudyVersion,
+    Task,
+    TrainingAnswer,
+)
+from webapp.studies.protocol_settings import MOST_PRACTICE_ATTEMPTS, TrainingPair
+from webapp.studies.questions import answers_read
+from webapp.studies.services import task_end
+
+
+def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> QuestionAnswers:
+    """Store the participant's answers to the questions of the task's version. Sent again, the first answers stay.
+
+    Args:
+        answers: a text or a list of options by the question's key.
+
+    Raises:
+        Refused: `closed` if the task is over or its participant erased, or `bad_answers` with `errors`, a sentence
+            by the question's key.
+    """
+    with transaction.atomic():
+        # Whoever withdraws or erases this person waits, and then finds the answers; as they do, this locks no task.
+        person = Participant.objects.select_for_update(of=("self",), no_key=True)
+        participant = person.filter(pk=task.participant_id).first()
+        task_now = Task.objects.filter(pk=task.pk, state=Task.State.OPEN)
+        if participant is None or not task_now.exists():
+            raise Refused("closed", _("This task is finished."))
+        given = QuestionAnswers.objects.filter(participant=participant, version=task.version)
+        if (stored := given.first()) is not None:
+            return stored
+        found, wrong = answers_read(task.version.values.questions, answers)
+        if wrong:
+            raise Refused("bad_answers", _("Some answers are missing."), errors=wrong)
+        return QuestionAnswers.objects.create(
+            participant=participant, version=task.version, answers=found
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DueQuiz:
+    """The quiz as it is due for a participant.
+
+    Attributes:
+        quiz: digest of its questions.
+        attempt: 1, or 2 after a wrong answer.
+        before: answers of the first attempt, by place; empty at the first attempt.
+        right: places of the questions that were right then; they are not asked again.
+    """
+
+    questions: Sequence[QuizQuestion]
+    quiz: str
+    attempt: int
+    before: tuple[str, ...] = ()
+    right: frozenset[int] = frozenset()
+
+
+def quiz_due(participant: Participant, version: StudyVersion) -> DueQuiz | None:
+    """Return the participant's due quiz; None once it is passed or missed twice, or if there is none."""
+    questions = version.values.checking.quiz_questions
+    if not questions:
+        return None
+    quiz = quiz_digest(questions)
+    had = list(QuizAttempt.objects.filter(participant=participant, quiz=quiz))
+    if any(one.is_right for one in had) or len(had) >= MOST_QUIZ_ATTEMPTS:
+        return None
+    if not had:
+        return DueQuiz(questions, quiz, attempt=1)
+    answers = had[-1].answers
+    right = frozenset(at for at, one in enumerate(answers) if one["is_right"])
+    return DueQuiz(questions, quiz, 2, tuple(one["answer"] for one in answers), right)
+
+
+def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
+    """Store an attempt of the task's participant. Sent again it changes nothing.
+
+    Args:
+        quiz: digest of the questions that the page showed.
+        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
+        answers: an option for each question, in their order; any text for one that was right before.
+
+    Returns:
+        True if all answers are right now.
+
+    Raises:
+        Refused: `closed` if the task is over, its participant erased or another attempt due; `bad_answers` with the
+            places of questions without an answer as `errors`.
+    """
+    with transaction.atomic():
+        people = Participant.objects.select_for_update(of=("self",), no_key=True)
+        participant = people.filter(pk=task.participant_id).first()
+        is_open = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists()
+        if participant is None or not is_open:
+            raise Refused("closed", _("This task is finished."))
+        stored = QuizAttempt.objects.filter(participant=participant, quiz=quiz, attempt=attempt)
+        if (known := stored.first()) is not None:
+            return known.is_right
+        due = quiz_due(participant, task.version)
+        if due is None or (due.quiz, due.attempt) != (quiz, attempt):
+            raise Refused("closed", _("This page is not the one that is due."))
+        kept = [
+            due.before[at] if at in due.right else answer
+            for at, answer in enumerate(
+                [*answers, *[""] * len(due.questions)][: len(due.questions)]
+            )
+        ]
+        missing = [
+            at
+            for at, (one, answer) in enumerate(zip(due.questions, kept, strict=True))
+            if answer not in one.options
+        ]
+        if missing:
+            raise Refused("bad_answers", _("Some answers are missing."), errors=missing)
+        told = quiz_rows(due.questions, kept)
+        is_right = all(one["is_right"] for one in told)
+        QuizAttempt.objects.create(
+            participant=participant, quiz=quiz, attempt=attempt, answers=told, is_right=is_right
+        )
+    return is_right
+
+
+@dataclass(frozen=True, slots=True)
+class DuePractice:
+    """The practice pair that is due for a participant.
+
+    Attributes:
+        place: its number among all, from 1.
+        attempt: 1, or 2 after a wrong answer.
+        before: answers of the first attempt; None at the first attempt.
+    """
+
+    pair: TrainingPair
+    place: int
+    of: int
+    attempt: int
+    before: Mapping[str, float] | None = None
+
+
+def practice_due(participant: Participant, version: StudyVersion) -> DuePractice | None:
+    """Return the participant's next practice pair; None once all pairs were right, or if there are none."""
+    pairs = version.values.training.training_pairs
+    if not pairs:
+        return None
+    given: dict[str, list[TrainingAnswer]] = {}
+    digests = [pair.digest for pair in pairs]
+    for answer in TrainingAnswer.objects.filter(participant=participant, pair__in=digests):
+        given.setdefault(answer.pair, []).append(answer)
+    for place, (pair, digest) in enumerate(zip(pairs, digests, strict=True), start=1):
+        answers = given.get(digest, [])
+        if any(answer.is_right for answer in answers):
+            continue
+        before = answers[-1].answers if answers else None
+        return DuePractice(pair, place, len(pairs), len(answers) + 1, before)
+    return None
+
+
+def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str, float]) -> bool:
+    """Store the participant's answers about a practice pair; the second miss ends the task as screened out.
+
+    Sent again it changes nothing.
+
+    Args:
+        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
+        pair: digest of the pair that the page showed.
+
+    Returns:
+        True if the answers were right.
+
+    Raises:
+        Refused: `closed` if the task is over, its participant erased, or another pair due.
+    """
+    with transaction.atomic():
+        people = Participant.objects.select_for_update(of=("self",), no_key=True)
+        participant = people.filter(pk=task.participant_id).first()
+        is_open = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists()
+        if participant is None or not is_open:
+            raise Refused("closed", _("This task is finished."))
+        stored = TrainingAnswer.objects.filter(participant=participant, pair=pair, attempt=attempt)
+        if (known := stored.first()) is not None:
+            return known.is_right
+        due = practice_due(participant, task.version)
+        if due is None or (due.pair.digest, due.attempt) != (pair, attempt):
+            raise Refused("closed", _("This page is not the one that is due."))
+        is_right = not due.pair.missed(answers)
+        TrainingAnswer.objects.create(
+            participant=participant,
+            pair=pair,
+            attempt=attempt,
+            answers=dict(answers),
+            is_right=is_right,
+        )
+        if not is_right and attempt >= MOST_PRACTICE_ATTEMPTS:
+            task_end(task=task, outcome=Outcome.SCREENED_OUT)
+    return is_right

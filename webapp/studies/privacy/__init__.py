@@ -1,0 +1,305 @@
+"""Privacy of participants: consent, pseudonyms, erasure, and withdrawal.
+
+Consent: the texts and promises of a study's version that participants agree to.
+
+Erasure: all data of participants, by kind, counted beforehand and deleted at once. Every app registers in
+`AppConfig.ready()` the data that it stores of participants, as with health checks. Foreign keys also cascade, so that
+no other deletion of a participant leaves their texts behind.
+
+Withdrawal after the end: a participant's data are deleted, data for their pay stay until the retention job
+(`retention.py`). The last page has a personal link. The version of the participant's last task sets its time limit,
+so that a later version cannot shorten it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core import signing
+from django.db import transaction
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
+
+from webapp.bots.services import bot_reasons_forget
+from webapp.core.database import journal_emptied
+from webapp.core.errors import Refused
+from webapp.studies.assignment.counterbalance import study_count_anew
+from webapp.studies.models import Erasure, Outcome, Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.recruitment.completion import pay_text, store_shown_completion
+from webapp.studies.settings import Rights, StudyValues
+
+AGREED_TEXTS = (
+    "title",
+    "minutes",
+    "payment",
+    "promises_pay_on_failure",
+    "organisation",
+    "contact",
+    "consent_points",
+    "consent_text",
+    "instructions_text",
+    "content_notice",
+    "content_notice_ticked",
+    "typing_notice",
+)
+AGREED_KEYS = (*AGREED_TEXTS, *Rights.model_fields)
+"""Names of the values that participants agree to."""
+
+
+def consent_texts(values: StudyValues) -> dict[str, Any]:
+    """Return the exact texts and promises that a participant agrees to."""
+    counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
+    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
+    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {
+        "payment": pay_text(values)
+    }
+    return {**said, **dict(values.rights)}
+
+
+def consent_version(values: StudyValues) -> str:
+    """Return a digest of all that a participant agrees to."""
+    return terms_digest(consent_texts(values))
+
+
+def terms_digest(texts: Mapping[str, Any]) -> str:
+    """Return the digest of texts that a participant agreed to."""
+    text = json.dumps(texts, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _stripped(value: Any) -> Any:
+    """Return a text without the blanks around it, which a browser's form takes away too."""
+    return value.strip() if isinstance(value, str) else value
+
+
+def pseudonym(study: Study, name: str) -> str:
+    """Return a participant's name in exported data: always the same, and it does not identify them.
+
+    Args:
+        name: name as in exports: an imported rater's, or the participant's random id.
+    """
+    digest = salted_hmac("confab.package", f"{study.key}\n{name}", algorithm="sha256")
+    return f"p{digest.hexdigest()[:16]}"
+
+
+Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureKind:
+    """One kind of participants' data.
+
+    Attributes:
+        title: name on the page that lists the data to be deleted.
+        rows: function that returns all rows of this kind that belong to these participants.
+        lock: True if other writes wait at these rows, and so must be held off during the deletion.
+        for_pay: True if it stays when a participant withdraws after the end, so that they are paid.
+    """
+
+    title: Any
+    rows: Rows
+    lock: bool = False
+    for_pay: bool = False
+
+
+_kinds: dict[str, ErasureKind] = {}
+_follow: list[Callable[[Collection[int]], None]] = []
+_people_gone: list[Callable[[Collection[UUID]], None]] = []
+
+
+def erasure_kind(
+    table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False
+) -> None:
+    """Add a kind, counted under `table`; one that hangs on another is added after it."""
+    _kinds[table] = ErasureKind(title, rows, lock, for_pay)
+
+
+def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
+    """Register a hook that runs after an erasure, given the studies' ids: it removes files with participants' texts."""
+    _follow.append(act)
+
+
+def erasure_people_gone(act: Callable[[Collection[UUID]], None]) -> None:
+    """Register a hook that runs after an erasure, given the participants' ids: it clears data without a foreign key."""
+    _people_gone.append(act)
+
+
+def studies_gone(study_ids: Collection[int]) -> None:
+    """Remove studies' data outside the database, before their rows are deleted."""
+    for act in _follow:
+        act(study_ids)
+
+
+def erasure_kinds() -> dict[str, ErasureKind]:
+    """Return all kinds, by the name their rows are counted under."""
+    return dict(_kinds)
+
+
+def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
+    """Count the rows of each kind that are stored of these participants."""
+    return {table: kind.rows(participants).count() for table, kind in _kinds.items()}
+
+
+def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
+    """Return the participants, with all rows locked at which their writes wait; call it inside a transaction.
+
+    Conversations are locked before participants, as in the services that write, so that there is no deadlock.
+    """
+    people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
+    for kind in reversed(_kinds.values()):
+        if kind.lock:
+            rows = kind.rows(people).order_by("pk").select_for_update(of=("self",))
+            list(rows.values_list("pk", flat=True))
+    return people
+
+
+def erased_follow_up(study_ids: Collection[int]) -> None:
+    """Count the studies' work again, and on commit remove files and results that contain erased data."""
+    for act in _follow:
+        transaction.on_commit(partial(act, set(study_ids)))
+    transaction.on_commit(journal_emptied)
+    versions = StudyVersion.objects.filter(study__in=study_ids)
+    bot_reasons_forget({bot_id for version in versions for bot_id in version.values.bots})
+    for study_id in study_ids:
+        study_count_anew(study_id=study_id)
+
+
+def participants_erase(
+    *, participants: QuerySet[Participant], notes: bool = False
+) -> dict[str, int]:
+    """Delete all data of these participants, in one transaction. Returns the number of rows by kind.
+
+    Embeddings of their texts are deleted, too (`webapp/conversations/erasure.py`), as with every deletion.
+    Figures computed from them (fits, reports already written) stay, because they name no participant.
+
+    Args:
+        notes: True if their studies record the erasure.
+    """
+    with transaction.atomic():
+        people = people_locked(participants)
+        removed = erasure_counts(people)
+        n_people = dict(people.order_by().values_list("study").annotate(n=Count("pk")))
+        ids = set(people.values_list("pk", flat=True))
+        for kind in reversed(_kinds.values()):
+            rows = kind.rows(people)
+            _log_entries_of(rows).delete()
+            rows.delete()
+        for act in _people_gone:
+            transaction.on_commit(partial(act, ids))
+        erased_follow_up(n_people)
+        if notes:
+            for study_id, n in n_people.items():
+                Erasure.objects.create(
+                    study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed
+                )
+    return removed
+
+
+def _log_entries_of(rows: QuerySet[Any]) -> QuerySet[LogEntry]:
+    """Return the admin log's entries about these rows, found by their keys."""
+    return LogEntry.objects.filter(
+        content_type=ContentType.objects.get_for_model(rows.model),
+        object_id__in=[str(pk) for pk in rows.values_list("pk", flat=True)],
+    )
+
+
+_SALT = "confab.withdraw"
+
+
+def withdrawal_token(participant: Participant) -> str:
+    """Return the token in the participant's link to withdraw; it is valid as long as they may."""
+    return signing.Signer(salt=_SALT).sign(participant.pk.hex)
+
+
+def withdrawal_of(token: str) -> Participant | None:
+    """Return the link's participant; None for an invalid link, and if they have been erased."""
+    try:
+        person = UUID(hex=signing.Signer(salt=_SALT).unsign(token))
+    except (signing.BadSignature, ValueError):
+        return None
+    rows = Participant.objects.select_related("study__version__rubric", "platform_ids")
+    return rows.filter(pk=person).first()
+
+
+def withdrawal_until(participant: Participant) -> datetime | None:
+    """Return the time limit for withdrawing; None if the study has none after the end, or no task has ended."""
+    ended = participant.tasks.exclude(outcome="").exclude(outcome=Outcome.NO_CONSENT)
+    last = ended.exclude(ended_at=None).select_related("version").order_by("-ended_at").first()
+    if last is None or last.ended_at is None or not last.version.values.rights.withdrawal_days:
+        return None
+    return last.ended_at + timedelta(days=last.version.values.rights.withdrawal_days)
+
+
+def may_withdraw(participant: Participant) -> bool:
+    """Return True if they may withdraw now: while a task is open, and until the time limit after the end."""
+    if participant.withdrawn_at is not None:
+        return False
+    until = withdrawal_until(participant)
+    is_open = participant.tasks.filter(state=Task.State.OPEN).exists()
+    return is_open or (until is not None and timezone.now() <= until)
+
+
+def withdrawal_loss(participant: Participant) -> dict[str, int]:
+    """Return the number of rows of each kind that would be deleted; kinds without rows are left out."""
+    people = Participant.objects.filter(pk=participant.pk)
+    kinds = {name: kind for name, kind in erasure_kinds().items() if not kind.for_pay}
+    counted = {name: kind.rows(people).count() for name, kind in kinds.items()}
+    return {name: n for name, n in counted.items() if n}
+
+
+def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
+    """Erase a participant's data, in one transaction. Returns the number of rows by kind; done twice, nothing.
+
+    Each task's outcome and code, decisions about pay and the platform's ids stay, and the participant cannot begin
+    again. Files of exports are deleted and results computed again, as with every erasure.
+
+    Raises:
+        Refused: `too_late`.
+    """
+    with transaction.atomic():
+        people = people_locked(Participant.objects.filter(pk=participant.pk))
+        person = people.get()
+        if person.withdrawn_at is not None:
+            return {}
+        if not may_withdraw(person):
+            raise Refused("too_late", _("The time to withdraw is over."))
+        removed = withdrawal_loss(person)
+        for kind in reversed(erasure_kinds().values()):
+            if not kind.for_pay:
+                kind.rows(people).delete()
+        _tasks_emptied(person)
+        people.update(withdrawn_at=timezone.now(), entry_nonce="", move_nonce="")
+        erased_follow_up({person.study_id})
+        Erasure.objects.create(
+            study_id=person.study_id, kind=Erasure.Kind.WITHDRAWN, n_people=1, removed=removed
+        )
+    participant.refresh_from_db()
+    return removed
+
+
+def _tasks_emptied(person: Participant) -> None:
+    """Clear the participant's tasks, except their outcome and the code and link shown."""
+    tasks = Task.objects.filter(participant=person)
+    Slot.objects.filter(task__in=tasks).delete()
+    for task in tasks.exclude(outcome=""):  # of an earlier release, which kept nothing yet
+        store_shown_completion(task=task)
+    open_ones = list(tasks.filter(state=Task.State.OPEN))
+    tasks.filter(state=Task.State.OPEN).update(
+        state=Task.State.WITHDRAWN, outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
+    )
+    for task in open_ones:
+        task.refresh_from_db()
+        store_shown_completion(task=task)
+    tasks.filter(Q(state=Task.State.COMPLETED)).update(state=Task.State.WITHDRAWN)
+    tasks.update(payload={}, drawn_by={})

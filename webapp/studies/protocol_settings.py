@@ -1,0 +1,258 @@
+"""Settings of single protocols: arena, selection, dialogues, reference, labels, practice.
+
+Practice comes before comparisons: pairs with known answers, all of which must be right. Researchers write them as a
+list in YAML or JSON:
+
+    - context: [My dog died last week.]
+      first: Oh no. How long did you have him?
+      second: Dogs are animals.
+      answers: {quality: first, empathy: first}
+      why: The first one asks about the person's loss.
+
+For questions without an answer here, every answer is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from django.utils.translation import gettext as _
+from pydantic import Field, model_validator
+
+from chatbots import derive_seed
+from chatbots.validation import InputModel, Many
+from webapp.studies.questions import Key, Question
+
+
+class Arena(InputModel):
+    """Settings for comparing two chatbots that both answer the participant."""
+
+    n_comparisons: int = Field(
+        default=4,
+        ge=1,
+        le=50,
+        title="Comparisons each",
+        description="How many pairs of chatbots each person compares, one after another. Where there are fewer "
+        "different pairs, people get them all.",
+    )
+    reveals_bots: bool = Field(
+        default=False,
+        title="Say afterwards which chatbots they were",
+        description="Shown after the person's last comparison, beside the code. Who has read it can tell others "
+        "what to look for.",
+    )
+
+
+class Choosing(InputModel):
+    """Settings for choosing: the question, and the number of choices."""
+
+    choose_question: str = Field(
+        default="Which of these matter most for a good reply?",
+        min_length=1,
+        max_length=300,
+        title="Question",
+        description="The things to choose from are the study's questions, by their short names and words.",
+    )
+    n_choose: int = Field(
+        default=4,
+        ge=1,
+        le=50,
+        title="Choose exactly",
+        description="So many of them, no more and no fewer.",
+    )
+
+
+class Dialogues(InputModel):
+    """Settings for comparing conversations: their source, and the number of pairs for each participant."""
+
+    dialogues_of: str = Field(
+        default="",
+        max_length=60,
+        title="Conversations of the study",
+        description="Key of the study whose completed conversations are compared; empty: those of this one, as an "
+        "import brought them.",
+    )
+    dialogues_run: int | None = Field(
+        default=None,
+        ge=1,
+        title="Conversations of the self-play run",
+        description="Number of the run whose conversations are compared, in place of a study's; empty: none.",
+    )
+    n_dialogues: int = Field(
+        default=4,
+        ge=1,
+        le=50,
+        title="Pairs each",
+        description="How many pairs each person reads, one after another, and no conversation twice. Where fewer "
+        "are left, people get these.",
+    )
+    raters_each_pair: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        title="People for a pair",
+        description="Before a new pair is made, those that are begun are given to so many people.",
+    )
+
+
+class Referencing(InputModel):
+    """Settings for asking questions of certain items only, and for the weight of each question."""
+
+    asked_only_of: dict[Key, Many[str]] = Field(
+        default_factory=dict,
+        title="Questions for one kind of talk alone",
+        description="By the key of a question, the kinds of talk (`task` of an item) that it is asked of.",
+    )
+    weights_study: str = Field(
+        default="",
+        max_length=60,
+        title="Study of what is important",
+        description="Key of a study in which people chose what is important: its shares give the weights of the "
+        "overall score. Empty: all questions count alike.",
+    )
+
+    def not_asked(self, task: str) -> frozenset[str]:
+        """Return the keys of the questions that are not asked of an item of this kind of talk."""
+        return frozenset(key for key, tasks in self.asked_only_of.items() if task not in tasks)
+
+
+class Marking(InputModel):
+    """Settings for labelling replies of stored conversations."""
+
+    conversations_of: str = Field(
+        default="",
+        max_length=60,
+        title="Conversations of the study",
+        description="Key of the study whose completed conversations are marked; empty: those of this one, as an "
+        "import brought them.",
+    )
+    conversations_run: int | None = Field(
+        default=None,
+        ge=1,
+        title="Conversations of the self-play run",
+        description="Number of the run whose conversations are marked, in place of a study's; empty: none.",
+    )
+    n_conversations: int = Field(
+        default=1, ge=1, le=20, title="Conversations a task", description="Each with all its turns."
+    )
+    n_replies_marked: int = Field(
+        default=0,
+        ge=0,
+        le=200,
+        title="Replies of each",
+        description="So many of the chatbot's replies are drawn to be marked. 0: all of them.",
+    )
+
+
+class OwnMarking(InputModel):
+    """Settings for labelling the replies of the participant's own chat."""
+
+    marked_when: Literal["after", "during"] = Field(
+        default="after",
+        title="Replies are marked",
+        description="While they chat people may go on without marking; what is left is asked after the chat.",
+        json_schema_extra={"choices": {"after": "After the chat", "during": "While they chat"}},
+    )
+    n_own_marked: int = Field(
+        default=0,
+        ge=0,
+        le=200,
+        title="Replies of a chat",
+        description="So many are drawn to be marked: of the whole chat, or, while they chat, of as many replies as "
+        "the shortest chat has. 0: all of them.",
+    )
+
+    def asked_while_chatting(self, n_least: int, seed: int, chat: str) -> list[int] | None:
+        """Return the numbers of the turns that are labelled during the chat; None: those of all replies.
+
+        Args:
+            n_least: replies that every chat has. The participant writes first, so replies have odd numbers.
+            seed: the study's seed; chat: id of the chat. Equal arguments give equal turns.
+        """
+        if self.marked_when == "after":
+            return []
+        if not self.n_own_marked:
+            return None
+        return self._drawn(range(1, 2 * n_least, 2), seed, chat)
+
+    def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str) -> list[int]:
+        """Return the turns of the replies that are labelled, for a chat that has ended.
+
+        Args:
+            n_least, seed, chat: as `asked_while_chatting`.
+        """
+        if self.marked_when == "during":
+            wanted = self.asked_while_chatting(n_least, seed, chat)
+            return [turn for turn in replies if wanted is None or turn in wanted]
+        return self._drawn(replies, seed, chat) if self.n_own_marked else list(replies)
+
+    def _drawn(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
+        rng = random.Random(derive_seed(seed, "own replies", chat))
+        return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
+
+    def errors(self, after: Sequence[Question]) -> dict[str, str]:
+        """Return an error message for a question that cannot be asked during the chat, by the value's name."""
+        others = [question for question in after if not question.is_rated]
+        if self.marked_when == "after" or not others:
+            return {}
+        words = _(
+            "While people chat they mark replies and answer nothing else; take out “%(title)s”."
+        )
+        return {"after": words % {"title": others[0].title}}
+
+
+MOST_PRACTICE_ATTEMPTS = 2
+
+PracticeText = Annotated[str, Field(min_length=1, max_length=20_000)]
+PracticeAnswer = Literal["first", "same", "second"]
+PRACTICE_ANSWER_NUMBERS: dict[PracticeAnswer, int] = {"first": 1, "same": 0, "second": -1}
+"""How an answer is stored, as with any pair."""
+
+
+class TrainingPair(InputModel):
+    """A pair of replies whose right answers are known.
+
+    Attributes:
+        answers: the right answer to each question that counts, by its key.
+        why: explanation after a wrong answer.
+    """
+
+    context: Many[PracticeText] = ()
+    first: PracticeText
+    second: PracticeText
+    answers: dict[Key, PracticeAnswer]
+    why: PracticeText
+
+    @model_validator(mode="after")
+    def _has_answers(self) -> TrainingPair:
+        if not self.answers:
+            raise ValueError("answers must name at least one question: nothing could be wrong")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Digest of the pair: equal in every version of the study that has it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def missed(self, answers: Mapping[str, float]) -> list[str]:
+        """Return the keys of the questions whose answers are not right."""
+        return [
+            key
+            for key, which in self.answers.items()
+            if answers.get(key) != PRACTICE_ANSWER_NUMBERS[which]
+        ]
+
+
+class Training(InputModel):
+    """Settings of the practice before the first task."""
+
+    training_pairs: Annotated[Many[TrainingPair], Field(max_length=50)] = Field(
+        default=(),
+        title="Practice pairs",
+        description="Pairs with known answers. Whoever misses one twice is screened out.",
+    )

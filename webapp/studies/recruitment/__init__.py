@@ -1,0 +1,1 @@
+"""Recruitment of participants: settings, links, the funnel, and completion for pay."""

@@ -1,0 +1,178 @@
+"""Completion: outcomes of tasks, codes and links for pay, and amounts.
+
+A recruitment platform pays by codes that the researcher agreed with it, one for each outcome of a visit. If the study
+has such a code, it is shown in place of a code of ours. The code that a participant was shown is stored with their
+task: a later correction applies to later participants only. Pages and exports both read it here, so that they agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from django.db.models import QuerySet
+
+from chatbots.text import sanitise_input
+from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.recruitment.settings import PLACEHOLDER, RecruitmentValues, completion_link
+from webapp.studies.settings import StudyValues
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The code and the link back that a person is shown; empty where there is none."""
+
+    code: str = ""
+    link: str = ""
+
+
+def completion_now(
+    *, study: Study, participant: Participant, outcome: str, own_code: str
+) -> Completion:
+    """Return the code and link that the study gives for this outcome as it is now.
+
+    The link's places stay unfilled, so that no platform's id is stored with it.
+
+    Args:
+        own_code: the code of Confab's own that they earned; empty if none.
+    """
+    settings = study.values.recruitment
+    platform = participant.platform
+    if not _is_for(settings, platform):
+        return Completion(own_code)
+    code = settings.code(outcome)
+    if code and "prolific" in (platform, settings.platform):
+        return Completion(code, completion_link(code))
+    # Workers of Mechanical Turk go back by a form.
+    link = settings.link(outcome) if platform != "mturk" else ""
+    if not code and (not link or "{code}" in link):
+        code = own_code
+    return Completion(code, link)
+
+
+def link_filled(
+    completion: Completion, *, participant: Participant, outcome: str, submission: str
+) -> str:
+    """Return the link with the participant's own values in its places.
+
+    Args:
+        submission: the platform's id of the visit that ended so; empty if it gave none.
+    """
+    known = {
+        **participant.recruitment,
+        "code": completion.code,
+        "id": participant.external_id,
+        "session": submission,
+        "outcome": outcome,
+    }
+    return PLACEHOLDER.sub(lambda found: _filled(known, found[1]), completion.link)
+
+
+def _is_for(settings: RecruitmentValues, platform: str) -> bool:
+    """Return True if the study's codes and links are for participants from this platform.
+
+    Participants from another platform cannot use them.
+    """
+    return platform in ("", settings.platform) or settings.platform in ("link", "links")
+
+
+def _filled(known: dict[str, str], name: str) -> str:
+    return quote(known.get(name, ""), safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnding:
+    """Outcome of one task, with its code and link.
+
+    Attributes:
+        outcome: a value of `Outcome`.
+        code: the code that the participant is shown; empty if there is none.
+        link: link back to the platform; empty if there is none. Workers of Mechanical Turk go back by a form
+            instead.
+    """
+
+    task: Task
+    outcome: str
+    code: str
+    link: str
+    ended_at: datetime | None
+
+
+ENDING_READS = ("participant__study__version", "participant__platform_ids", "version")
+"""What `ending_of` reads besides the task."""
+
+
+def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
+    """Return the tasks with all that `ending_of` reads, in the same query."""
+    return tasks.select_related(*ENDING_READS)
+
+
+def ending_of(task: Task) -> TaskEnding | None:
+    """Return the task's outcome; None while it is open, or if it has none (swapped, left)."""
+    if not task.outcome:
+        return None
+    told = shown_completion_of(task)
+    link = link_filled(
+        told, participant=task.participant, outcome=task.outcome, submission=task.submission
+    )
+    return TaskEnding(task, task.outcome, told.code, link, task.ended_at)
+
+
+def shown_completion_of(task: Task) -> Completion:
+    """Return the code and link shown for an ended task; if none are stored yet, those of the study now."""
+    if task.told:
+        return Completion(task.told["code"], task.told["link"])
+    return completion_now(
+        study=task.participant.study,
+        participant=task.participant,
+        outcome=task.outcome,
+        own_code=task.completion_code or "",
+    )
+
+
+def store_shown_completion(*, task: Task) -> None:
+    """Store the code and link shown for a task that has just ended; stored ones stay."""
+    told = shown_completion_of(task)
+    Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
+
+
+def has_earned(participant: Participant) -> bool:
+    """Return True if the participant has done a paid task, even one in which a chatbot failed."""
+    earned = (Outcome.RATED, Outcome.BOT_FAILED)
+    return participant.tasks.filter(outcome__in=earned).exists()
+
+
+def endings_of(participant: Participant) -> list[TaskEnding]:
+    """Return the participant's endings, oldest first."""
+    tasks = tasks_with_endings(participant.tasks.order_by("created_at", "pk"))
+    return [ending for ending in map(ending_of, tasks) if ending is not None]
+
+
+_SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "₹"}
+
+
+def money_text(value: float, currency: str) -> str:
+    """Write an amount with its currency; without pennies where it is large."""
+    digits = f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+    sign = _SIGNS.get(currency)
+    return f"{sign}{digits}" if sign else f"{digits} {currency}"
+
+
+def pay_text(values: StudyValues) -> str:
+    """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
+    recruitment = values.recruitment
+    own = sanitise_input(values.texts.payment)
+    return own or (
+        money_text(recruitment.pay_each, recruitment.currency) if recruitment.pay_each else ""
+    )
+
+
+def is_paid(values: StudyValues) -> bool:
+    """Check whether the study says that participants are paid."""
+    return bool(pay_text(values))
+
+
+def promises_pay(values: StudyValues) -> bool:
+    """Check whether participants are promised their pay when a chatbot fails; an unpaid study promises none."""
+    return is_paid(values) and values.texts.promises_pay_on_failure

@@ -1,0 +1,254 @@
+"""Signed links of participants: one-time links, and links to another device.
+
+A researcher makes a list of one-time links. Each carries its number and a signature. Its first visitor who begins, or
+does not agree, is identified by that number from then on, in the table of the platforms' ids.
+
+A link to continue on another device expires, can be revoked, and moves its participant once. A session or a token
+identifies a participant and holds their number of moves at that time. Using a link adds one to this number, so that
+sessions and tokens of earlier devices are no longer valid. The participant's row holds the newest link's nonce: a
+newer link, revocation or use invalidates it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.core import signing
+from django.db import transaction
+from django.db.models import CharField, Count, F, Max, Min, OuterRef, Q, Subquery
+from django.db.models.functions import Cast
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from evaluation.formats.tables import escape_cell
+from webapp.core.errors import Refused
+from webapp.studies.models import OneTimeLink, Participant, Study, Task
+
+LINK_PLATFORM = "links"
+LINK_PARAMETER = "link"
+MOST_LINKS_AT_ONCE = 10_000
+MOST_LINK_DAYS = 3650
+
+
+@dataclass(frozen=True, slots=True)
+class LinkList:
+    """One list of links, and how many of them have been used."""
+
+    batch: int
+    label: str
+    made_at: datetime
+    expires_at: datetime | None
+    n: int
+    n_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """One link as it is given out, and its state."""
+
+    number: int
+    address: str
+    label: str
+    expires_at: datetime | None
+    state: str
+
+
+def links_make(*, study: Study, n: int, label: str = "", days: int | None = None) -> int:
+    """Make a list of so many links. Returns the number of the list.
+
+    Args:
+        days: for how long they may be used; for ever if not given.
+
+    Raises:
+        Refused: `bad_number` for a number of links or days that cannot be.
+    """
+    if not 1 <= n <= MOST_LINKS_AT_ONCE:
+        raise Refused(
+            "bad_number", f"{n} links cannot be made at once; 1 to {MOST_LINKS_AT_ONCE} can"
+        )
+    if days is not None and not 1 <= days <= MOST_LINK_DAYS:
+        raise Refused(
+            "bad_number", f"{days} days is no time for a link; 1 to {MOST_LINK_DAYS} days is"
+        )
+    until = timezone.now() + timedelta(days=days) if days is not None else None
+    with transaction.atomic():
+        Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
+        last = study.one_time_links.aggregate(number=Max("number"), batch=Max("batch"))
+        first, batch = (last["number"] or 0) + 1, (last["batch"] or 0) + 1
+        OneTimeLink.objects.bulk_create(
+            (
+                OneTimeLink(
+                    study=study, number=first + i, batch=batch, label=label, expires_at=until
+                )
+                for i in range(n)
+            ),
+            batch_size=1000,
+        )
+    return batch
+
+
+def links_of(study: Study) -> list[LinkList]:
+    """Return the study's lists, the newest first."""
+    grouped = study.one_time_links.values("batch", "label", "expires_at").annotate(
+        made_at=Min("created_at"),
+        n=Count("pk"),
+        n_used=Count("pk", filter=Q(used_at__isnull=False)),
+    )
+    return [LinkList(**row) for row in grouped.order_by("-batch")]
+
+
+def link_rows(study: Study, participant_link: str, batch: int | None = None) -> Iterator[LinkRow]:
+    """Yield the links of a list, or of all, as they are given out.
+
+    Args:
+        participant_link: the address of the study's first page.
+    """
+    newest = Task.objects.filter(
+        participant__platform_ids__study=OuterRef("study"),
+        participant__platform_ids__platform=LINK_PLATFORM,
+        participant__platform_ids__external_id=Cast(OuterRef("number"), CharField()),
+    ).order_by("-created_at", "-pk")
+    links = study.one_time_links.annotate(outcome=Subquery(newest.values("outcome")[:1]))
+    if batch is not None:
+        links = links.filter(batch=batch)
+    now = timezone.now()
+    for link in links.order_by("number").iterator(chunk_size=500):
+        state = link.outcome or "begun" if link.used_at else "unused"
+        if state == "unused" and link.expires_at and link.expires_at < now:
+            state = "expired"
+        query = urlencode({LINK_PARAMETER: link_token(study, link.number)})
+        address = f"{participant_link}?{query}"
+        yield LinkRow(link.number, address, link.label, link.expires_at, state)
+
+
+def link_table(
+    study: Study, participant_link: str, batch: int | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Yield the same as rows of a CSV file, its header first."""
+    yield "number", "link", "label", "expires_at", "state"
+    for row in link_rows(study, participant_link, batch):
+        until = row.expires_at.isoformat() if row.expires_at else ""
+        yield str(row.number), row.address, escape_cell(row.label), until, row.state
+
+
+def link_token(study: Study, number: int) -> str:
+    """Return the number with a signature that holds in this study alone."""
+    return _signer(study).sign(str(number))
+
+
+def link_read(study: Study, token: str) -> tuple[str, str]:
+    """Return the number of a visit's link, and the reason why nobody new may begin by it; each may be empty.
+
+    The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` if its participant was erased.
+    """
+    if not token:
+        return "", "link_missing"
+    try:
+        number = _signer(study).unsign(token)
+    except signing.BadSignature:
+        return "", "link_unknown"
+    link = study.one_time_links.filter(number=number).first()
+    if link is None:
+        return "", "link_unknown"
+    if link.expires_at is not None and link.expires_at < timezone.now():
+        return number, "link_expired"
+    return number, "link_used" if link.used_at is not None else ""
+
+
+def link_use(*, study: Study, number: str) -> None:
+    """Store that the link has been used."""
+    study.one_time_links.filter(number=number, used_at=None).update(used_at=timezone.now())
+
+
+def _signer(study: Study) -> signing.Signer:
+    return signing.Signer(salt=f"confab.one-time-link.{study.pk}")
+
+
+MOVE_LINK_LIFETIME = timedelta(hours=24)
+_SALT = "confab.move"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMove:
+    """Content of a move link: the participant, the nonce, and their number of moves when it was made."""
+
+    participant: UUID
+    nonce: str
+    n_moves: int
+
+
+def move_link_make(*, participant: Participant) -> str:
+    """Return a token that moves the participant; the one made before it holds no more."""
+    nonce = secrets.token_urlsafe(8)
+    Participant.objects.filter(pk=participant.pk).update(move_nonce=nonce)
+    made = f"{participant.pk.hex}.{nonce}.{participant.n_moves}"
+    return signing.TimestampSigner(salt=_SALT).sign(made)
+
+
+def move_links_take_back(*, participant: Participant) -> None:
+    """Let no link that was made so far move the participant."""
+    Participant.objects.filter(pk=participant.pk).update(move_nonce="")
+
+
+def move_read(token: str) -> tuple[Participant, DeviceMove]:
+    """Return the participant that a link would move, and the link's content.
+
+    Raises:
+        Refused: `move_unknown` for no valid link, `move_expired`, `move_used`, or `move_replaced` for one that was
+            revoked or replaced by a newer one.
+    """
+    try:
+        text = signing.TimestampSigner(salt=_SALT).unsign(token, max_age=MOVE_LINK_LIFETIME)
+    except signing.SignatureExpired:
+        raise Refused("move_expired", _("This link has expired.")) from None
+    except signing.BadSignature:
+        raise _unknown() from None
+    person, nonce, n_moves = text.split(".")
+    move = DeviceMove(UUID(hex=person), nonce, int(n_moves))
+    people = Participant.objects.select_related("study__version__rubric", "platform_ids")
+    participant = people.filter(pk=move.participant).first()
+    if participant is None:  # erased
+        raise _unknown()
+    if participant.n_moves != move.n_moves:
+        raise _used()
+    if participant.move_nonce != move.nonce:
+        raise Refused("move_replaced", _("This link was taken back, or a newer one was made."))
+    return participant, move
+
+
+def move_use(*, token: str) -> Participant:
+    """Move the participant to the device that sends the link. Returns them with the new number of moves.
+
+    If two devices send it at once, only one is admitted.
+
+    Raises:
+        Refused: as `move_read`.
+    """
+    participant, move = move_read(token)
+    moved = Participant.objects.filter(
+        pk=participant.pk, n_moves=move.n_moves, move_nonce=move.nonce
+    ).update(n_moves=F("n_moves") + 1, move_nonce="")
+    if not moved:
+        raise _used()
+    participant.n_moves += 1
+    return participant
+
+
+def moved_here(*, participant: Participant) -> Participant:
+    """Store that the participant returned to a device that they had left, identified by their platform's link."""
+    Participant.objects.filter(pk=participant.pk).update(n_moves=F("n_moves") + 1, move_nonce="")
+    participant.refresh_from_db(fields=["n_moves", "move_nonce"])
+    return participant
+
+
+def _unknown() -> Refused:
+    return Refused("move_unknown", _("This link leads nowhere."))
+
+
+def _used() -> Refused:
+    return Refused("move_used", _("This link has been used."))

@@ -1,0 +1,298 @@
+"""Settings of recruitment: platform, completion codes, links back, and pay.
+
+Every outcome has its own code and, outside Prolific, its own link: `code_rated`, `link_rated`, … for every `Outcome`.
+The addresses of Prolific, the ExternalQuestion of Mechanical Turk (it shows our page in its frame) and the origins
+that may show a study in a frame are here, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, quote, urlsplit
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from django.core.exceptions import ValidationError
+from django.core.validators import URLValidator
+from django.utils.translation import gettext as _
+from pydantic import AfterValidator, Field, model_validator
+
+from chatbots.type_descriptions import TypeDescription
+from chatbots.validation import InputModel, Number
+
+_COMPLETION_LINK = "https://app.prolific.com/submissions/complete?cc="
+# Prolific fills these in for each person it sends.
+_PLACEHOLDERS = "&".join(
+    f"{name}={{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
+)
+_CODE = re.compile(r"[A-Za-z0-9_-]{1,50}")
+
+
+def is_prolific(address: str) -> bool:
+    """Return True if an address is one of Prolific's."""
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:  # for example "https://["
+        return False
+    return host in ("prolific.com", "prolific.co") or host.endswith(
+        (".prolific.com", ".prolific.co")
+    )
+
+
+def recruiting_link(participant_link: str) -> str:
+    """Return the participants' link as it is pasted into Prolific, with the placeholders it fills in."""
+    return f"{participant_link}?{_PLACEHOLDERS}"
+
+
+def completion_link(code: str) -> str:
+    """Return the address where Prolific takes this code from a person."""
+    return _COMPLETION_LINK + quote(code, safe="")
+
+
+def link_code(address: str) -> str:
+    """Return the code in a completion link of Prolific; empty for other addresses, and for a placeholder."""
+    if not is_prolific(address):
+        return ""
+    code = parse_qs(urlsplit(address).query).get("cc", [""])[0].strip()
+    return code if _CODE.fullmatch(code) else ""
+
+
+def code_read(text: str) -> str:
+    """Return the completion code in what a researcher pasted: the code alone, or Prolific's link with it.
+
+    Raises:
+        ValueError: there is no code in it; the message is a sentence for the researcher.
+    """
+    text = text.strip()
+    code = link_code(text) if "/" in text else text
+    if text and not _CODE.fullmatch(code):
+        raise ValueError(
+            _(
+                "There is no completion code in “%(text)s”. Paste the code, for example C1A2B3C4, or "
+                "Prolific's whole link: %(link)sC1A2B3C4"
+            )
+            % {"text": text, "link": _COMPLETION_LINK}
+        )
+    return code
+
+
+# Amazon's, of the newest version of this kind of question.
+_SCHEMA = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
+
+
+def external_question(participant_link: str) -> str:
+    """Return the `Question` of CreateHIT that shows the study in a frame as high as the worker's window."""
+    question = Element("ExternalQuestion", xmlns=_SCHEMA)
+    SubElement(question, "ExternalURL").text = participant_link
+    SubElement(question, "FrameHeight").text = "0"
+    return tostring(question, encoding="unicode")
+
+
+_ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
+
+
+def frame_origins(text: str) -> tuple[list[str], list[str]]:
+    """Return the origins in a text, and the words in it that are no origins."""
+    words = [word for word in re.split(r"[\s,;]+", text) if word]
+    origins = [word for word in words if _ORIGIN.fullmatch(word)]
+    return origins, [word for word in words if word not in origins]
+
+
+Platform = Literal["link", "prolific", "mturk", "panel", "links"]
+
+FILLED_IN = ("code", "id", "session", "outcome")
+"""Placeholders that every link back may have; stored parameters have theirs, too."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]*)\}")
+_NAMES = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*( +|$))*")
+# Reserved: read by the entry page itself, or by platforms to identify participants.
+_TAKEN = (
+    *("t", "link", "rehearsal", "again"),
+    *("workerId", "assignmentId", "hitId", "turkSubmitTo"),
+    *("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
+)
+
+
+def _link(text: str) -> str:
+    text = text.strip()
+    if text:
+        try:
+            URLValidator(["http", "https"])(PLACEHOLDER.sub("x", text))
+        except ValidationError:
+            raise ValueError("it must be a link, as https://…") from None
+    return text
+
+
+def _parameter_names(text: str) -> str:
+    text = " ".join(text.replace(",", " ").split())
+    if not _NAMES.fullmatch(text):
+        raise ValueError("it must be names of parameters, such as psid, with spaces between them")
+    if taken := [name for name in text.split() if name in _TAKEN]:
+        raise ValueError(
+            f"it must be another name than {taken[0]}, which the entry page reads already"
+        )
+    return text
+
+
+Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
+Link = Annotated[str, Field(max_length=500), AfterValidator(_link)]
+ParameterNames = Annotated[str, Field(max_length=200), AfterValidator(_parameter_names)]
+Currency = Annotated[
+    str, Field(pattern="^[A-Z]{3}$"), TypeDescription("a currency's three letters, such as GBP")
+]
+
+# Stored by earlier releases, which knew Prolific and one link.
+_CODES_BEFORE = {
+    "prolific_rated": "code_rated",
+    "prolific_bot_failed": "code_bot_failed",
+    "prolific_withdrawn": "code_withdrawn",
+}
+
+
+def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
+    """Return a platform's id of one visit, known only to it and the participant; empty if it gave none.
+
+    Args:
+        panel_name: name of a panel's parameter for it; without ids of visits, the parameter of the participant's id.
+    """
+    names = ("SESSION_ID", "assignmentId", "link", panel_name)
+    return next((parameters[name] for name in names if parameters.get(name)), "")
+
+
+class RecruitmentValues(InputModel):
+    """Settings of recruitment: the participants' source, the codes for their pay, and its amount."""
+
+    platform: Platform = Field(
+        default="link",
+        title="Where people come from",
+        description="A link that anybody may open, Prolific, Mechanical Turk, another panel, or one-time links.",
+    )
+    code_rated: Code = Field(
+        default="",
+        title="Code: done",
+        description="The platform's code, or Prolific's completion link, for people who did it all.",
+    )
+    code_bot_failed: Code = Field(
+        default="",
+        title="Code: chatbot failed",
+        description="For people who ended early because the chatbot failed; empty: as done.",
+    )
+    code_screened_out: Code = Field(
+        default="",
+        title="Code: screened out",
+        description="For people whose answers before the task do not qualify them.",
+    )
+    code_failed_check: Code = Field(
+        default="", title="Code: failed check", description="For people who missed a check."
+    )
+    code_no_consent: Code = Field(
+        default="", title="Code: did not agree", description="For people who do not agree."
+    )
+    code_withdrawn: Code = Field(
+        default="",
+        title="Code: withdrawn",
+        description="For people who withdrew and had everything deleted.",
+    )
+    link_rated: Link = Field(
+        default="",
+        title="Way back: done",
+        description=(
+            "Where people go back to. {code}, {id}, {session} and {outcome} are filled in, and every "
+            "parameter that is kept. Prolific's links are made from the codes."
+        ),
+    )
+    link_bot_failed: Link = Field(
+        default="", title="Way back: chatbot failed", description="Empty: as done."
+    )
+    link_screened_out: Link = Field(default="", title="Way back: screened out")
+    link_failed_check: Link = Field(default="", title="Way back: failed check")
+    link_no_consent: Link = Field(default="", title="Way back: did not agree")
+    link_withdrawn: Link = Field(default="", title="Way back: withdrawn")
+    id_parameter: ParameterNames = Field(
+        default="id",
+        title="Parameter with the person's id",
+        description="Of a panel's link: the name of the parameter that holds the person's id.",
+    )
+    session_parameter: ParameterNames = Field(
+        default="",
+        title="Parameter with the visit's id",
+        description="Of a panel's link, if it has one for each visit.",
+    )
+    more_parameters: ParameterNames = Field(
+        default="",
+        title="More parameters to keep",
+        description="Of a panel's link, with spaces between them; each may stand in a way back as {name}.",
+    )
+    auto_return: bool = Field(
+        default=False,
+        title="Go back by itself",
+        description="People are led back ten seconds after the end; they can stay.",
+    )
+    frame_ancestors: str = Field(
+        default="",
+        max_length=300,
+        title="Shown in a frame by",
+        description="Origins that may show the study in a frame. Mechanical Turk's always may.",
+    )
+    pay_each: Number | None = Field(
+        default=None, ge=0, title="Pay each", description="What one person gets."
+    )
+    pay_screened_out: Number | None = Field(
+        default=None,
+        ge=0,
+        title="Pay for the screened out",
+        description="What somebody gets for their time who is screened out; empty: nothing is planned.",
+    )
+    currency: Currency = Field(default="GBP", title="Currency", description="Its three letters.")
+    fee_share: Number = Field(
+        default=0,
+        ge=0,
+        le=5,
+        title="Platform's fee",
+        description="As a share of the pay: 0.33 is 33 % on top of it.",
+    )
+    pays_in_full: bool = Field(
+        default=False,
+        title="Full pay is promised when we fail",
+        description="People who could not finish through no fault of theirs are told that they are paid in full. A "
+        "study without pay tells them nothing of it.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_of_today(cls, values: Any) -> Any:
+        """Convert values of earlier releases: codes under Prolific's name, and one link for all who finished."""
+        if not isinstance(values, dict) or not {*_CODES_BEFORE, "completion_url"} & values.keys():
+            return values
+        found = {_CODES_BEFORE.get(name, name): value for name, value in values.items()}
+        link = found.pop("completion_url", "")
+        by_prolific = isinstance(link, str) and is_prolific(link)
+        if code := link_code(link) if by_prolific else "":
+            found["code_rated"] = found.get("code_rated") or code
+        elif link:
+            found.setdefault("link_rated", link)
+        if by_prolific or any(found.get(name) for name in _CODES_BEFORE.values()):
+            found.setdefault("platform", "prolific")
+        return found
+
+    def code(self, outcome: str) -> str:
+        """Return the platform's code for participants with this outcome; empty if there is none."""
+        own: str = getattr(self, f"code_{outcome}")
+        # An early end through no fault of theirs counts as a complete one.
+        return own or (self.code_rated if outcome == "bot_failed" else "")
+
+    def link(self, outcome: str) -> str:
+        """Return the link back for this outcome, its placeholders unfilled; empty if there is none."""
+        own: str = getattr(self, f"link_{outcome}")
+        return own or (self.link_rated if outcome == "bot_failed" else "")
+
+    @property
+    def visit_parameter(self) -> str:
+        """Name of a panel's parameter that identifies the visit; empty for other platforms."""
+        return (self.session_parameter or self.id_parameter) if self.platform == "panel" else ""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that are kept of a panel's link."""
+        names = f"{self.id_parameter} {self.session_parameter} {self.more_parameters}"
+        return tuple(dict.fromkeys(names.split()))

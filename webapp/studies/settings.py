@@ -1,0 +1,430 @@
+"""Settings of a study: its questions and promises, stored by its versions.
+
+Reading a study's file or editing a study in a form creates them; an error names the path of its value.
+`webapp.studies.validation` validates several values together, and against the bots that are installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import models
+from django.db.models.fields.json import KeyTransform
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.fields import FieldInfo
+
+from chatbots.validation import InputModel, Many, Number, ValuesError
+from webapp.core.language import LANGUAGES, Language
+from webapp.studies.assignment.settings import Assignment
+from webapp.studies.attention_checks import Attention, Checking
+from webapp.studies.chat_settings import Comfort, Filtering, LongText, Pacing, Typing, text_lines
+from webapp.studies.default_texts import TEXTS, texts_in
+from webapp.studies.protocol_settings import (
+    Arena,
+    Choosing,
+    Dialogues,
+    Marking,
+    OwnMarking,
+    Referencing,
+    Training,
+)
+from webapp.studies.questions import TAKEN_KEYS, Order, Question, validate_keys
+from webapp.studies.recruitment.settings import RecruitmentValues
+
+Days = Annotated[int, Field(ge=0, le=3650)]
+
+
+class Rights(InputModel):
+    """Withdrawing after the end, and the clock by which ids and texts are erased.
+    People read both before they agree.
+    """
+
+    withdrawal_days: Days = Field(
+        default=30,
+        title="Days to withdraw after the end",
+        description="So long after finishing, people can have their data deleted by a link on the last page. 0: only "
+        "before they finish.",
+    )
+    ids_kept_days: Days | None = Field(
+        default=None,
+        title="Days that recruitment ids are kept",
+        description="After the end of the study, or after the last decision about a person's pay where that is later. "
+        "Empty: until somebody erases them.",
+    )
+    texts_kept_days: Days | None = Field(
+        default=None,
+        title="Days that texts are kept",
+        description="After the end of the study: messages, replies, comments and answers in words. Ratings and other "
+        "numbers stay. Empty: for ever.",
+    )
+
+
+DEFAULT_THANKS = "Thank you for taking part."
+Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
+
+
+def _email(text: str) -> str:
+    if text:
+        try:
+            validate_email(text)
+        except ValidationError:
+            raise ValueError("it must be an e-mail address") from None
+    return text
+
+
+class Texts(InputModel):
+    """Texts for participants."""
+
+    language: Language = Field(
+        default="en",
+        title="Language",
+        description="Pages, buttons and messages of the study speak it. Your own texts are yours to write in it.",
+        json_schema_extra={"choices": dict(LANGUAGES)},
+    )
+    title: str = Field(
+        default="Chat with a chatbot",
+        min_length=1,
+        max_length=120,
+        title="Title on the first page",
+        description="What participants read first.",
+    )
+    minutes: Count = Field(
+        default=8,
+        title="Minutes",
+        description="How long it usually takes; shown on the first page.",
+    )
+    payment: str = Field(
+        default="",
+        max_length=100,
+        title="Pay, in words",
+        description="For example “£1.40 per chat”; shown on the first page. Empty: the amount of “Pay each”.",
+    )
+    promises_pay_on_failure: bool = Field(
+        default=True,
+        title="Promise pay when a chatbot fails",
+        description="People read that they are paid if a chatbot fails. A study without pay promises none.",
+    )
+    organisation: str = Field(
+        default="",
+        max_length=200,
+        title="Who runs the study",
+        description="The lab or institution that people read of.",
+    )
+    contact: Annotated[str, AfterValidator(_email)] = Field(
+        default="", title="Whom people write to", description="An e-mail address for questions."
+    )
+    consent_points: LongText = Field(
+        default=(
+            "You can stop at any time.\n"
+            "We keep what you write, without your name.\n"
+            "Do not write anything private about yourself or others."
+        ),
+        title="Points before agreeing",
+        description="Short sentences, one a line.",
+    )
+    consent_text: LongText = Field(
+        default="",
+        title="Full consent form",
+        description="Markdown. Opens from the first page; may stay empty.",
+    )
+    instructions_text: LongText = Field(
+        default=(
+            "Write as you would to a person you have just met.\n"
+            "Talk about anything you like.\n"
+            "Vote on replies with thumbs up or down as you go.\n"
+            "When you have written enough messages, rate the chat."
+        ),
+        title="Instructions",
+        description="One point a line.",
+    )
+    thanks_text: LongText = Field(
+        default=DEFAULT_THANKS,
+        title="Words of thanks",
+        description="On the last page, above the code.",
+    )
+
+
+class ChatRules(InputModel):
+    """Rules of a chat."""
+
+    min_exchanges: int = Field(
+        default=5,
+        ge=1,
+        le=32767,
+        title="Messages at least",
+        description="So many messages are answered before the chat can be rated.",
+    )
+    max_exchanges: int = Field(
+        default=20,
+        ge=1,
+        le=32767,
+        title="Messages at most",
+        description="After so many the chat ends.",
+    )
+    max_message_chars: int = Field(
+        default=500,
+        ge=1,
+        le=1_000_000,
+        title="Longest message",
+        description="In characters.",
+    )
+    typing_chars_per_s: int = Field(
+        default=60,
+        ge=0,
+        le=1_000_000,
+        title="Typing pace",
+        description=(
+            "Characters a second, for bots that know their whole reply at once; 0 shows it at once."
+        ),
+    )
+
+
+Raters = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class Judging(InputModel):
+    """Settings for judging items, in studies without a chat."""
+
+    n_items: int = Field(
+        default=5,
+        ge=1,
+        le=200,
+        title="Items a person",
+        description="How many each person judges in one go.",
+    )
+    show_reference: bool = Field(
+        default=False,
+        title="Show the known reply",
+        description="The reply that a person wrote, where an item has one.",
+    )
+    raters_least: Raters = Field(
+        default=0,
+        title="Fewest people for an item",
+        description="An item with fewer counts as unfinished. 0: no matter how few.",
+    )
+    raters_wanted: Raters = Field(
+        default=0,
+        title="People wanted for an item",
+        description="Once every item has so many, nobody is let in. 0: no limit.",
+    )
+    raters_most: Raters = Field(
+        default=0,
+        title="Most people for an item",
+        description="An item is given to more people than are wanted only to fill up a task, and never to more "
+        "than this. 0: no limit.",
+    )
+    kappa_items: int = Field(
+        default=20,
+        ge=2,
+        le=1000,
+        title="Items two people share for a kappa",
+        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer "
+        "it is mostly chance.",
+    )
+
+
+class Asking(InputModel):
+    """Settings for asking questions."""
+
+    questions_order: Order = Field(
+        default="fixed",
+        title="Order before the task",
+        description="Shuffled: another one for each person, and the same whenever they come back.",
+    )
+    after_order: Order = Field(
+        default="fixed",
+        title="Order after the task",
+        description="Shuffled: another one for each person, and the same whenever they come back.",
+    )
+    asks_comment: bool = Field(
+        default=True,
+        title="Ends with a box for comments",
+        description="The form after a chat; never required.",
+    )
+
+
+class Quotas(InputModel):
+    """Limits on the number of tasks and on the cost."""
+
+    n_conversations_wanted: Count = Field(
+        default=0,
+        title="Wanted in all",
+        description="Completed tasks aimed at; the study is full then. 0: no limit.",
+    )
+    max_conversations_per_participant: int = Field(
+        default=0,
+        ge=0,
+        le=32767,
+        title="A person may do",
+        description="Tasks of one person; 0: one with every bot.",
+    )
+    max_cost: Number | None = Field(
+        default=None,
+        ge=0,
+        title="Cap on cost",
+        description=(
+            "The most that replies of paid bots may cost here, in the currency of their prices; empty: no cap."
+        ),
+    )
+
+
+class StudyValues(InputModel):
+    """All values of a version of a study.
+
+    Attributes:
+        questions: questions asked once, before the first task.
+        after: questions after a task. Bots are rated on its scales. If it is empty, the version's rubric has the
+            questions (`webapp.studies.rubrics.post_task_questions` reads both).
+    """
+
+    bots: Many[str] = ()
+    questions: Annotated[Many[Question], Field(max_length=100)] = ()
+    after: Annotated[Many[Question], Field(max_length=100)] = ()
+    texts: Texts = Texts()
+    comfort: Comfort = Comfort()
+    chat: ChatRules = ChatRules()
+    pacing: Pacing = Pacing()
+    typing: Typing = Typing()
+    filtering: Filtering = Filtering()
+    judging: Judging = Judging()
+    attention: Attention = Attention()
+    referencing: Referencing = Referencing()
+    choosing: Choosing = Choosing()
+    marking: Marking = Marking()
+    own_marking: OwnMarking = OwnMarking()
+    dialogues: Dialogues = Dialogues()
+    asking: Asking = Asking()
+    checking: Checking = Checking()
+    training: Training = Training()
+    arena: Arena = Arena()
+    recruitment: RecruitmentValues = RecruitmentValues()
+    quotas: Quotas = Quotas()
+    assignment: Assignment = Assignment()
+    rights: Rights = Rights()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _begin_in_their_language(cls, given: Any) -> Any:
+        """Return the values with texts that are left out in the language of the study."""
+        texts = given.get("texts") if isinstance(given, Mapping) else None
+        language = texts.get("language") if isinstance(texts, Mapping) else None
+        if not isinstance(language, str) or language not in LANGUAGES or language == "en":
+            return given
+        said = {
+            section: {**first, **given.get(section, {})}
+            for section, first in texts_first(language).items()
+            if isinstance(given.get(section, {}), Mapping)
+        }
+        return {**given, **said}
+
+    @model_validator(mode="after")
+    def _keys_differ(self) -> StudyValues:
+        mistakes = validate_keys(self.questions, "questions") + validate_keys(
+            self.after, "after", TAKEN_KEYS
+        )
+        if mistakes:
+            raise ValuesError(mistakes)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values as JSON has them."""
+        return self.model_dump(mode="json")
+
+    def flat(self) -> dict[str, Any]:
+        """Return the values by their names alone, which no two sections share."""
+        found: dict[str, Any] = {"bots": list(self.bots)}
+        for name in ASKED:
+            found[name] = [question.model_dump(mode="json") for question in getattr(self, name)]
+        for section in SECTIONS:
+            found |= dict(getattr(self, section))
+        return found
+
+
+SECTIONS: dict[str, type[InputModel]] = {
+    "texts": Texts,
+    "comfort": Comfort,
+    "chat": ChatRules,
+    "pacing": Pacing,
+    "typing": Typing,
+    "filtering": Filtering,
+    "judging": Judging,
+    "attention": Attention,
+    "referencing": Referencing,
+    "choosing": Choosing,
+    "marking": Marking,
+    "own_marking": OwnMarking,
+    "dialogues": Dialogues,
+    "asking": Asking,
+    "checking": Checking,
+    "training": Training,
+    "arena": Arena,
+    "recruitment": RecruitmentValues,
+    "quotas": Quotas,
+    "assignment": Assignment,
+    "rights": Rights,
+}
+
+
+@cache
+def texts_first(language: str) -> dict[str, dict[str, str]]:
+    """Return a study's default texts in a language, by section and name."""
+    first = {
+        section: {
+            name: info.default
+            for name, info in kind.model_fields.items()
+            if isinstance(info.default, str) and info.default and name in TEXTS
+        }
+        for section, kind in SECTIONS.items()
+    }
+    return texts_in({section: texts for section, texts in first.items() if texts}, language)
+
+
+SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
+ASKED = ("questions", "after")
+"""The lists of questions."""
+NAMES = ("bots", *ASKED, *SECTION_OF)
+"""Of all values; bots and questions stand in no section."""
+
+
+def is_of_lines(info: FieldInfo) -> bool:
+    """Return True if a value is a text of several lines."""
+    return any(getattr(each, "func", None) is text_lines for each in info.metadata)
+
+
+def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values named without their sections as a study's file has them; bots and questions have none."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        if name in SECTION_OF:
+            nested.setdefault(SECTION_OF[name], {})[name] = value
+        else:
+            nested[name] = value
+    return nested
+
+
+class ValuesField(models.JSONField):
+    """A JSON column that holds `StudyValues`. Migrations know it as plain JSON."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        found = super().from_db_value(value, expression, connection)
+        if found is None or isinstance(expression, KeyTransform):
+            return found
+        return StudyValues.model_validate(found)
+
+    def get_prep_value(self, value: Any) -> Any:
+        return super().get_prep_value(_plain(value))
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return super().get_db_prep_value(_plain(value), connection, prepared)
+
+    def deconstruct(self) -> Any:
+        name, _path, args, kwargs = super().deconstruct()
+        return name, "django.db.models.JSONField", args, kwargs
+
+
+def _plain(value: Any) -> Any:
+    return value.to_json() if isinstance(value, StudyValues) else value

@@ -1,0 +1,443 @@
+"""Human evaluation datasheet, filled in from a study.
+
+It is HEDS 3.0 (Belz and Thomson, 2025). `datasheet_questions` has the questions with their numbers. A program can
+answer some of them; the others are answered by the researcher on a page of the study, and
+`webapp.studies.lifecycle` keeps these answers. Files are Markdown and JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Count
+
+from chatbots.registry import title_of
+from evaluation.analysis.agreement import rater_agreement
+from evaluation.number_format import share
+from webapp.jobs.selectors.metrics import language_name, study_languages
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
+from webapp.ratings.test_retest import own_of_questions, repeats_answered
+from webapp.results.cache import DIRECT_RATINGS
+from webapp.results.item_results import study_pairs
+from webapp.search.index_statistics import rated_by_bot
+from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
+from webapp.studies.recruitment.completion import pay_text
+from webapp.studies.rubrics import post_task_questions
+from webapp.studies.selectors import judges_items, marks_turns, questions_of_study
+from webapp.transfer.datasheet_questions import (
+    QUESTIONS,
+    SECTIONS,
+    VERSION,
+    DatasheetQuestion,
+    key_now,
+    key_of,
+)
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.exporters.participants import participants_included
+
+TO_BE_ANSWERED = "To be answered by the researchers"
+_NO_ANSWERS = ("Not assessed.", "Not assessed: there are no answers to compare.")
+_NOT_TWICE = ("Not assessed.", "Not assessed: nobody judged anything twice.")
+_PLATFORMS = {
+    "link": "a link that anybody could open",
+    "prolific": "Prolific",
+    "mturk": "Amazon Mechanical Turk",
+    "panel": "a panel",
+    "links": "one-time links",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question with its answers.
+
+    Attributes:
+        criterion: key of the scale that it is asked of; empty for the study.
+        from_study: what the study says.
+        from_people: what the researchers wrote.
+    """
+
+    question: DatasheetQuestion
+    criterion: str = ""
+    from_study: str = ""
+    from_people: str = ""
+
+    @property
+    def key(self) -> str:
+        """Key under which the researchers' answer is stored."""
+        return key_of(self.question.number, self.criterion)
+
+    @property
+    def is_open(self) -> bool:
+        """True if researchers still have to answer it."""
+        return not self.from_people and (self.question.by_people or not self.from_study)
+
+
+def datasheet_of(study: Study) -> list[Entry]:
+    """Return every question of the datasheet with its answers, those about criteria once for each scale."""
+    scales = [one for one in post_task_questions(study.version) if one.kind == "scale"]
+    of_study = _of_study(study)
+    agreement, own = _agreement(study), _own_agreement(study)
+    kept: dict[str, str] = {key_now(key): words for key, words in study.datasheet.items()}
+    found = []
+    for question in QUESTIONS:
+        if not question.each:
+            said = of_study.get(question.number, "")
+            found.append(Entry(question, "", said, kept.get(question.number, "")))
+    for scale in scales:
+        of_scale = _of_scale(study, scale) | {
+            "4.3.11.1": agreement.get(scale.key, _NO_ANSWERS)[0],
+            "4.3.11.2": agreement.get(scale.key, _NO_ANSWERS)[1],
+            "4.3.12.1": own.get(scale.key, _NOT_TWICE)[0],
+            "4.3.12.2": own.get(scale.key, _NOT_TWICE)[1],
+        }
+        for question in QUESTIONS:
+            if question.each:
+                said = of_scale.get(question.number, "")
+                key = key_of(question.number, scale.key)
+                found.append(Entry(question, scale.key, said, kept.get(key, "")))
+    return found
+
+
+def _of_study(study: Study) -> dict[str, str]:
+    texts, values = study.values.texts, study.values
+    people = participants_included(study, ExportOptions())
+    outputs = _outputs(study)
+    language = language_name(texts.language)
+    heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
+    spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
+    n_raters = people.filter(ratings__isnull=False).distinct().count()
+    contact = f"Participants could write to {texts.contact}." if texts.contact else ""
+    said = {
+        "1.2": "Data, texts and settings are in this data package.",
+        "1.3.2.2": f"Run by {texts.organisation}." if texts.organisation else "",
+        "1.3.2.3": contact,
+        "2.1": "Text: dialogue, which is what was said so far.",
+        "2.2": "Text: the next turn of the dialogue, of one or several sentences.",
+        "2.3": "Dialogue turn generation.",
+        "2.4": spoken,
+        "2.5": spoken,
+        "3.1.1": "; ".join(f"{bot}: {n}" for bot, n in sorted(outputs.items())),
+        "3.1.2": _selection(study),
+        "3.2.1": str(n_raters or ""),
+        "3.2.2.2": f"Paid: {pay_text(values)}." if pay_text(values) else "",
+        "3.2.3": f"By {_PLATFORMS[values.recruitment.platform]}.",
+        "3.2.4": _training(study),
+        "3.2.5": _known(study, people),
+        "3.3.2": "On web pages made with Confab "
+        f"(protocol: {title_of(protocols, study.protocol)}); every answer is stored as it is given.",
+        "3.3.3.1": _quality_types(study),
+        "3.3.3.2": _quality(study),
+        "3.3.4.2": _shown(study),
+        "3.3.5": f"No time limit for an assessment; the study tells people that it takes {texts.minutes} minutes. "
+        "Who leaves can come back to the open task.",
+        "3.3.6": _feedback(study),
+        "3.3.7": "At a place of their own choosing, online.",
+        "3.3.8": "Not applicable.",
+        "5.2": _personal(study),
+    }
+    return {number: words for number, words in said.items() if words}
+
+
+def _outputs(study: Study) -> dict[str, int]:
+    """Return by bot the number of outputs that participants evaluated."""
+    if compares_pairs(study):
+        found: Counter[str] = Counter()
+        results = study_pairs(study).results
+        for one in results.outcomes if results is not None else ():
+            if one.question == results.outcomes[0].question:  # type: ignore[union-attr]
+                found[one.a] += one.n_items
+                found[one.b] += one.n_items
+        return dict(found)
+    ratings = ratings_counted(study).order_by()
+    rows: Any
+    if judges_items(study):
+        rows = ratings.values_list("item__responses__0__model").annotate(
+            n=Count("item", distinct=True)
+        )
+    elif marks_turns(study):
+        rows = ratings.values_list("turn__conversation__bot__bot_id").annotate(
+            n=Count("turn", distinct=True)
+        )
+    else:
+        rows = rated_by_bot(study, conversations_counted(study)).items()
+    return {str(name or "(not named)"): n for name, n in rows}
+
+
+def _selection(study: Study) -> str:
+    if judges_items(study):
+        drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
+        if drawn:
+            return "Items were drawn from conversations at random, with the seed and filters that the study keeps."
+        return ""
+    protocol = protocols.get(study.protocol) if study.protocol in protocols else None
+    if protocol is not None and protocol.gives == "conversations":
+        return "Stored conversations, drawn for each person by the study's rule of assignment."
+    rule = study.rule
+    return f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+
+
+def _training(study: Study) -> str:
+    values = study.values
+    said = ["Instructions on the first pages."]
+    if values.training.training_pairs:
+        said.append(
+            f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed."
+        )
+    if values.checking.quiz_questions:
+        said.append(
+            f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts."
+        )
+    return " ".join(said)
+
+
+def _known(study: Study, people: Any) -> str:
+    """Describe the answers before the task: the number of participants by option."""
+    asked = {one.key: one for one in questions_of_study(study) if one.kind == "choice"}
+    if not asked:
+        return "Nothing was asked about them."
+    given: dict[str, Counter[str]] = {key: Counter() for key in asked}
+    rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
+    for answers in rows.iterator(chunk_size=2000):
+        for key in given.keys() & answers.keys():
+            given[key][str(answers[key])] += 1
+    told = []
+    for key, question in asked.items():
+        counted = ", ".join(f"{option}: {given[key][option]}" for option in question.options)
+        told.append(f"{question.title} {counted}.")
+    return " ".join(told)
+
+
+def _shown(study: Study) -> str:
+    """Describe the parts of the page next to the questions."""
+    what = "The conversation that they have just had"
+    if judges_items(study):
+        what = "The item: what was said before, and the replies"
+    elif marks_turns(study):
+        what = "The conversation, reply by reply"
+    elif compares_pairs(study):
+        what = "Both conversations or replies side by side"
+    return (
+        f"{what}, the question and its scale with the words at its points. Which bot it was is not shown. "
+        f"Instructions before: {' / '.join(study.values.texts.instructions_text.splitlines())}"
+    )
+
+
+def _quality_types(study: Study) -> str:
+    """Return the types of the datasheet's list that the study has."""
+    checks, asked_before = _checks(study), _asked_before(study)
+    if not checks and not asked_before:
+        return "None of the listed types was asked for in the study."
+    told = "Automatic checks during and after the evaluation"
+    if checks:
+        told += "; work of people who fail them is left out"
+    if asked_before:
+        told += "; people are let in only after they have passed"
+    return f"{told}."
+
+
+def _checks(study: Study) -> list[str]:
+    """Return the checks among what is judged and asked."""
+    attention, checking = study.values.attention, study.values.checking
+    said = []
+    if attention.attention_checks and attention.n_checks:
+        said.append(f"{attention.n_checks} attention checks a task")
+    if attention.n_gold:
+        said.append(f"{attention.n_gold} items with known answers a task")
+    if attention.n_repeated:
+        said.append(f"{attention.n_repeated} items shown twice a task")
+    if checking.chat_checks:
+        said.append(f"{len(checking.chat_checks)} attention checks in a chat")
+    return said
+
+
+def _asked_before(study: Study) -> list[str]:
+    """Return the checks that must be passed before the task."""
+    said = []
+    if study.values.checking.quiz_questions:
+        said.append("questions about the instructions")
+    if study.values.training.training_pairs:
+        said.append("practice that had to be passed")
+    return said
+
+
+def _quality(study: Study) -> str:
+    said = _checks(study) + _asked_before(study)
+    failed = Task.objects.filter(
+        participant__study=study,
+        participant__is_synthetic=False,
+        outcome__in=[Outcome.FAILED_CHECK, Outcome.SCREENED_OUT],
+    )
+    counted = Counter(failed.values_list("outcome", flat=True))
+    told = f"Automatic: {', '.join(said)}." if said else "No checks were asked for."
+    if counted:
+        told += (
+            f" Set apart for a failed check: {counted[Outcome.FAILED_CHECK]} tasks; "
+            f"screened out: {counted[Outcome.SCREENED_OUT]}."
+        )
+    return told
+
+
+def _feedback(study: Study) -> str:
+    texts = study.values.texts
+    said = []
+    if texts.contact:
+        said.append("They were given an e-mail address for questions.")
+    if study.values.asking.asks_comment:
+        said.append("There was a box for comments after each task.")
+    return " ".join(said) or "Neither was offered."
+
+
+def _personal(study: Study) -> str:
+    rights = study.values.rights
+    said = [
+        "Ids of recruitment platforms are stored apart from what people did and are left out of exports; people have "
+        "pseudonyms. What people wrote may hold personal details."
+    ]
+    if rights.withdrawal_days:
+        said.append(f"People could withdraw until {rights.withdrawal_days} days after the end.")
+    if rights.ids_kept_days is not None:
+        said.append(f"Ids are kept for {rights.ids_kept_days} days.")
+    if rights.texts_kept_days is not None:
+        said.append(f"Texts are kept for {rights.texts_kept_days} days.")
+    return " ".join(said)
+
+
+def _of_scale(study: Study, scale: Question) -> dict[str, str]:
+    relative = compares_pairs(study)
+    points = range(scale.low, scale.high + 1)
+    named = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
+    form = "Direct quality estimation."
+    if relative:
+        form = "Relative quality estimation: which of two is better."
+    elif marks_turns(study):
+        form = "Output labelling: what is true of a reply is ticked."
+    aggregated = (
+        "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
+    )
+    return {
+        "4.2.1": "Subjective.",
+        "4.2.2": "Relative." if relative else "Absolute.",
+        "4.2.3": "Intrinsic.",
+        "4.3.1": scale.short,
+        "4.3.2": scale.help or "No definition was given.",
+        "4.3.3": str(len(points)),
+        "4.3.4": f"{scale.low} to {scale.high}"
+        + (f" ({named})" if named else "")
+        + ("; a high answer is a bad one" if scale.reversed else ""),
+        "4.3.5": "Multiple choice: one of the points is chosen."
+        if scale.is_row
+        else "A box for a number.",
+        "4.3.6": "Not applicable.",
+        "4.3.7": scale.title,
+        "4.3.8": form,
+        "4.3.9": f"{aggregated}, with intervals over raters.",
+        "4.3.10": _significance(relative=relative),
+    }
+
+
+def _significance(*, relative: bool) -> str:
+    if relative:
+        return (
+            "Bradley–Terry model with ties, with raters as units; bots compared two by two, corrected by Holm. "
+            "Effects are differences of log odds with intervals."
+        )
+    return (
+        "Differences of means with intervals; pairs of bots by generalised least squares with raters as a random "
+        "effect and errors clustered by rater (CR2), corrected by Holm; mixed and ordinal models with raters random."
+    )
+
+
+def _agreement(study: Study) -> dict[str, tuple[str, str]]:
+    """Return by scale how agreement between evaluators was measured, and how high it is."""
+    if compares_pairs(study):
+        results = study_pairs(study).results
+        return {
+            one.question: ("Cohen's kappa, median over pairs of raters.", _value(one.found))
+            for one in (results.kappas if results is not None else ())
+        }
+    n_ratings = ratings_counted(study).order_by()[: DIRECT_RATINGS + 1].count()
+    if not n_ratings:
+        return {}
+    if n_ratings > DIRECT_RATINGS:
+        how = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations."
+        return {
+            one.key: (how, "See the study's report.") for one in post_task_questions(study.version)
+        }
+    ratings = study_ratings(study)
+    if ratings.leading is None:
+        return {}
+    found: dict[str, tuple[str, str]] = {}
+    for one in rater_agreement(ratings).coefficients:
+        if one.about == "conversation" and one.code in ("alpha_ordinal", "alpha_interval"):
+            how = f"Krippendorff's alpha ({one.code.removeprefix('alpha_')})."
+            found[one.dimension] = (how, _value(one.found))
+    return found
+
+
+def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
+    """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
+    how = "Share of items shown twice that got the same answer, over people; 90% interval, people as clusters."
+    found: dict[str, tuple[str, str]] = {}
+    for key, own in own_of_questions(study, list(repeats_answered(study))).items():
+        same = own.same
+        told = "Undefined" if same.mean is None else share(same.mean)
+        if same.low is not None and same.high is not None:
+            told += f" ({share(same.low)} to {share(same.high)})"
+        found[key] = (how, f"{told}, {own.n_people} people.")
+    return found
+
+
+def _value(found: Any) -> str:
+    if found.value is None:
+        return f"Undefined: {found.reason}."
+    return f"{share(found.value)}, over {found.n_items} items."
+
+
+def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
+    """Return the datasheet as Markdown; questions still to be answered stand there in bold."""
+    n_open = sum(one.is_open for one in entries)
+    parts = [
+        f"# Human evaluation datasheet: {study.name}\n",
+        f"After HEDS {VERSION} (Belz and Thomson, 2025), in short words of Confab's own; the numbers are those of the "
+        f"datasheet. {n_open} of {len(entries)} questions are to be answered by the researchers.\n",
+    ]
+    for (section, criterion), found in groupby(
+        entries, key=lambda one: (one.question.section, one.criterion)
+    ):
+        of = f": {criterion}" if criterion else ""
+        parts.append(f"\n## {section} {SECTIONS[section]}{of}\n")
+        for one in found:
+            parts.append(f"\n**{one.question.number} {one.question.words}**\n")
+            parts += [f"\n{text}\n" for text in (one.from_study, one.from_people) if text]
+            if one.is_open:
+                parts.append(f"\n**[{TO_BE_ANSWERED}]**\n")
+    return "".join(parts)
+
+
+def datasheet_json(study: Study, entries: Sequence[Entry]) -> str:
+    """Return the datasheet as JSON."""
+    found = {
+        "heds": VERSION,
+        "study": study.key,
+        "answers": [
+            {
+                "number": one.question.number,
+                "criterion": one.criterion or None,
+                "question": one.question.words,
+                "from_study": one.from_study or None,
+                "from_researchers": one.from_people or None,
+                "to_be_answered": one.is_open,
+            }
+            for one in entries
+        ],
+    }
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"

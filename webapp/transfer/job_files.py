@@ -1,0 +1,245 @@
+"""Files of jobs: exports to download, and uploads to import.
+
+They lie in the data folder, which web processes and workers share, and hold participants' texts. So no other user
+of the machine may read them; exports are removed after `EXPORTS_KEPT`, and at once when a participant of their
+study is erased.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from chatbots.text import error_text, sanitise
+from evaluation.formats.scales import FileScales
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.jobs.services.jobs import job_cancel, job_create
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import (
+    ExportOptions,
+    exporter_counts,
+    exporter_get,
+    exporters,
+)
+from webapp.transfer.package.tables import package_rights
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+PACKAGE = "package"
+"""What is asked for where it is no table but the whole data package, which is a zip."""
+LARGE_EXPORT = 50_000
+"""A table of more rows is no download of a few seconds: a worker makes its file."""
+EXPORTS_KEPT = timedelta(days=3)
+_LISTED = 20
+
+
+def export_size(what: str, study: Study, options: ExportOptions) -> int:
+    """Return about how many rows a table has; of one that does not count them, the study's messages.
+
+    Of a data package it is how many its main tables have together.
+
+    Raises:
+        UnknownName: there is no such table.
+    """
+    if what == PACKAGE:
+        return sum(exporter_counts(study, options).values())
+    exporter = exporter_get(what)
+    if getattr(exporter, "is_small", False):
+        return 0
+    counting: Any = exporter if hasattr(exporter, "count") else exporter_get("messages")
+    return int(counting.count(study, options))
+
+
+def export_title(what: str) -> str:
+    """Return an export's title on pages."""
+    return _("Data package") if what == PACKAGE else exporter_get(what).title
+
+
+def export_rights(what: str, options: ExportOptions) -> set[Right]:
+    """Return the rights that a file needs: its table's, and that to private data where they are requested."""
+    if what == PACKAGE:
+        return package_rights(options)
+    exporter = exporter_get(what)
+    own = {getattr(exporter, "right", Right.READ)}
+    if options.include_private:
+        own |= {Right.PRIVATE} | ({Right.PAY} if getattr(exporter, "has_codes", False) else set())
+    return own
+
+
+def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None = None) -> Job:
+    """Return the job that makes a file of a table, asking for it unless one like it is under way.
+
+    Args:
+        asked: as `kinds.exporting.ExportAsked` has it.
+
+    Raises:
+        Refused: `bad_payload` or `unknown_name`.
+    """
+    exports_expire()
+    with transaction.atomic():
+        Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
+        under_way = Job.objects.filter(
+            kind="export", study=study, payload=asked, state__in=UNFINISHED
+        ).first()
+        if under_way is not None:
+            return under_way
+        return job_create(kind="export", payload=asked, study=study, created_by=created_by)
+
+
+def export_folder() -> Path:
+    """Return the folder of the files, made for its owner alone if need be."""
+    folder = Path(settings.DATA_DIR) / "exports"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def export_path(job: Job) -> Path:
+    """Return the path of a job's file once it is made."""
+    return export_folder() / f"export-{job.pk}.{job.payload['format']}"
+
+
+def exports_of(study: Study) -> list[Job]:
+    """Return the newest exports of a study that are under way, came to nothing, or whose file is still there."""
+    newest = Job.objects.filter(kind="export", study=study).select_related("study")[:_LISTED]
+    return [
+        job
+        for job in newest
+        if (
+            job.payload["what"] in exporters or job.payload["what"] == PACKAGE
+        )  # else of a plug-in that is not installed here
+        and (job.state != State.DONE or export_path(job).is_file())
+    ]
+
+
+def exports_expire() -> int:
+    """Remove files that were made longer ago than `KEPT`, and what killed processes left. Returns how many."""
+    too_old = time.time() - EXPORTS_KEPT.total_seconds()
+    n_removed = 0
+    for file in export_folder().iterdir():
+        try:
+            if file.stat().st_mtime < too_old:
+                file.unlink()
+                n_removed += 1
+        except FileNotFoundError:  # another process was faster
+            continue
+    return n_removed
+
+
+def exports_forget(studies: Collection[int]) -> None:
+    """Remove all files made of these studies, and stop those under way: a participant was erased."""
+    for job in Job.objects.filter(kind="export", study__in=studies):
+        if not job.is_over:
+            job_cancel(job=job)
+        export_path(job).unlink(missing_ok=True)
+
+
+UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
+
+
+def upload_import(
+    *,
+    upload: UploadedFile,
+    study: str,
+    scale: FileScales | None = None,
+    language: str = "",
+    created_by: User | None = None,
+) -> Job:
+    """Write an upload into the data folder, which the workers share, and return the job that imports it.
+
+    Args:
+        study: key of the study that it goes into; made if there is none.
+        scale, language: as `import_conversations`.
+
+    Raises:
+        Refused: `bad_file` by its name, `too_large`, or what the job's kind refuses.
+    """
+    folder = Path(settings.DATA_DIR) / "imports"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = upload_write(upload, folder, uuid4().hex)
+    try:
+        return job_create(
+            kind="import",
+            payload={
+                "file": str(path),
+                "name": sanitise(upload.name or "", 200),
+                "study": study,
+                "scales": scale.texts() if scale else [],
+                "language": language,
+                "is_upload": True,
+            },
+            created_by=created_by,
+        )
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def upload_errors(path: Path, name: str) -> Iterator[None]:
+    """Refuse an upload that cannot be read, by the name that the person gave it.
+
+    Args:
+        path: where it lies meanwhile, which messages name.
+
+    Raises:
+        Refused: `bad_file`.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        told = error_text(error).replace(str(path), name).replace(path.name, name)
+        raise Refused("bad_file", told) from error
+
+
+def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
+    """Write an upload as `name` with its own ending, and return where it lies.
+
+    Raises:
+        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`.
+    """
+    given = upload.name or ""
+    ending = next((one for one in UPLOAD_ENDINGS if given.lower().endswith(one)), None)
+    if ending is None:
+        raise Refused(
+            "bad_file",
+            _("The file is called {name}; it must end in {endings}.").format(
+                name=given, endings=", ".join(UPLOAD_ENDINGS)
+            ),
+        )
+    if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
+        raise Refused(
+            "too_large",
+            _("The file has {size} MB; the most is {most} MB.").format(
+                size=(upload.size or 0) // 1_048_576, most=settings.CONFAB_UPLOAD_LIMIT_MB
+            ),
+        )
+    path = folder / f"{name}{ending}"
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
+    return path
+
+
+def uploads_forget(studies: Collection[int]) -> None:
+    """Remove files whose import into these studies failed: a participant was erased, and may stand in them.
+
+    An import that was done has removed its file, and one that is under way will.
+    """
+    keys = Study.objects.filter(pk__in=studies).values_list("key", flat=True)
+    jobs = Job.objects.filter(kind="import", payload__study__in=list(keys))
+    for job in jobs.exclude(state__in=UNFINISHED):
+        if job.payload.get("is_upload"):
+            Path(job.payload["file"]).unlink(missing_ok=True)

@@ -1,0 +1,197 @@
+"""Jobs for large files: exports of tables and data packages, and imports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.registry import UnknownName
+from chatbots.validation import InputModel, Many, Number
+from evaluation.formats.scales import FileScales
+from webapp.core.errors import Refused
+from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
+from webapp.jobs.models import Job
+from webapp.results.refresh import refresh_flags
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+from webapp.transfer.import_file import import_conversations
+from webapp.transfer.job_files import PACKAGE, export_path, export_size, upload_errors
+from webapp.transfer.package.contents import package_pieces
+from webapp.transfer.services import language_checked
+from webapp.transfer.writers import Format, Row, whole_file, write_file
+
+
+class ExportParams(InputModel):
+    """A table of the job's study, or its data package, in a format, with what is asked for beyond the usual
+    (`ExportOptions`).
+    """
+
+    what: str
+    format: Format | Literal["zip"]
+    include_synthetic: bool = False
+    include_failed: bool = False
+    include_private: bool = False
+    without: Many[str] = ()
+    search: str = ""
+
+    def options(self) -> ExportOptions:
+        """Return the export's options."""
+        return ExportOptions(**self.model_dump(exclude={"what", "format"}))
+
+
+@register_kind
+class ExportJob(JobKind[Job, ExportParams]):
+    """A table as a file in the data folder, in constant memory; the result has its rows and bytes."""
+
+    name = "export"
+    title = _("Export")
+    Payload = ExportParams
+
+    def job_title(self, job: Job) -> str:
+        if job.payload["what"] == PACKAGE:
+            return str(_("Data package"))
+        return str(_("Export of {table}")).format(table=job.payload["what"])
+
+    def check(self, asked: ExportParams) -> None:
+        if asked.what != PACKAGE:
+            try:
+                exporter_get(asked.what)
+            except UnknownName as error:
+                raise Refused("unknown_name", str(error)) from None
+        if (asked.what == PACKAGE) != (asked.format == "zip"):
+            raise Refused(
+                "bad_payload",
+                f"{asked.what} as {asked.format} cannot be: a data package is a zip, and a table none",
+            )
+
+    def plan(self, job: Job, asked: ExportParams) -> Iterable[ShardPlan]:
+        assert job.study is not None
+        n_rows = export_size(asked.what, job.study, asked.options())
+        return [ShardPlan(n_total=max(n_rows, 1))]
+
+    def slice(self, work: ShardWork[Job, ExportParams]) -> dict[str, int]:
+        job, asked = work.job, work.asked
+        assert job.study is not None
+        if asked.without:
+            refresh_flags(job.study, exact=True)
+        path = export_path(job)
+        n_rows = (_package if asked.what == PACKAGE else _table)(work, path)
+        path.chmod(0o600)
+        try:
+            work.beat(n_rows, n_rows, now=True)
+        except BaseException:  # stopped, perhaps since a participant in it was erased
+            path.unlink(missing_ok=True)
+            raise
+        return {"rows": n_rows, "bytes": path.stat().st_size}
+
+
+def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
+    """Write the table, and return its rows."""
+    study, asked = work.job.study, work.asked
+    assert study is not None
+    exporter, options = exporter_get(asked.what), asked.options()
+
+    def told(rows: Iterable[Row]) -> Iterator[Row]:
+        for n, row in enumerate(rows):
+            if n % 100 == 0:
+                work.beat(n)
+            yield row
+
+    assert asked.format != "zip", "checked before there was a job"
+    columns = exporter.columns(study, options)
+    return write_file(path, asked.format, columns, told(exporter.rows(study, options)))
+
+
+def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
+    """Write the data package, and return the rows of all its tables."""
+    study, n_rows = work.job.study, 0
+    assert study is not None
+
+    def told(n: int) -> None:
+        nonlocal n_rows
+        n_rows = n
+        work.beat(n)
+
+    with whole_file(path) as file:
+        for piece in package_pieces(study, work.asked.options(), told=told):
+            file.write(piece)
+            work.beat(n_rows)
+    return n_rows
+
+
+class ImportParams(InputModel):
+    """A file that every worker of the queue can read, and the study it goes into.
+
+    Attributes:
+        name: that the person gave an upload; empty: that of the file.
+        language: of all conversations; empty: told by their words.
+        scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
+        scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
+        is_upload: the file is a copy made for this job, which goes when that is done.
+    """
+
+    file: str
+    study: str
+    name: str = ""
+    scale: Many[Number] = ()
+    scales: Many[str] = ()
+    language: str = ""
+    is_upload: bool = False
+
+
+@register_kind
+class ImportJob(JobKind[Job, ImportParams]):
+    """Conversations and ratings of a file; the result is the report of `import_conversations`."""
+
+    name = "import"
+    title = _("Import")
+    Payload = ImportParams
+
+    def job_title(self, job: Job) -> str:
+        return str(_("Import into {study}")).format(study=job.payload["study"])
+
+    def check(self, asked: ImportParams) -> None:
+        if not Path(asked.file).is_file():
+            raise Refused("no_file", f"there is no file {asked.file}")
+        if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
+            raise Refused(
+                "bad_key", "the study key must be letters, digits, - and _, at most 60 of them"
+            )
+        language_checked(asked.language)
+        if len(asked.scale) not in (0, 2):
+            raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
+        try:
+            FileScales.parse(asked.scales)
+        except ValueError as error:
+            raise Refused("bad_scale", str(error)) from None
+
+    def slice(self, work: ShardWork[Job, ImportParams]) -> dict[str, Any]:
+        asked, n_read = work.asked, 0
+
+        def progress(what: str, n: int) -> None:
+            nonlocal n_read
+            n_read = max(n_read, n)
+            work.beat(n if what == "storing" else 0, n_read)
+
+        scales = FileScales.parse(asked.scales)
+        if asked.scale:
+            scales = FileScales.read((asked.scale[0], asked.scale[1]))
+        path = Path(asked.file)
+        with upload_errors(path, asked.name or path.name):
+            report = import_conversations(
+                path,
+                study_key=asked.study,
+                scale=scales,
+                language=asked.language,
+                progress=progress,
+            )
+        return report.as_dict()
+
+    def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:
+        # Only now that the report is stored: a worker killed before would look for the file again.
+        if work.asked.is_upload:
+            Path(work.asked.file).unlink(missing_ok=True)
+        return super().finish(work, results)

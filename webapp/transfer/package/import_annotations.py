@@ -1,0 +1,283 @@
+"""Import of a package's metric results and readers' notes.
+
+Metric results are imported by conversation and by turn, undefined values with their reasons. Stars, tags and notes
+have no author: the same user name elsewhere may belong to another person.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from chatbots import Identity
+from chatbots.text import quote
+from evaluation.package import Package, PackageError
+from webapp.core.errors import Refused
+from webapp.jobs.models import MetricResult, MetricVersion
+from webapp.search.models import Note
+from webapp.search.services import note_checked, tag_checked
+from webapp.studies.models import Study
+from webapp.transfer.package.import_checks import time_of
+from webapp.transfer.package.import_rows import PackageBatch, conversations_named
+
+BATCH = 500
+_FIELDS = ["values", "turns", "reasons", "language"]
+Rows = list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBy:
+    """A metric of the package, with the names of its columns in the tables `metrics` and `turn_metrics`."""
+
+    version: MetricVersion
+    columns: tuple[str, ...]
+    turn_columns: tuple[str, ...]
+
+
+def metrics_named(package: Package) -> list[MeasuredBy]:
+    """Return the metrics whose values the package has; none for a package that does not say whose its columns are.
+
+    Raises:
+        PackageError: a metric's key is not that of its identity, or a column is not in the package.
+    """
+    made_as = package.json("versions.json")
+    found = []
+    for one in made_as.get("metrics") or ():
+        if "columns" not in one:
+            continue
+        try:
+            name, version, key, params = one["name"], one["version"], one["key"], one["params"]
+            columns, turn_columns = map(str, one["columns"]), map(str, one["turn_columns"])
+            is_it = Identity(name, version, params).key == key
+        except (KeyError, TypeError, ValueError) as error:
+            raise PackageError(
+                f"versions.json lacks what it must say of a metric: {error}"
+            ) from None
+        if not is_it:
+            raise PackageError(
+                f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, "
+                "with these settings"
+            )
+        row, _made = MetricVersion.objects.get_or_create(
+            key=key, defaults={"name": name, "version": version, "params": params}
+        )
+        found.append(MeasuredBy(row, tuple(columns), tuple(turn_columns)))
+    return found
+
+
+def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -> Iterator[int]:
+    """Store what the package's tables say of its metrics, what is there already stays. Yields how many rows were read.
+
+    Raises:
+        PackageError: a cell is no number, or a column or table is missing.
+    """
+    if not metrics:
+        return
+    for batch in _batches(package, "metrics"):
+        with transaction.atomic():
+            _Batch(study, metrics, batch).values()
+        yield len(batch)
+    for batch in _batches(package, "undefined"):
+        with transaction.atomic():
+            _Batch(study, metrics, batch).reasons()
+        yield len(batch)
+    for batch in _whole(_batches(package, "turn_metrics")):
+        with transaction.atomic():
+            _Batch(study, metrics, batch).turns()
+        yield len(batch)
+
+
+class _Batch:
+    """Rows of a table, and the results of their conversations: those that are stored and those that are new."""
+
+    def __init__(self, study: Study, metrics: list[MeasuredBy], rows: Rows) -> None:
+        self.metrics = metrics
+        self.rows = rows
+        self.chats = conversations_named(study, {_cell(row, "conversation") for row in rows})
+        stored = MetricResult.objects.filter(
+            conversation__in=list(self.chats.values()),
+            metric__in=[one.version.pk for one in metrics],
+        )
+        self.there = {(one.conversation_id, one.metric_id): one for one in stored}
+        self.changed: dict[tuple[Any, int], MetricResult] = {}
+
+    def values(self) -> None:
+        """Store the values of conversations."""
+        for row in self.rows:
+            for metric in self.metrics:
+                found = {name: _number(_cell(row, name)) for name in metric.columns}
+                if any(value is not None for value in found.values()):
+                    self._add(row, metric, "values", found)
+        self._store()
+
+    def reasons(self) -> None:
+        """Store why values are undefined."""
+        by_column = {
+            name: metric for metric in self.metrics for name in metric.columns + metric.turn_columns
+        }
+        for row in self.rows:
+            name = _cell(row, "metric")
+            metric = by_column.get(name)
+            if metric is None:
+                continue
+            told = _cell(row, "details")
+            reason = json.loads(told) if told else _cell(row, "reason")
+            result = self._add(row, metric, "reasons", {name: reason})
+            if result is None:
+                continue
+            self._add(row, metric, "values", dict.fromkeys(metric.columns))
+            if isinstance(reason, dict) and not result.language:
+                result.language = str(reason.get("language", ""))
+                self._add(row, metric, "turns", {one: [] for one in metric.turn_columns})
+        self._store()
+
+    def turns(self) -> None:
+        """Store the values of turns; all turns of a conversation are in the batch."""
+        for _chat, found in itertools.groupby(self.rows, lambda row: row["conversation"]):
+            rows = sorted(found, key=lambda row: int(_cell(row, "turn")))
+            for metric in self.metrics:
+                columns = {
+                    name: [_number(_cell(row, name)) for row in rows]
+                    for name in metric.turn_columns
+                }
+                if any(value is not None for values in columns.values() for value in values):
+                    self._add(rows[0], metric, "turns", columns)
+        self._store()
+
+    def _add(
+        self, row: Mapping[str, str], metric: MeasuredBy, field: str, found: Mapping[str, Any]
+    ) -> MetricResult | None:
+        """Add to a result what it does not have yet. Returns it; None for a conversation that is not there."""
+        chat = self.chats.get(row["conversation"])
+        if chat is None:
+            return None
+        key = (chat, metric.version.pk)
+        result = self.there.get(key)
+        if result is None:
+            result = MetricResult(conversation_id=chat, metric_id=metric.version.pk)
+            self.there[key] = result
+        has = getattr(result, field)
+        new = {name: value for name, value in found.items() if name not in has}
+        if new or result.pk is None:
+            has.update(new)
+            self.changed[key] = result
+        return result
+
+    def _store(self) -> None:
+        MetricResult.objects.bulk_create([one for one in self.changed.values() if one.pk is None])
+        old = [one for one in self.changed.values() if one.pk is not None]
+        MetricResult.objects.bulk_update(old, _FIELDS, batch_size=200)
+
+
+def _batches(package: Package, table: str) -> Iterator[Rows]:
+    rows = package.rows(table)
+    while batch := list(itertools.islice(rows, BATCH)):
+        yield batch
+
+
+def _whole(batches: Iterable[Rows]) -> Iterator[Rows]:
+    """Yield batches in which the last conversation is there with all of its rows."""
+    rest: Rows = []
+    for batch in batches:
+        rows = rest + batch
+        last = rows[-1]["conversation"]
+        first = next(i for i, row in enumerate(rows) if row["conversation"] == last)
+        rest = rows[first:]
+        if first:
+            yield rows[:first]
+    if rest:
+        yield rest
+
+
+def _cell(row: Mapping[str, str], name: str) -> str:
+    try:
+        return row[name]
+    except KeyError:
+        raise PackageError(f"the tables of metrics have no column {quote(name)}") from None
+
+
+def _number(cell: str) -> float | None:
+    if not cell:
+        return None
+    try:
+        return float(cell) if any(c in cell for c in ".eE") else int(cell)
+    except ValueError:
+        raise PackageError(f"a table of metrics has {quote(cell)}, which is no number") from None
+
+
+TABLE = "reader_notes"
+Row = Mapping[str, str]
+
+
+def notes_read(*, study: Study, package: Package) -> Iterator[PackageBatch]:
+    """Store what readers left and is not there yet; packages of earlier releases have no such table.
+
+    Stars and tags are known by their words, notes by when they were written: retention may have emptied theirs.
+    Yields what became of each batch.
+
+    Raises:
+        PackageError: a row is of no kind that Confab knows, or says what no reader could have left.
+    """
+    if TABLE not in package.tables():
+        return
+    rows = enumerate(package.rows(TABLE), start=1)
+    while batch := list(itertools.islice(rows, BATCH)):
+        with transaction.atomic():
+            yield _store(study, batch)
+
+
+def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
+    stored = PackageBatch()
+    ids = conversations_named(study, {row.get("conversation", "") for _number, row in batch})
+    read: dict[tuple[Any, ...], Note] = {}
+    for number, row in batch:
+        note = _note(number, row)
+        if row["conversation"] in ids:
+            note.conversation_id = ids[row["conversation"]]
+            read.setdefault(_name(note), note)
+        else:
+            where = f"conversation {quote(row['conversation'])}"
+            stored.left_out.append((where, f"a {note.kind} is at it, and it is not in the package"))
+    there = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
+    new = {name: note for name, note in read.items() if name not in there}
+    written_at = [note.created_at for note in new.values()]
+    Note.objects.bulk_create(new.values())  # which gives them today's time
+    for note, at in zip(new.values(), written_at, strict=True):
+        note.created_at = at
+    Note.objects.bulk_update(new.values(), ["created_at"], batch_size=200)
+    stored.n_new = len(new)
+    return stored
+
+
+def _note(number: int, row: Row) -> Note:
+    """Return the note of a row of the table, at no conversation yet."""
+    where = f"data/{TABLE}.csv, row {number}"
+    missing = {"conversation", "kind", "text", "created_at"} - row.keys()
+    if missing:
+        raise PackageError(f"{where}: there is no column {quote(min(missing))}")
+    kind, text = row["kind"], row["text"]
+    try:
+        if kind not in Note.Kind.values:
+            raise ValueError(
+                f"kind {quote(kind)} is none that Confab knows; it must be star, tag or note"
+            )
+        if kind == Note.Kind.TAG:
+            text = tag_checked(text)
+        elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it
+            text = note_checked(text)
+        at = time_of(row["created_at"]) or timezone.now()
+    except (ValueError, Refused) as error:
+        raise PackageError(f"{where}: {error}") from None
+    return Note(kind=kind, text="" if kind == Note.Kind.STAR else text, created_at=at)
+
+
+def _name(note: Note) -> tuple[Any, ...]:
+    """Return the fields that identify a star, tag or note."""
+    own = note.created_at if note.kind == Note.Kind.NOTE else note.text
+    return note.conversation_id, note.kind, own

@@ -1,0 +1,378 @@
+"""Import of a package's attention checks, reports of replies and filter labels.
+
+Importing twice changes nothing: constraints and names show what exists already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Model
+from django.utils import timezone
+
+from chatbots.text import quote
+from evaluation.package import Package, PackageError
+from webapp.conversations.models import (
+    ChatCheckAnswer,
+    Conversation,
+    ReplyMark,
+    ReplyReport,
+    Turn,
+)
+from webapp.ratings.models import Rating
+from webapp.studies.attention_checks import quiz_digest
+from webapp.studies.models import (
+    Outcome,
+    QuestionAnswers,
+    QuizAttempt,
+    Slot,
+    Study,
+    StudyVersion,
+    Task,
+)
+from webapp.studies.services import participants_named
+from webapp.transfer.package.import_rows import (
+    PLATFORM,
+    PackageBatch,
+    conversations_named,
+    task_id,
+    task_made,
+)
+
+BATCH = 500
+Row = Mapping[str, str]
+
+
+def beside_read(
+    *, study: Study, package: Package, versions: Mapping[int, StudyVersion]
+) -> Iterator[PackageBatch]:
+    """Store checks, reports and marks, as many as there are not yet; a table that is not in the package has none.
+
+    Yields what became of each batch.
+    """
+    tables = set(package.tables())
+    for table, store in (("reports", _reports), ("reply_marks", _marks)):
+        if table in tables:
+            rows = package.rows(table)
+            while batch := list(itertools.islice(rows, BATCH)):
+                with transaction.atomic():
+                    yield store(study, batch)
+    if "checks" in tables:
+        yield from _checks(study, package.rows("checks"), versions)
+
+
+def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
+    stored, found = PackageBatch(), []
+    people = _people(study, [row["participant"] for row in rows])
+    turns = _turns(study, [row for row in rows if row["conversation"]])
+    items = dict(study.items.filter(key__in={row["item"] for row in rows}).values_list("key", "pk"))
+    for row in rows:
+        report = ReplyReport(
+            participant_id=people[row["participant"]],
+            reason=row["reason"],
+            words=row["words"][: ReplyReport.MOST_CHARS],
+            seen_at=time_of(row["seen_at"]),
+        )
+        if row["reason"] not in ReplyReport.Reason.values:
+            raise PackageError(
+                f"data/reports.csv: reason {quote(row['reason'])} is none that Confab knows"
+            )
+        if row["conversation"]:
+            turn = turns.get((row["conversation"], row["turn"]))
+            where = f"turn {row['turn']} of {quote(row['conversation'])}"
+            report.turn = turn
+            is_there = turn is not None
+        else:
+            where = f"item {quote(row['item'])}"
+            report.item_id = items.get(row["item"])
+            report.response = int(row["response"] or 0)
+            is_there = report.item_id is not None
+        if is_there:
+            found.append((report, time_of(row["created_at"])))
+        else:
+            stored.left_out.append((where, "a report is about it, and it is not in the package"))
+    of_turns = ReplyReport.objects.filter(participant__in=people.values())
+    there = set(of_turns.values_list("participant", "turn", "item", "response"))
+    new = [
+        pair
+        for pair in found
+        if (pair[0].participant_id, pair[0].turn_id, pair[0].item_id, pair[0].response) not in there
+    ]
+    stored.n_new = _create(ReplyReport, new)
+    return stored
+
+
+def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
+    stored, new, withheld = PackageBatch(), [], []
+    turns = _turns(study, rows)
+    there = set(ReplyMark.objects.filter(turn__in=turns.values()).values_list("turn", "filter"))
+    for row in rows:
+        turn = turns.get((row["conversation"], row["turn"]))
+        if turn is None:
+            where = f"turn {row['turn']} of {quote(row['conversation'])}"
+            stored.left_out.append((where, "a mark is on it, and it is not in the package"))
+        elif (turn.pk, row["filter"]) not in there:
+            mark = ReplyMark(
+                turn=turn,
+                filter=row["filter"],
+                identity=_json(row["identity"]),
+                found=_json(row["found"]) or [],
+                reason=row["reason"],
+                is_withheld=row["withheld"] == "true",
+            )
+            new.append((mark, time_of(row["created_at"])))
+            if row["withheld_text"] and not turn.withheld_text:
+                turn.withheld_text = row["withheld_text"]
+                withheld.append(turn)
+    stored.n_new = _create(ReplyMark, new)
+    Turn.objects.bulk_update(withheld, ["withheld_text"], batch_size=200)
+    return stored
+
+
+def _checks(
+    study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]
+) -> Iterator[PackageBatch]:
+    """Store the checks; those among questions have their answers already, those before tasks all but the time."""
+    newest = versions[max(versions)]
+    by_kind = itertools.groupby(rows, lambda row: row["kind"])
+    for kind, found in by_kind:
+        if kind == "quiz":
+            attempts = (
+                list(answers)
+                for _who, answers in itertools.groupby(
+                    found, lambda row: (row["rater"], row["attempt"])
+                )
+            )
+            while batch := list(itertools.islice(attempts, BATCH)):
+                with transaction.atomic():
+                    yield _quizzes(study, batch, versions)
+        elif kind == "before":
+            while some := list(itertools.islice(found, BATCH)):
+                _answered_at(study, some)
+        elif kind in ("item", "gold", "chat"):
+            store = _in_chats if kind == "chat" else _of_items
+            while some := list(itertools.islice(found, BATCH)):
+                with transaction.atomic():
+                    yield store(study, some, newest)
+
+
+def _answered_at(study: Study, rows: Sequence[Row]) -> None:
+    """Say when the questions before the tasks were answered, which their checks tell."""
+    people = _people(study, [row["rater"] for row in rows])
+    at = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
+    answers = list(QuestionAnswers.objects.filter(participant__in=people.values()))
+    for one in answers:
+        one.created_at = at[one.participant_id] or one.created_at
+    QuestionAnswers.objects.bulk_update(answers, ["created_at"], batch_size=200)
+
+
+def _quizzes(
+    study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[int, StudyVersion]
+) -> PackageBatch:
+    known = {}
+    for version in versions.values():
+        questions = version.values.checking.quiz_questions
+        known[tuple(one.question for one in questions)] = quiz_digest(questions)
+    people = _people(study, [rows[0]["rater"] for rows in attempts])
+    there = set(
+        QuizAttempt.objects.filter(participant__in=people.values()).values_list(
+            "participant", "quiz", "attempt"
+        )
+    )
+    new, first = [], {rows[0]["rater"]: rows[0] for rows in attempts}
+    for rows in attempts:
+        answers = [
+            {
+                "question": row["check"],
+                "answer": _json(row["answers"]),
+                "is_right": row["passed"] == "true",
+            }
+            for row in rows
+        ]
+        quiz = known.get(tuple(row["check"] for row in rows), "package")
+        person, attempt = people[rows[0]["rater"]], int(float(rows[0]["attempt"]))
+        if (person, quiz, attempt) not in there:
+            row = QuizAttempt(
+                participant_id=person,
+                quiz=quiz,
+                attempt=attempt,
+                answers=answers,
+                is_right=all(one["is_right"] for one in answers),
+            )
+            new.append((row, time_of(rows[0]["submitted_at"])))
+    _tasks(
+        study, {f"quiz/{who}": row for who, row in first.items()}, people, versions[max(versions)]
+    )
+    return PackageBatch(_create(QuizAttempt, new))
+
+
+def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> PackageBatch:
+    stored = PackageBatch()
+    people = _people(study, [row["rater"] for row in rows])
+    tasks = _tasks(study, {row["task"]: row for row in rows}, people, version)
+    items = dict(
+        study.items.filter(key__in={row["check"] for row in rows}).values_list("key", "pk")
+    )
+    names = {f"package/check/{row['task']}/{row['check']}": row for row in rows}
+    there = Rating.objects.filter(external_id__in=names, task__participant__study=study)
+    old = set(there.values_list("external_id", flat=True))
+    n_slots = _n_slots(tasks)
+    new, slots = [], []
+    for name, row in names.items():
+        item = items.get(row["check"])
+        if name in old:
+            continue
+        if item is None:
+            stored.left_out.append(
+                (row["check"], "a check is about it, and it is not in the package")
+            )
+            continue
+        task = tasks[row["task"]]
+        slots.append(Slot(task=task, order=n_slots[task.pk], item_id=item))
+        n_slots[task.pk] += 1
+        new.append(
+            Rating(
+                external_id=name,
+                rater="",
+                task=task,
+                item_id=item,
+                participant_id=people[row["rater"]],
+                rubric_id=task.version.rubric_id,
+                answers=_json(row["answers"]),
+                submitted_at=time_of(row["submitted_at"]) or timezone.now(),
+            )
+        )
+    Slot.objects.bulk_create(slots, batch_size=500)
+    Rating.objects.bulk_create(new, batch_size=500)
+    stored.n_new = len(new)
+    return stored
+
+
+def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> PackageBatch:
+    stored, new = PackageBatch(), []
+    people = _people(study, [row["rater"] for row in rows])
+    tasks = _tasks(study, {row["task"]: row for row in rows}, people, version)
+    ids = conversations_named(study, {row["conversation"] for row in rows})
+    found = Conversation.objects.filter(pk__in=ids.values()).select_related("bot")
+    chats = {one.external_id: one for one in found}
+    n_slots = _n_slots(tasks)
+    there = set(
+        ChatCheckAnswer.objects.filter(conversation__in=ids.values()).values_list(
+            "conversation", "check_digest"
+        )
+    )
+    digests = {
+        one.question: one.digest
+        for number in study.versions.order_by("number")
+        for one in number.values.checking.chat_checks
+    }
+    for row in rows:
+        chat = chats.get(row["conversation"])
+        if chat is None:
+            told = "a check was answered in it, and it is not in the package"
+            stored.left_out.append((f"conversation {quote(row['conversation'])}", told))
+            continue
+        if chat.slot_id is None:
+            task = tasks[row["task"]]
+            slot = Slot(task=task, order=n_slots[task.pk], bot_id=chat.bot.bot_id)
+            slot.save()
+            n_slots[task.pk] += 1
+            chat.slot = slot
+            Conversation.objects.filter(pk=chat.pk).update(slot=slot)
+        digest = digests.get(row["check"]) or uuid.uuid5(uuid.NAMESPACE_OID, row["check"]).hex
+        if (chat.pk, digest) not in there:
+            there.add((chat.pk, digest))
+            answer = ChatCheckAnswer(
+                conversation=chat,
+                check_digest=digest,
+                question=row["check"],
+                expected=_json(row["expected"]),
+                answer=_json(row["answers"]),
+                is_right=row["passed"] == "true",
+            )
+            new.append((answer, time_of(row["submitted_at"])))
+    stored.n_new = _create(ChatCheckAnswer, new)
+    return stored
+
+
+def _tasks(
+    study: Study, rows: Mapping[str, Row], people: Mapping[str, uuid.UUID], version: StudyVersion
+) -> dict[str, Task]:
+    """Return tasks by what the package calls them; those missing are made, with the outcome that a check of them tells.
+
+    A name that begins with `quiz/` stands for whichever task its person has.
+    """
+    with_task = set(
+        Task.objects.filter(participant__in=people.values()).values_list("participant", flat=True)
+    )
+    ids = {
+        name: task_id(study, name)
+        for name, row in rows.items()
+        if not (name.startswith("quiz/") and people[row["rater"]] in with_task)
+    }
+    Task.objects.bulk_create(
+        [
+            task_made(
+                study=study,
+                public_id=ids[name],
+                person=people[rows[name]["rater"]],
+                version=version,
+                outcome=Outcome(rows[name]["outcome"] or Outcome.RATED),
+                ended_at=time_of(rows[name]["submitted_at"]) or timezone.now(),
+            )
+            for name in ids
+        ],
+        ignore_conflicts=True,
+    )
+    found = Task.objects.filter(public_id__in=ids.values()).select_related("version")
+    there = {task.public_id: task for task in found}
+    return {name: there[public_id] for name, public_id in ids.items()}
+
+
+def _n_slots(tasks: Mapping[str, Task]) -> dict[int, int]:
+    counted = Slot.objects.filter(task__in=[task.pk for task in tasks.values()]).order_by()
+    return dict.fromkeys((task.pk for task in tasks.values()), 0) | dict(
+        counted.values_list("task").annotate(n=Count("pk"))
+    )
+
+
+def _people(study: Study, names: Iterable[str]) -> dict[str, uuid.UUID]:
+    return participants_named(study=study, platform=PLATFORM, names=set(names))
+
+
+def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:
+    """Return turns by what the package calls their conversation, and their number as its cells have it."""
+    ids = conversations_named(study, {row["conversation"] for row in rows})
+    names = {pk: name for name, pk in ids.items()}
+    found = Turn.objects.filter(conversation__in=list(names))
+    return {(names[one.conversation_id], str(one.index)): one for one in found}
+
+
+def _create(model: type[Model], new: Sequence[tuple[Any, datetime | None]]) -> int:
+    """Store rows with when each came about, which a new row would have as now."""
+    rows = [row for row, _at in new]
+    model._default_manager.bulk_create(rows, batch_size=500)
+    for row, at in new:
+        row.created_at = at or row.created_at
+    model._default_manager.bulk_update(rows, ["created_at"], batch_size=200)
+    return len(rows)
+
+
+def _json(cell: str) -> Any:
+    try:
+        return json.loads(cell) if cell else None
+    except ValueError:
+        raise PackageError(
+            f"{quote(cell)} is no JSON, in data/checks.csv or reply_marks.csv"
+        ) from None
+
+
+def time_of(cell: str) -> datetime | None:
+    """Return the time that a cell tells; None for an empty one."""
+    return datetime.fromisoformat(cell) if cell else None

@@ -1,0 +1,334 @@
+"""Import of a data package, and the report of an import.
+
+The study is imported with its participants, bots, conversations, turns, ratings and metrics, in constant memory.
+The report counts new rows and those left out, for packages and for other files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.utils import timezone
+
+from chatbots.text import quote
+from evaluation.formats.base import Skipped
+from evaluation.package import Package, PackageError, package_open
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.studies.models import Study, StudyVersion
+from webapp.studies.questions import BETWEEN_CHOICES, Question
+from webapp.studies.rubrics import post_task_questions
+from webapp.transfer.package.import_annotations import metrics_named, metrics_read, notes_read
+from webapp.transfer.package.import_checks import beside_read
+from webapp.transfer.package.import_rows import (
+    ReadConversation,
+    ReadPerson,
+    ReadRating,
+    ReadTurn,
+    conversations_store,
+    people_store,
+    ratings_store,
+    turns_store,
+)
+from webapp.transfer.package.study_files import (
+    Codebook,
+    bots_make,
+    codebook_read,
+    consents_make,
+    package_check,
+    study_make,
+)
+from webapp.transfer.services import language_checked
+
+MAX_REPORTED = 10_000
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass
+class ImportReport:
+    """Result of an import: new conversations and ratings, and those left out."""
+
+    conversations: int = 0
+    ratings: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    n_skipped: int = 0
+    n_read: int = 0
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
+        self.n_skipped += 1
+        if self.n_skipped <= MAX_REPORTED:
+            self.skipped.append(skipped)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> ImportReport:
+        """Return the report that `as_dict` wrote."""
+        return cls(
+            conversations=stored["conversations"],
+            ratings=stored["ratings"],
+            skipped=[Skipped(item["line"], item["reason"]) for item in stored["skipped"]],
+            n_skipped=stored.get("n_skipped", len(stored["skipped"])),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the JSON of `import_conversations`."""
+        listed = sorted(self.skipped, key=lambda item: item.line)
+        rest = self.n_skipped - len(listed)
+        if rest:
+            listed.append(Skipped(listed[-1].line, f"and {rest} more after this line"))
+        return {
+            "conversations": self.conversations,
+            "ratings": self.ratings,
+            **({"n_skipped": self.n_skipped} if rest else {}),
+            "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
+        }
+
+
+BATCH = 500
+_BESIDE = ("direction", "reference_score", "kept_both")
+_STATES = {"completed", "failed", "ended"}
+T = TypeVar("T")
+
+
+def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
+    """Make the study of a data package, under a key of its own. Done again, it adds nothing.
+
+    Args:
+        progress: called with "storing" and how many rows are in.
+
+    Raises:
+        PackageError: the file is no package, is damaged, or a row of it cannot be read; with the table and the line.
+        Refused: a study of that key is there already, and was not made of this package.
+    """
+    with package_open(path) as package:
+        package_check(package)
+        reading = _Reading(package, study_key, progress or (lambda what, n: None))
+        return reading.read()
+
+
+class _Reading:
+    """One reading of a package."""
+
+    def __init__(self, package: Package, key: str, progress: Progress) -> None:
+        self.package = package
+        self.progress = progress
+        self.report = ImportReport()
+        self.codebook: Codebook = codebook_read(package)
+        self.versions: Mapping[int, StudyVersion] = study_make(
+            package=package, key=key, codebook=self.codebook
+        )
+        self.study = Study.objects.get(key=key)
+        made = self.versions.values()
+        self.asked_before = {one.key: one for version in made for one in version.values.questions}
+        self.asked_after = {
+            one.key: one for version in made for one in post_task_questions(version)
+        }
+
+    def read(self) -> ImportReport:
+        """Store everything, what others point to first."""
+        package, study = self.package, self.study
+        consents = consents_make(package=package)
+        bots = bots_make(rows=package.rows("bots"))
+        for people in self._batches("participants", self._person):
+            people_store(study=study, people=people, consents=consents, versions=self.versions)
+        for chats in self._batches("conversations", _conversation):
+            unknown = next((one for one in chats if one.bot_version not in bots), None)
+            if unknown is not None:
+                raise PackageError(
+                    f"data/conversations.csv: bot_version {quote(unknown.bot_version)} is not in data/bots.csv"
+                )
+            self.report.conversations += conversations_store(study=study, batch=chats, bots=bots)
+        for turns in self._batches("turns", _turn):
+            self._tell("data/turns.csv", turns_store(study=study, batch=turns).left_out)
+        apart = self._set_apart()
+        for ratings in self._batches("ratings", lambda row: self._rating(row, apart)):
+            stored = ratings_store(study=study, batch=ratings, versions=self.versions)
+            self.report.ratings += stored.n_new
+            self._tell("data/ratings.csv", stored.left_out)
+        for part in beside_read(study=study, package=package, versions=self.versions):
+            self._tell("checks, reports or marks", part.left_out)
+            self._count(part.n_new)
+        for part in notes_read(study=study, package=package):
+            self._tell("data/reader_notes.csv", part.left_out)
+            self._count(part.n_new)
+        metrics = metrics_named(package)
+        for n_rows in metrics_read(study=study, package=package, metrics=metrics):
+            self._count(n_rows)
+        return self.report
+
+    def _count(self, n_rows: int) -> None:
+        self.report.n_read += n_rows
+        self.progress("storing", self.report.n_read)
+
+    def _batches(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
+        """Yield the rows of a table as what is made of them, so many at once."""
+        rows = self._made(table, made)
+        while batch := list(itertools.islice(rows, BATCH)):
+            self.report.n_read += len(batch)
+            yield batch
+            self.progress("storing", self.report.n_read)
+
+    def _made(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
+        for number, row in enumerate(self.package.rows(table), start=1):
+            try:
+                one = made(row)
+            except PackageError:
+                raise
+            except KeyError as error:
+                raise PackageError(
+                    f"data/{table}.csv has no column {quote(error.args[0])}"
+                ) from None
+            except (ValueError, TypeError) as error:
+                raise PackageError(f"data/{table}.csv, row {number}: {error}") from None
+            yield one
+
+    def _tell(self, table: str, left_out: Iterable[tuple[str, str]]) -> None:
+        for name, why in left_out:
+            self.report.skip(Skipped(self.report.n_read, f"{table}, {name}: {why}"))
+
+    def _set_apart(self) -> frozenset[str]:
+        """Return the participants who missed an attention check.
+
+        They are few: a package has their work only where that was requested.
+        """
+        return frozenset(
+            row["participant"]
+            for row in self.package.rows("participants")
+            if "failed_check" in row.get("outcome", "").split()
+        )
+
+    def _is_rated(self, column: str) -> bool:
+        """Return True if a column has ratings: a scale, unless it checks attention."""
+        question = self.asked_after.get(self.codebook.after[column])
+        return column in self.codebook.scales and (question is None or question.is_rated)
+
+    def _person(self, row: Mapping[str, str]) -> ReadPerson:
+        answers = {
+            key: _answer(self.asked_before[key], row[column])
+            for column, key in self.codebook.before.items()
+            if row[column] and key in self.asked_before
+        }
+        return ReadPerson(
+            name=row["participant"],
+            is_synthetic=row["is_synthetic"] == "true",
+            entered_at=_time(row["entered_at"]),
+            consented_at=_time(row["consented_at"]),
+            consent=row["consent_version"],
+            answers=answers,
+        )
+
+    def _rating(self, row: Mapping[str, str], apart: frozenset[str]) -> ReadRating:
+        target = row["target"]
+        about = {
+            "conversation": (row["conversation"],),
+            "turn": (row["conversation"],),
+            "item": (row["item"],),
+            "pair": (row["first"], row["second"]),
+        }.get(target)
+        if about is None:
+            raise PackageError(
+                f"data/ratings.csv: target {quote(target)} is none that Confab knows"
+            )
+        answers = {
+            key: _number(row[column])
+            for column, key in self.codebook.after.items()
+            if row[column] and self._is_rated(column)
+        }
+        answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name)}
+        others = {
+            key: row[column]
+            if column in self.codebook.scales
+            else _answer(self.asked_after[key], row[column])
+            for column, key in self.codebook.after.items()
+            if row[column] and not self._is_rated(column) and key in self.asked_after
+        }
+        return ReadRating(
+            number=row["rating"],
+            target=target,
+            about=about,
+            turn=int(row["turn"]) if row["turn"] else None,
+            rater=row["rater"],
+            task=row["task"],
+            version=int(row["version"]) if row["version"] else None,
+            answers=answers,
+            other_answers=others,
+            comment=row["comment"],
+            submitted_at=_time(row["submitted_at"]) or timezone.now(),
+            is_set_apart=row["rater"] in apart,
+        )
+
+
+def _conversation(row: Mapping[str, str]) -> ReadConversation:
+    state = row["state"]
+    return ReadConversation(
+        name=row["conversation"],
+        bot_version=row["bot_version"],
+        person=row["participant"],
+        # One that was under way is over here: no participant continues it.
+        state=state if state in _STATES else Conversation.State.ENDED,
+        seed=int(row["seed"]),
+        n_exchanges=int(row["n_exchanges"]),
+        is_synthetic=row["is_synthetic"] == "true",
+        created_at=_time(row["created_at"]),
+        ended_at=_time(row["ended_at"]),
+        language=_language(row.get("language", "")),  # packages of earlier releases have none
+    )
+
+
+def _language(code: str) -> str:
+    try:
+        return language_checked(code)
+    except Refused as refused:
+        raise ValueError(refused.message) from None
+
+
+def _turn(row: Mapping[str, str]) -> ReadTurn:
+    if row["speaker"] not in ("human", "bot"):
+        raise ValueError(f"speaker is {quote(row['speaker'])}; it must be human or bot")
+    return ReadTurn(
+        conversation=row["conversation"],
+        index=int(row["turn"]),
+        created_at=_time(row["created_at"]),
+        values={
+            "speaker": row["speaker"],
+            "text": row["text"],
+            "vote": int(row["vote"] or 0),
+            "latency_ms": _whole(row["latency_ms"]),
+            "tokens_in": _whole(row["tokens_in"]),
+            "tokens_out": _whole(row["tokens_out"]),
+            "tokens_estimated": row["tokens_estimated"] == "true",
+            "cost": float(row["cost"]) if row["cost"] else None,
+            "answered_by": row["answered_by"],
+        },
+    )
+
+
+def _answer(question: Question, cell: str) -> Any:
+    if question.kind == "scale":
+        return int(float(cell))
+    return cell.split(BETWEEN_CHOICES) if question.kind == "choices" else cell
+
+
+def _number(cell: str) -> float:
+    value = json.loads(cell)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{quote(cell)} is no number")
+    return value
+
+
+def _whole(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def _time(cell: str) -> datetime | None:
+    if not cell:
+        return None
+    at = datetime.fromisoformat(cell)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -1,0 +1,325 @@
+"""Metadata of a data package: codebook, `datapackage.json` and `versions.json`.
+
+The codebook describes the content of every column of every table, for readers and for programs. The descriptor
+follows Data Package, version 2 (https://datapackage.org/standard). `versions.json` names the software and the data
+that the package was made with.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from io import StringIO
+from typing import Any
+
+from django.db import connection
+from django.db.models import Max
+
+from chatbots.installation import VERSION, commit, package_version
+from evaluation.formats.tables import escape_cell
+from evaluation.package import LEFT_OUT
+from webapp.conversations.models import Conversation
+from webapp.jobs.selectors.metrics import versions_used
+from webapp.ratings.models import Rating
+from webapp.ratings.paired_comparisons import compares_pairs
+from webapp.results.fingerprint import Reads, data_state
+from webapp.studies.models import Study
+from webapp.studies.rubrics import post_task_questions
+from webapp.transfer.exporters.base import (
+    ColumnQuestion,
+    ExportColumn,
+    ExportOptions,
+    conversations_included,
+)
+from webapp.transfer.exporters.metrics import measured
+from webapp.transfer.package.archive import Packed
+from webapp.transfer.package.tables import KEYS, WrittenTable
+
+EMPTY_CELL = "Not known, or it does not apply here."
+Codebook = list[dict[str, Any]]
+"""One entry per column, with the keys of `CSV_HEADER`; of those that are lists or mappings JSON values."""
+CSV_HEADER = (
+    *("table", "column", "label", "type", "unit", "values", "direction", "low", "high", "missing"),
+    *("question", "question_key", "asked", "versions", "scale_inferred"),
+)
+
+
+def codebook_of(study: Study, tables: Iterable[WrittenTable]) -> Codebook:
+    """Return the codebook: one entry for every column of the tables."""
+    asking = _versions_asking(study)
+    compares = compares_pairs(study)
+    return [
+        _entry(one.table.name, column, asking, compares=compares)
+        for one in sorted(tables, key=lambda one: one.table.name)
+        for column in one.table.columns
+    ]
+
+
+def codebook_json(codebook: Codebook) -> str:
+    """Return the codebook as JSON."""
+    return json.dumps({"columns": codebook}, ensure_ascii=False, indent=1) + "\n"
+
+
+def codebook_csv(codebook: Codebook) -> str:
+    """Return the codebook as CSV; several values of one cell are joined by “; ”."""
+    text = StringIO()
+    writer = csv.writer(text)
+    writer.writerow(CSV_HEADER)
+    for entry in codebook:
+        flat = {name: "" if entry[name] is None else entry[name] for name in CSV_HEADER}
+        flat["values"] = "; ".join(f"{one['value']} = {one['label']}" for one in entry["values"])
+        flat["missing"] = "; ".join(one["reason"] for one in entry["missing"])
+        flat["versions"] = "; ".join(map(str, entry["versions"]))
+        writer.writerow([flat[name] for name in CSV_HEADER])
+    return text.getvalue()
+
+
+def _entry(
+    table: str,
+    column: ExportColumn,
+    asking: dict[tuple[str, str], list[int]],
+    *,
+    compares: bool,
+) -> dict[str, Any]:
+    asked = column.asked
+    versions = asking.get((asked.when, asked.key), []) if asked else []
+    return {
+        "table": table,
+        "column": column.name,
+        "label": column.description,
+        "type": column.type,
+        "unit": column.unit,
+        "values": [{"value": plain(value), "label": words} for value, words in column.labels],
+        "direction": _direction(asked, compares=compares),
+        "low": plain(asked.low) if asked else None,
+        "high": plain(asked.high) if asked else None,
+        "missing": [{"value": "", "reason": column.missing or EMPTY_CELL}],
+        "question": asked.words if asked else "",
+        "question_key": asked.key if asked else "",
+        "asked": asked.when if asked else "",
+        "versions": versions,
+        "scale_inferred": bool(asked and asked.is_inferred),
+    }
+
+
+def _direction(asked: ColumnQuestion | None, *, compares: bool) -> str:
+    """Describe which answers to a scale are good ones; empty where that has no meaning."""
+    if asked is None or asked.low is None:
+        return ""
+    if compares and (asked.low, asked.high) == (-1, 1):
+        return "positive: the first is better; negative: the second"
+    if asked.when == "before":
+        return ""
+    return "lower is better (reversed)" if asked.is_reversed else "higher is better"
+
+
+def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:
+    """Return the numbers of the versions that ask each question, by when it is asked and its key."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for version in study.versions.order_by("number").select_related("rubric"):
+        for when, questions in (
+            ("before", version.values.questions),
+            ("after", post_task_questions(version)),
+        ):
+            for question in questions:
+                found.setdefault((when, question.key), []).append(version.number)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a whole number as one, which scales keep as numbers with a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+PROFILE = "https://datapackage.org/profiles/2.0/"
+_TYPES = {
+    "text": "string",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+    "time": "datetime",
+    "json": "any",
+}
+
+
+def descriptor_json(
+    study: Study,
+    tables: Sequence[WrittenTable],
+    packed: dict[str, Packed],
+    *,
+    as_of: str,
+    left_out: Mapping[str, str],
+) -> str:
+    """Return the text of `datapackage.json`.
+
+    Args:
+        packed: the tables' files, which are in the zip already.
+        as_of: when the newest of the data came, ISO 8601.
+        left_out: tables that are not in it, each with the right that it asks for.
+    """
+    texts = study.values.texts
+    found: dict[str, Any] = {
+        "$schema": f"{PROFILE}datapackage.json",
+        "name": study.key.lower(),
+        "title": study.name,
+        "description": "Data of a study of chatbots, as Confab exports them. README.md says how to read them.",
+        "created": as_of,
+    }
+    if texts.organisation:
+        found["contributors"] = [{"title": texts.organisation}]
+    if left_out:
+        found[LEFT_OUT] = [{"table": name, "right": right} for name, right in left_out.items()]
+    found["resources"] = [
+        _resource(one, packed[one.table.path]) for one in sorted(tables, key=lambda t: t.table.name)
+    ]
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
+    table = written.table
+    schema: dict[str, Any] = {
+        "$schema": f"{PROFILE}tableschema.json",
+        "fields": [_field(column) for column in table.columns],
+        "missingValues": [""],
+    }
+    if key := KEYS.get(table.name):
+        schema["primaryKey"] = list(key)
+    return {
+        "$schema": f"{PROFILE}dataresource.json",
+        "name": table.name,
+        "type": "table",
+        "path": table.path,
+        "title": table.exporter.title,
+        "description": table.description,
+        "format": "csv",
+        "mediatype": "text/csv",
+        "encoding": "utf-8",
+        "bytes": packed.n_bytes,
+        "hash": f"sha256:{packed.sha256}",
+        "dialect": {"delimiter": ",", "quoteChar": '"', "doubleQuote": True, "header": True},
+        "schema": schema,
+    }
+
+
+def _field(column: ExportColumn) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": column.name,
+        "type": _TYPES[column.type],
+        "description": column.description,
+    }
+    if column.type == "time":
+        found["format"] = "any"  # with microseconds, which the usual form does not have
+    if column.asked is not None:
+        found["title"] = column.asked.words
+    if column.labels:
+        labels = [{"value": _cell(value), "label": words} for value, words in column.labels]
+        # Numbers with a point can have no categories there.
+        found["categories" if column.type in ("text", "integer") else "valueLabels"] = labels
+    if column.unit:
+        found["unit"] = column.unit
+    found["missingReason"] = column.missing or EMPTY_CELL
+    return found
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as it stands in the table, where texts are safe for spreadsheets."""
+    return escape_cell(value) if isinstance(value, str) else plain(value)
+
+
+PACKAGE_FORMAT = 1
+"""Of the package; raised when an earlier Confab could not read it back."""
+_LIBRARIES = (
+    *("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "statsmodels"),
+    *("torch", "transformers"),
+)
+
+
+def data_as_of(study: Study) -> str:
+    """Return when the newest of the study's data came or changed, ISO 8601, UTC."""
+    chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
+    of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
+    people = study.participants.aggregate(newest=Max("updated_at"))
+    newest = [one["newest"] for one in (chats, of_tasks, people) if one["newest"] is not None]
+    return max(newest, default=study.created_at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str, Any]:
+    """Return the versions of everything that the data depend on."""
+    reads: tuple[Reads, ...] = ("metrics",)
+    state = data_state(
+        study,
+        reads,
+        include_synthetic=options.include_synthetic,
+        include_failed=options.include_failed,
+        without=options.without,
+    )
+    metrics = versions_used(conversations_included(study, options).order_by())
+    columns = _columns_of_metrics(study)
+    return {
+        "package": PACKAGE_FORMAT,
+        "confab": {"version": VERSION, "commit": commit()},
+        "python": platform.python_version(),
+        "database": {"kind": connection.vendor, "version": _database_version()},
+        "libraries": {name: found for name in _LIBRARIES if (found := package_version(name))},
+        "study": {
+            "key": study.key,
+            "protocol": study.protocol,
+            "version": study.version.number,
+            "state": study.state,
+            "is_imported": study.is_imported,
+        },
+        "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
+        "metrics": [
+            {"name": one.name, "version": one.version, "key": one.key, **columns.get(one.key, {})}
+            for one in sorted((one for one, _ in metrics), key=lambda one: (one.name, one.key))
+        ],
+    }
+
+
+def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
+    """Return settings and columns by the metric's key; of each metric one version is there."""
+    of_turns = {
+        version.key: [column.name for column in columns]
+        for version, columns in measured(study, "turn")
+    }
+    return {
+        version.key: {
+            "params": version.params,
+            "columns": [column.name for column in columns],
+            "turn_columns": of_turns[version.key],
+        }
+        for version, columns in measured(study, "conversation")
+    }
+
+
+def versions_json(found: dict[str, Any]) -> str:
+    """Return them as JSON."""
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _database_version() -> str:
+    return ".".join(map(str, connection.get_database_version()))
+
+
+def versions_differ(found: Any) -> list[dict[str, str]]:
+    """Return the software versions that differ from the package's: `what`, in the `package` and `here`."""
+    if not isinstance(found, dict):
+        return []
+    made: dict[str, Any] = {"Python": found.get("python")}
+    here: dict[str, Any] = {"Python": platform.python_version()}
+    confab = found.get("confab")
+    if isinstance(confab, dict):
+        made |= {"Confab": confab.get("version"), "Confab's commit": confab.get("commit")}
+        here |= {"Confab": VERSION, "Confab's commit": commit()}
+    libraries = found.get("libraries")
+    if isinstance(libraries, dict):
+        made |= libraries
+        here |= {str(name): package_version(str(name)) or "" for name in libraries}
+    return [
+        {"what": str(name), "package": str(value), "here": str(here[name] or "")}
+        for name, value in made.items()
+        if value and value != here[name]
+    ]

@@ -1,0 +1,126 @@
+"""Links to a report for readers without an account.
+
+A link is shown once, stored as a digest, and can be withdrawn at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots.text import is_blank
+from webapp.core.errors import Refused
+from webapp.studies.models import Study
+from webapp.transfer.models import SharedReport
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+LONGEST_DAYS = 3650
+LONGEST_NAME = 100
+
+
+def share_make(
+    *,
+    study: Study,
+    name: str,
+    document: bytes,
+    report_made_at: datetime,
+    days: int | None = None,
+    made_by: User | None = None,
+) -> tuple[SharedReport, str]:
+    """Share a report as it is now. Returns its row and the token of its link, which is kept nowhere.
+
+    Args:
+        name: whom it is for.
+        document: the report, compressed.
+        days: until the link ends by itself; None: never.
+
+    Raises:
+        Refused: `bad_share`: no name, or an impossible number of days.
+    """
+    name = name.strip()
+    if is_blank(name) or len(name) > LONGEST_NAME:
+        raise Refused(
+            "bad_share",
+            _("Say in 1 to {most} characters whom the link is for.").format(most=LONGEST_NAME),
+        )
+    if days is not None and not 1 <= days <= LONGEST_DAYS:
+        raise Refused(
+            "bad_share",
+            _("A link lasts 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days),
+        )
+    token = secrets.token_urlsafe(32)
+    row = SharedReport.objects.create(
+        study=study,
+        name=name,
+        digest=_digest(token),
+        document=document,
+        report_made_at=report_made_at,
+        made_by=made_by,
+        expires_at=None if days is None else timezone.now() + timedelta(days=days),
+    )
+    return row, token
+
+
+def share_withdraw(*, share: SharedReport) -> None:
+    """End a link for good, and remove what it showed; done twice, the first time stands."""
+    _end(SharedReport.objects.filter(pk=share.pk), SharedReport.Ended.WITHDRAWN)
+
+
+def shares_forget(studies: Collection[int]) -> None:
+    """End the links to reports of these studies: a participant was erased, whose answers the numbers include."""
+    _end(SharedReport.objects.filter(study__in=studies), SharedReport.Ended.ERASED)
+
+
+def share_find(token: str) -> SharedReport | None:
+    """Return the shared report of a link's token, without the document, even if it has ended.
+
+    None where there never was such a link.
+    """
+    return SharedReport.objects.defer("document").filter(digest=_digest(token)).first()
+
+
+def share_document(digest: str) -> bytes:
+    """Return the report that a link shows, compressed, by the digest of its token."""
+    return bytes(SharedReport.objects.values_list("document", flat=True).get(digest=digest))
+
+
+def share_is_over(share: SharedReport) -> str:
+    """Explain why a link opens nothing any more; "" while it does."""
+    if share.ended_at is not None:
+        reasons = {
+            SharedReport.Ended.WITHDRAWN: _("It was withdrawn on {day}."),
+            SharedReport.Ended.ERASED: _(
+                "It ended on {day}, when data that the report was made of were removed."
+            ),
+        }
+        return reasons[SharedReport.Ended(share.ended)].format(day=_day(share.ended_at))
+    if share.expires_at is not None and share.expires_at <= timezone.now():
+        return _("It was open until {day}.").format(day=_day(share.expires_at))
+    return ""
+
+
+def shares_of(study: Study) -> QuerySet[SharedReport]:
+    """Return the study's links, the newest first, those that have ended too, without what they show."""
+    return SharedReport.objects.filter(study=study).defer("document").select_related("made_by")
+
+
+def _end(shares: QuerySet[SharedReport], why: SharedReport.Ended) -> None:
+    shares.filter(ended_at=None).update(ended_at=timezone.now(), ended=why, document=b"")
+
+
+def _day(when: datetime) -> str:
+    return f"{when:%-d %B %Y}"
+
+
+def _digest(token: str) -> str:
+    # A plain digest: the token has 256 random bits, too many to guess.
+    return hashlib.sha256(token.encode()).hexdigest()
