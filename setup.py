@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 # By its path: the package around it imports what a build has not installed.
-release = runpy.run_path(str(HERE / "chatbots" / "release.py"))
+release = runpy.run_path(str(HERE / "chatbots" / "installation.py"))
 
 
 class BuildWithCommit(build_py):

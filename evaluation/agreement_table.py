@@ -43,7 +43,7 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     out.
 
     Args:
-        result: by the metric's name, as `MetricJudged.to_json` wrote them.
+        result: by the metric's name, as `MetricAgreement.to_json` wrote them.
     """
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
     if not any(row[-1] for row in rows[1:]):

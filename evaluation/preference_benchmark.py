@@ -252,7 +252,7 @@ def people_length_bias(
 
 
 def choices_printed(result: dict[str, dict[str, Any]]) -> str:
-    """Return lines of a terminal for each metric or judge, from the JSON of `MetricChosen`."""
+    """Return lines of a terminal for each metric or judge, from the JSON of `MetricChoices`."""
     lines = []
     for name, one in result.items():
         if "unavailable" in one:

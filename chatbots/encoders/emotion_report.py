@@ -166,7 +166,7 @@ Cross-entropy of the distributions: {test["cross_entropy"]:.2f} nats; of the lab
 
 Balanced accuracy: of the score's sign, the mean of the recalls of both classes; no threshold was fitted, and a
 score of 0, which VADER gives to texts without a word of its list, is wrong in both. AUC: how often a positive
-text scores above a negative one. VADER is a word list with rules (`sentiment.py`).
+text scores above a negative one. VADER is a word list with rules (`emotion.py`).
 
 ## Valence
 

@@ -2,7 +2,7 @@
 
 Fact sheet section 1.3; Conneau et al. (2017). Version 1 reads GloVe vectors, version 2 fastText's. Weights and
 vectors are published by Facebook and Stanford and not shipped; without them `sentence.py` serves in its place.
-Network: `chatbots/models/published_encoders.py`; vectors: `vectors.py`.
+Network: `chatbots/models/published_encoders.py`; vectors: `published_files.py`.
 """
 
 from __future__ import annotations

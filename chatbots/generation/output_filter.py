@@ -252,7 +252,7 @@ class OutputFilter:
     Pieces joined have no blanks at either end.
 
     Args:
-        thought_marks, starts_thinking: as in `ThoughtFilter`.
+        thought_marks, starts_thinking: as in `ReasoningFilter`.
     """
 
     def __init__(

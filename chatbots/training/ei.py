@@ -131,7 +131,7 @@ class EITraining(InputModel):
         input_only: the ablation that reads the two as input instead.
         e, s: hidden units of the emotion and the sentence head.
         w_emo, w_inf: weights of their losses, which are means, beside sums over the batch's tokens. A weight
-            is for one encoder: `weight_check` holds w_inf against the scale of the chosen one.
+            is for one encoder: `check_ei_weights` holds w_inf against the scale of the chosen one.
         emotion_encoder: "goemotions", the head that is shipped, or "deepmoji", the paper's.
         sentence_encoder: "infersent", the paper's, or as `chatbots.encoders.sentence.encoder_get` takes it.
         deepmoji, infersent: their files, relative to the data folder.

@@ -43,21 +43,21 @@ from evaluation.hybrid.cautions import (
     with_errors,
 )
 from evaluation.hybrid.features import Design
-from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.gaussian_process_folds import FromSelfPlay, from_selfplay
 from evaluation.hybrid.levels import (
     SignificantPairs,
     bot_levels,
+    bot_score,
     coefficients_of,
     dimensions_of,
     dimensions_of_conversations,
     features_by_bot,
     interval_of,
-    jackknife_interval,
     lengths_by_bot,
     pairs_of,
+    scored_conversations,
+    shifted_interval,
     units_of,
-    unseen_interval,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
 from evaluation.hybrid.verdict import Evidence, verdict_of
@@ -337,7 +337,9 @@ def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
     """Return the mean prediction of each bot's conversations with people."""
     if design is None:
         return {}
-    scores = {str(bot): _scored(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
+    scores = {
+        str(bot): scored_conversations(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)
+    }
     return {bot: float(values.mean()) for bot, (_, values) in scores.items() if len(values)}
 
 
@@ -371,8 +373,8 @@ def _bot_results(
     found = {}
     for bot in sorted(seen):
         ratings, people = (None, None) if design is None else design.rated.get(bot, (None, None))
-        predicted, predicted_ends, n_human = _score(fit, design, bot, seed)
-        selfplay, selfplay_ends, n_selfplay = _score(fit, played, bot, seed)
+        predicted, predicted_ends, n_human = bot_score(fit, design, bot, seed)
+        selfplay, selfplay_ends, n_selfplay = bot_score(fit, played, bot, seed)
         reasons = []
         if ratings is None:
             reasons.append(Reason("no_rating", "no rating"))
@@ -390,7 +392,7 @@ def _bot_results(
         expected_selfplay = None
         if fitted is not None and from_played is not None:
             expected_selfplay = from_played.interval(fitted, bot)
-            selfplay_ends = _moved(from_played.expected.get(bot), selfplay)
+            selfplay_ends = shifted_interval(from_played.expected.get(bot), selfplay)
             if bot in from_played.refused:
                 reasons.append(from_played.refused[bot])
         found[bot] = BotResult(
@@ -416,20 +418,11 @@ def _bot_results(
     return found
 
 
-def _moved(expected: Mixture | None, predicted: float | None) -> tuple[float, float] | None:
-    """Return the 90 % interval about a prediction, which the common intercept may have moved as a whole."""
-    if expected is None or predicted is None:
-        return None
-    low, high = expected.first_interval(0.90)
-    moved = predicted - float(expected.mean[0])
-    return low + moved, high + moved
-
-
 def _expected(
     fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None
 ) -> Interval95 | None:
     """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
-    mine, values = _scored(replace(fit, intercept="fold"), design, bot)
+    mine, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):
         return None
     expected = fit.means.expected(bot, design.x[mine])
@@ -444,7 +437,7 @@ def _expected(
 
 def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
     """Return a bot's ratings and prediction together, by the fold without it; None where the fit does not know."""
-    mine, values = _scored(replace(fit, intercept="fold"), design, bot)
+    mine, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
         return None
     rated = fit.means.whole
@@ -457,33 +450,3 @@ def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
         variance=variance,
         df=rated.df_of(bot),
     )
-
-
-def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
-    if design is None:
-        return np.zeros(0, dtype=bool), np.zeros(0)
-    mine = design.bots == bot
-    # The score stands next to the human mean of rated conversations, so it is made of the same ones.
-    if np.isfinite(design.y[mine]).any():
-        mine = mine & np.isfinite(design.y)
-    return mine, fit.predict(design.x[mine], bot)
-
-
-def _score(
-    fit: KeptFit, design: Design | None, bot: str, seed: int
-) -> tuple[float | None, tuple[float, float] | None, int]:
-    """Return a bot's mean prediction over its conversations, its 90 % interval, and their number."""
-    mine, values = _scored(fit, design, bot)
-    if design is None or not len(values):
-        return None, None, 0
-    ends: tuple[float, float] | None
-    if fit.means is not None:
-        ends = _moved(fit.means.expected(bot, design.x[mine]), float(values.mean()))
-    elif bot in fit.folds:
-        ends = interval_of(values, design.people[mine])
-    elif len(fit.draws):
-        ends = unseen_interval(design.x[mine], fit.draws, seed)
-    else:
-        ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
-    return float(values.mean()), ends, len(values)

@@ -13,6 +13,7 @@ from evaluation.analysis.comparisons import Test, Units, compare
 from evaluation.findings import Reason
 from evaluation.hybrid.bot_level import BotLevel, OrderedPairs, Permuted
 from evaluation.hybrid.features import Design, block_of
+from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.least_squares import Factors, LinearPredictor
 from evaluation.hybrid.results import FeatureCoefficient, KeptFit
 from evaluation.hybrid.ridge import RidgeFolds
@@ -368,3 +369,46 @@ def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
         mine = defined & (bots == bot)
         found[mine] = fit.predict(x[mine], bot)
     return found
+
+
+def shifted_interval(
+    expected: Mixture | None, predicted: float | None
+) -> tuple[float, float] | None:
+    """Return the 90 % interval about a prediction, which the common intercept may have moved as a whole."""
+    if expected is None or predicted is None:
+        return None
+    low, high = expected.first_interval(0.90)
+    moved = predicted - float(expected.mean[0])
+    return low + moved, high + moved
+
+
+def scored_conversations(
+    fit: KeptFit, design: Design | None, bot: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
+    if design is None:
+        return np.zeros(0, dtype=bool), np.zeros(0)
+    mine = design.bots == bot
+    # The score stands next to the human mean of rated conversations, so it is made of the same ones.
+    if np.isfinite(design.y[mine]).any():
+        mine = mine & np.isfinite(design.y)
+    return mine, fit.predict(design.x[mine], bot)
+
+
+def bot_score(
+    fit: KeptFit, design: Design | None, bot: str, seed: int
+) -> tuple[float | None, tuple[float, float] | None, int]:
+    """Return a bot's mean prediction over its conversations, its 90 % interval, and their number."""
+    mine, values = scored_conversations(fit, design, bot)
+    if design is None or not len(values):
+        return None, None, 0
+    ends: tuple[float, float] | None
+    if fit.means is not None:
+        ends = shifted_interval(fit.means.expected(bot, design.x[mine]), float(values.mean()))
+    elif bot in fit.folds:
+        ends = interval_of(values, design.people[mine])
+    elif len(fit.draws):
+        ends = unseen_interval(design.x[mine], fit.draws, seed)
+    else:
+        ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
+    return float(values.mean()), ends, len(values)

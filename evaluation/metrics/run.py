@@ -68,7 +68,7 @@ def compute_all(
     """Compute metrics for all conversations; no text is encoded twice.
 
     Args:
-        shared: `Shared("cuda")` encodes there; by default a new one for this run, on the CPU.
+        shared: `TextCache("cuda")` encodes there; by default a new one for this run, on the CPU.
         progress: called with (conversations done, conversations in all) after each batch.
 
     Returns:

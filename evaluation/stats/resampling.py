@@ -251,7 +251,7 @@ def _about_means(sums: np.ndarray) -> np.ndarray:
 
 
 def leave_one_out_spearman(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return Spearman's rho without each unit, as `pearson_without`."""
+    """Return Spearman's rho without each unit, as `leave_one_out_pearson`."""
     from scipy.stats import rankdata
 
     n_units = int(codes.max()) + 1
@@ -286,7 +286,7 @@ def _above(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def leave_one_out_kendall(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return Kendall's tau-b without each unit, as `pearson_without`; n² steps."""
+    """Return Kendall's tau-b without each unit, as `leave_one_out_pearson`; n² steps."""
     dx, dy = (np.sign(one[:, None] - one) for one in (x, y))  # (n, n)
     same = codes[:, None] == codes
     sums = []

@@ -10,7 +10,7 @@ A learned metric is three things, each in a file of its own:
    stored.
 2. `evaluation/training/metrics/<name>.py`: a `LearnedMetric` (`contract.py`) under `@register_learned`, which makes
    of a checked config (`config.py`; its own keys stand under `options`, read by `options_type`) and of split
-   dialogues (`data.py`) the examples (`Prepared`: train, validation, maybe test, a digest, and files that scoring
+   dialogues (`contract.py`) the examples (`Prepared`: train, validation, maybe test, a digest, and files that scoring
    needs), and of both the network. `backbone.py` gives the encoder the config names: frozen, with adapters (LoRA of
    `peft`), or learning whole.
 3. `evaluation/metrics/<name>.py`: a `TrainedMetric` (`evaluation/metrics/trained.py`) under `@register_metric`, of the

@@ -117,7 +117,7 @@ def test_what_the_dockerfile_copies_and_reads_is_there() -> None:
     assert {m.name.partition(".")[0] for m in modules()}.isdisjoint(ignored)
     assert {"confab.py", "manage.py", "docker", "README.md"}.isdisjoint(ignored)
     assert ".env" in ignored, "secrets must not get into the image"
-    assert (ROOT / "chatbots" / "release.py").is_file()  # beside it the commit is written
+    assert (ROOT / "chatbots" / "installation.py").is_file()  # beside it the commit is written
 
 
 def test_keys_of_bots_reach_the_processes_that_ask_them_and_no_image(

@@ -5,7 +5,7 @@
 Makes a study of 100 tasks and one of N, in a SQLite database of its own unless `DATABASE_URL` names another, which
 should be empty. Both have had as much in the last hour, as a study that collects for weeks has. The number of queries
 must not depend on the size. Printed are the usual look, the one that counts all tasks anew (as every look would
-without `live/totals.py`), how many times as long that takes, and the usual look of the small study.
+without `live_progress.py`), how many times as long that takes, and the usual look of the small study.
 """
 
 from __future__ import annotations

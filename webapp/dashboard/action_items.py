@@ -63,7 +63,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     """Return the matters that need a researcher, over all studies that collect.
 
     Args:
-        may_pay: as `pay_needs`.
+        may_pay: as `pay_action_items`.
     """
     found: list[ActionItem] = []
     found += pay_action_items(may_pay=may_pay)

@@ -1,6 +1,6 @@
 """The engine of all long work: plan a job, do its shards, finish it; whatever kind of job it is.
 
-`job_slice` does about a minute of a job and says whether something is left. Celery's task and `--inline` commands
+`run_job_for` does about a minute of a job and says whether something is left. Celery's task and `--inline` commands
 call it alike, in any number of processes: each claims shards that nobody alive holds. Computing happens outside any
 transaction, and nothing is lost or doubled when a process dies.
 """

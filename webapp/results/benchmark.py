@@ -122,7 +122,7 @@ def benchmark_ask(
     One that failed or was stopped begins again.
 
     Args:
-        judged: as `BenchmarkAsked`.
+        judged: as `BenchmarkParams`.
 
     Raises:
         Refused: no metric, an unknown one, or a judge's choices beside a study that does not compare.

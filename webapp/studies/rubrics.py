@@ -72,7 +72,7 @@ def rubric_create(
 
 
 def rubric_default() -> Rubric:
-    """Return the rubric whose rows are `CHAT_QUESTIONS`, made on first use and whenever they have changed."""
+    """Return the rubric whose rows are `DEFAULT_QUESTIONS`, made on first use and whenever they have changed."""
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((one for one in stored if questions_of(one) == rows), None)

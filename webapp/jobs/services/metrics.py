@@ -51,7 +51,7 @@ def metric_run_create(
 
     Args:
         metrics: names; none: those computed by default.
-        then: what its chain does next (`services/chain.py`).
+        then: what its chain does next (`jobs/services/fits.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:

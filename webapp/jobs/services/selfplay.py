@@ -61,7 +61,7 @@ def run_create(
         openers: texts to begin with; without any the bot speaks first, to an empty context.
         metrics: to compute when all conversations are there.
         study: whose filters of replies mark what is said, as they are now; None: those that a new study has.
-        then: what its chain does next (`services/chain.py`).
+        then: what its chain does next (`jobs/services/fits.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:

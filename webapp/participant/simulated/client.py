@@ -174,7 +174,7 @@ class StudyClient:
         """Enter, be led to a chat, and return its id.
 
         Raises:
-            DoorClosed: if there is no chat for this participant.
+            StepRefused: if there is no chat for this participant.
         """
         await self.enter()
         if self.step != "chat":
@@ -207,7 +207,7 @@ class StudyClient:
         """Return the page's form that is sent to such an address.
 
         Raises:
-            DoorClosed: if the page has none.
+            StepRefused: if the page has none.
         """
         return self._form(self.page, action_ends_with)
 
@@ -317,7 +317,7 @@ async def frames_until(socket: ClientConnection, *types: str) -> list[Frame]:
     """Receive frames up to and including the first of one of these types.
 
     Raises:
-        DoorClosed: if none came in `PATIENCE_S`.
+        StepRefused: if none came in `PATIENCE_S`.
     """
     received: list[Frame] = []
     try:

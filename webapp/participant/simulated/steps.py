@@ -274,7 +274,7 @@ class ScriptedParticipant(ScriptedPerson):
         """Enter and take one step after the other until the end.
 
         Raises:
-            DoorClosed: if a page did not let the participant through, or the bot failed.
+            StepRefused: if a page did not let the participant through, or the bot failed.
         """
         await self.doors.enter()
         for n_pages in range(_MOST_PAGES):

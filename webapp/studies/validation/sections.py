@@ -105,7 +105,7 @@ SECTION_VALIDATORS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
 
 
 def section_errors(section: str, values: InputModel) -> Errors:
-    """Return the errors within one section of `SECTION_CHECKS`: `{field: sentence}`."""
+    """Return the errors within one section of `SECTION_VALIDATORS`: `{field: sentence}`."""
     return {
         field: sentence
         for check in SECTION_VALIDATORS[section]
