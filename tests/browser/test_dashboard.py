@@ -50,7 +50,7 @@ def prepare(server: ConfabServer, folder: Path) -> None:
     )
     server.shell(
         "from webapp.results.benchmark import benchmark_ask;"
-        "from webapp.jobs.engine import job_do;"
+        "from webapp.jobs.engine import run_job;"
         "from webapp.studies.models import Study;"
         "job_do(benchmark_ask(metrics=['words_bot', 'repetition'], study=Study.objects.get()))"
     )

@@ -142,7 +142,7 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
 def test_a_thread_that_hangs_does_not_keep_the_process() -> None:
     code = (
         "import threading\n"
-        "from webapp.core.processes import end_within\n"
+        "from webapp.core.processes import end_process_within\n"
         "threading.Thread(target=threading.Event().wait, name='hangs for ever').start()\n"
         "end_within(0.2, first=lambda: print('first', flush=True))\n"
     )

@@ -87,7 +87,7 @@ def test_commands_and_the_web_start_end_with_one_sentence(tmp_path: Path, comman
 ASKS = """
 from django.utils.translation import gettext
 from evaluation.metrics.registry import metric_list
-from webapp.jobs.kinds.base import Kind, kinds, register_kind
+from webapp.jobs.kinds.base import JobKind, kinds, register_kind
 from webapp.studies.privacy import erasure_kinds
 from webapp.transfer.exporters.base import exporter_list
 

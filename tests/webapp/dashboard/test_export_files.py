@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db
 def _little_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(job_files, "settings", SimpleNamespace(DATA_DIR=tmp_path))
     monkeypatch.setattr(job_files, "LARGE_EXPORT", 2)
-    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 2)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 2)
     monkeypatch.setattr(queue, "send", lambda job: True)
 
 
@@ -82,7 +82,7 @@ def made(client: Client, **asked: str) -> Job:
 
 
 def test_a_small_table_comes_at_once(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 3)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 3)
     answer = staff().post(PAGE, RATINGS)
     assert answer["Content-Disposition"] == 'attachment; filename="out-ratings.csv"'
     assert not Job.objects.exists()
@@ -230,12 +230,12 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
 ) -> None:
     client = staff(Right.PAY)
     assertContains(client.get(PUBLISH), "--what package")
-    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 1000)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 1000)
     at_once = client.post(PUBLISH)
     assert at_once["Content-Disposition"] == 'attachment; filename="out-package.zip"'
     data = body(at_once)
     assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
-    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 2)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", 2)
     assertRedirects(client.post(PUBLISH), PUBLISH)
     [job] = Job.objects.filter(kind="export")
     run_job(job)
