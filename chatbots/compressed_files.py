@@ -27,7 +27,7 @@ DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Errors of readers of compressed files for damaged bytes; `damage_as_error` lists each `OSError` and `RuntimeError`."""
+"""Errors that readers raise for damaged bytes, besides the `OSError` and `RuntimeError` of `damage_as_error`."""
 _OF_BYTES = {None, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """Numbers of an `OSError` that a wrong size, place or name in an archive causes; the others are of the disk."""
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")

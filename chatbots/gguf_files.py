@@ -263,8 +263,8 @@ def gguf_transformers_reason(model: str) -> str | None:
     found = header.architecture
     if found != CONVERTIBLE_ARCHITECTURE:
         return (
-            f"{file.name} is of the architecture {found}; only {CONVERTIBLE_ARCHITECTURE} can be converted: name a transformers "
-            "folder"
+            f"{file.name} is of the architecture {found}; only {CONVERTIBLE_ARCHITECTURE} can be converted: "
+            "name a transformers folder"
         )
     pre = header.pre_tokenizer or "default"
     if header.tokenizer != "gpt2" or pre not in PRE_TOKENIZERS:

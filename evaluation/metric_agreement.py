@@ -248,7 +248,8 @@ def judge(
         judgements: judged items, the file that holds them, or a study whose people judged single replies.
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
-        against: a metric or column with which each of them is compared on the same replies (`evaluation.paired_comparison`).
+        against: a metric or column with which each of them is compared on the same replies
+            (`evaluation.paired_comparison`).
         by_best_rater: also set the main column against each rater alone, and take the best, in every cell
             (`evaluation.agreement_by_group`).
         shared: texts encoded so far; by default a new one.

@@ -316,7 +316,8 @@ class TrainingConfig(InputModel):
 
             if size != WORD_DIMENSION:
                 raise ValueError(
-                    f"word_vectors needs sizes.E of {WORD_DIMENSION}, the width of the static word vectors; it is {size}"
+                    f"word_vectors needs sizes.E of {WORD_DIMENSION}, the width of the static word vectors; "
+                    f"it is {size}"
                 )
         return start
 

@@ -4,9 +4,9 @@ Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
 means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
 
-The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`, as everywhere. While a
+The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`. While a
 study collects (`is_collecting` of the judgements), researchers look at the numbers repeatedly: then the shares have the
-always-valid intervals of `evaluation.stats.sequential`, too.
+anytime-valid intervals of `evaluation.stats.sequential`, too.
 """
 
 from __future__ import annotations

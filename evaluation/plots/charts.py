@@ -325,7 +325,8 @@ def _cell(
         shade = f"div-{5 + (1 if gap > 0 else -1) * max(1, round(4 * abs(gap) / differences.most))}"
     says = f"{bot.title} − {other.title}\n{figure(gap, differences.digits)} "
     says += (
-        f"{span(*difference_ends(comparison, sign), differences.digits)}\n{differences.holm} {probability(comparison.p_holm)}"
+        f"{span(*difference_ends(comparison, sign), differences.digits)}\n"
+        f"{differences.holm} {probability(comparison.p_holm)}"
         if comparison.p is not None
         else differences.why(comparison.reason)
     )

@@ -1,9 +1,9 @@
 """Reply pipeline: a due reply from the bot's first piece to storage.
 
-Replies come onto the page in one of three ways. As they come: a bot's pieces are sent on, and what is known at once
-is stored and then typed. Paced (`studies/chat_settings.py`): the words run behind the bot's own, at a drawn pace, and the
-reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where a filter may
-withhold it, the whole reply is looked at before any of it is shown.
+Replies come onto the page in one of three ways. Streamed: a bot's pieces are sent on as they come, and a reply that is
+known at once is stored and then typed. Paced (`studies/chat_settings.py`): the words run behind the bot's own, at a
+drawn pace, and the reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where
+a filter may block it, the whole reply is filtered before any of it is shown.
 
 Test replies are those that no participant waits for: of the dashboard's test chat, and of disabled bots. They count
 for a bot's health as replies to participants do, and a reply that works enables a bot again.

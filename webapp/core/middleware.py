@@ -225,7 +225,10 @@ def _may(scope: dict[str, Any], *rights: Right) -> bool:
     return may(get_user(request), *rights)
 
 
-UNSTORABLE_MESSAGE = "This holds the character U+0000 or half a surrogate pair, which cannot be stored. Send it without them."
+UNSTORABLE_MESSAGE = (
+    "This holds the character U+0000 or half a surrogate pair, which cannot be stored. "
+    "Send it without them."
+)
 NOT_FOUND_RESPONSE = 4404
 """Close code of a socket to an unknown conversation."""
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")

@@ -83,8 +83,8 @@ def votes_board(
         window = around(ends, 0, 100)
     n_votes = sum(one.n for _bot, one in found)
     return VotesBoard(
-        method=f"Share of votes up with {percent(VOTES_LEVEL)} interval; the votes of one conversation count as belonging "
-        "together.",
+        method=f"Share of votes up with {percent(VOTES_LEVEL)} interval; "
+        "the votes of one conversation count as belonging together.",
         scale="Votes up, in %",
         rows=[_row(frame, bot, one, window) for bot, one in found],
         axis=axis_row(window),

@@ -333,7 +333,10 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
             ours = _r(mine[a], mine[b]) if a in mine and b in mine else None
             rows.append([*row, *_r_cells(ours, "this study does not ask for both")])
     section = Section("figure-7-bots", "Figure 7, over bots")
-    method = f"Pearson’s r of mean ratings over 12 bots and over {phrases.bots_text(len(bots))} here, Fisher’s intervals."
+    method = (
+        f"Pearson’s r of mean ratings over 12 bots and over {phrases.bots_text(len(bots))} here, "
+        "Fisher’s intervals."
+    )
     note = "Computed from the paper’s Table 2; its Figure 7 is over conversations."
     title = "Mean ratings of bots among themselves"
     section.tables.append(

@@ -307,8 +307,8 @@ def bots_figure(summary: StudySummary, link: Link) -> PageFigure:
     method = f"Mean rating with {percent(LEVEL)} interval"
     if leading is not None:
         method = (
-            f"Mean rating from {tick_label(leading.low)} to {tick_label(leading.high)} with {round(LEVEL * 100)} % interval, "
-            f"sorted by {leading.title.lower()}."
+            f"Mean rating from {tick_label(leading.low)} to {tick_label(leading.high)} "
+            f"with {round(LEVEL * 100)} % interval, sorted by {leading.title.lower()}."
         )
     if given:
         method += " " + (

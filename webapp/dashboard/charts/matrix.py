@@ -402,10 +402,8 @@ def _draw_differences(
     width: float,
     css: str = "",
 ) -> Markup:
-    name = (
-        f"Differences between the means of {phrases.bots_text(len({bot.bot_id for bot in [*rows, *columns]}))}, row minus "
-        "column."
-    )
+    n_bots = len({bot.bot_id for bot in [*rows, *columns]})
+    name = f"Differences between the means of {phrases.bots_text(n_bots)}, row minus column."
     return differences_drawing(rows, columns, drawn, width, name=name, css=css)
 
 

@@ -53,8 +53,8 @@ def scatter_figure(
         x_title=x_title,
         y_title=y_title,
         equal="equal",
-        name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, with the line where both are "
-        "equal.",
+        name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, "
+        "with the line where both are equal.",
     )
     return PageFigure(
         id=id,
@@ -312,8 +312,8 @@ def weights_figure(
     more = None
     if len(ordered) > WEIGHTS_SHOWN + 3:
         told = (
-            f"Shown are the {WEIGHTS_SHOWN} that move the prediction most: chosen for that, they look stronger than they "
-            "are."
+            f"Shown are the {WEIGHTS_SHOWN} that move the prediction most: chosen for that, "
+            "they look stronger than they are."
         )
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)

@@ -122,7 +122,8 @@ def comparisons_section(
             title="How far apart are they?",
             method=(
                 f"{frame.headline.title}: the row’s mean minus the column’s, by least squares; coloured where the "
-                f"two can be put in order ({test_said(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
+                f"two can be put in order ({test_said(compared)}, "
+                f"corrected for {phrases.pairs_text(compared.n_pairs)})."
             ),
             level=1 - compared.alpha,
             note="Intervals of single differences are not widened for the number of pairs.",

@@ -163,9 +163,9 @@ def _metrics_figure(
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
         method=_sentences(
-            f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; bold: p < .05 "
-            f"after Holm’s correction for {matrix.n_corrected} correlations. The table also has Pearson’s r within "
-            "bots.",
+            f"Spearman over {phrases.conversations_text(matrix.n)}; intervals by the jackknife over people; "
+            f"bold: p < .05 after Holm’s correction for {matrix.n_corrected} correlations. "
+            "The table also has Pearson’s r within bots.",
             controls_said(has_controls, left_out=True),
         ),
         symbol="ρ",

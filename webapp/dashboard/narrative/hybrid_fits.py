@@ -433,8 +433,8 @@ def _told_alike(studies: Sequence[ComparedStudy]) -> str:
             else:
                 contrary += 1
         sentences.append(
-            f"{first.frame.study.name} and {other.frame.study.name} tell {phrases.pairs_text(same + contrary)} of the same "
-            f"bots apart both: {same} in the same order, {contrary} in the contrary one."
+            f"{first.frame.study.name} and {other.frame.study.name} tell {phrases.pairs_text(same + contrary)} "
+            f"of the same bots apart both: {same} in the same order, {contrary} in the contrary one."
         )
     return " ".join(sentences)
 

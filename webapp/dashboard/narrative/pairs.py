@@ -85,8 +85,8 @@ def protocols_section(
     """
     section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(
-        f"“{one_turn}” compares single replies of {phrases.bots_text(len(found.bots))}; in “{interactive}” people chatted "
-        "with them."
+        f"“{one_turn}” compares single replies of {phrases.bots_text(len(found.bots))}; "
+        f"in “{interactive}” people chatted with them."
     )
     asked = list(dict.fromkeys(row.question for row in found.rows))
     section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]

@@ -1,8 +1,8 @@
 """Flags about pay itself: their contract, their registry, and all flags of a visit.
 
-What is wrong with somebody's work is found by `webapp.ratings.flag_store`; here is what only matters before it is paid. A flag
-says why somebody should look at a visit: a number, how many others have it too, and what it means, in words. It decides
-nothing. A later app adds kinds by `flag_kinds.look_into(…)`.
+Flags of work are in `webapp.ratings.flags`; the flags here only matter before work is paid. A flag gives a reason to
+check a submission: a number, how many others have it too, and what it means, in words. It decides nothing. A later app
+adds kinds by `flag_kinds.look_into(…)`.
 """
 
 from __future__ import annotations

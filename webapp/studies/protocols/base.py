@@ -18,7 +18,7 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 - `form`: the rubric whose rows are the scales that `form` and `judge` ask.
 - `page`: how the step `judge` looks, for protocols that have it: words, the partial template that shows what is
   judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions and
-  reads the answers (`webapp/participant/question_forms/<name>.py`). Progress, missing answers, Back and Next, storing and
+  reads the answers (`webapp/participant/question_forms/`). Progress, missing answers, Back and Next, storing and
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/simulated/`.
 - `needs_reference`: whether only items with a scored reference are given.

@@ -44,7 +44,8 @@ class Command(ConfabCommand):
         config = config_load(options["config"], options["data"])
         if config.metric != EntailmentTraining.name:
             raise ValueError(
-                f"{options['config']} trains {config.metric}; inference pairs are made for {EntailmentTraining.name} only"
+                f"{options['config']} trains {config.metric}; "
+                f"inference pairs are made for {EntailmentTraining.name} only"
             )
         splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
         options["output"].mkdir(parents=True, exist_ok=True)
