@@ -180,7 +180,7 @@ def test_the_replies_of_ones_own_chat_are_marked_after_it(browser: Client, clien
     assert (chat_id, len(chosen)) == (str(talk.pk), 2)
     page = shown(browser.get(address))
     assert "Reply 1 of 2" in page
-    assert '<p class="said-who">You</p>' in page
+    assert '<p class="said-who"> You </p>' in page
     assert "eliza" not in page.lower()
     assert send(browser, address, 1, "asks").url == address
     assert send(browser, address, 2, "_none").url.endswith("/done/")
@@ -258,7 +258,7 @@ def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:
     address = begin(browser)
     page = shown(browser.get(address))
     assert "Reply 1 of 2" in page
-    assert '<p class="said-who">Other speaker</p>' in page
+    assert '<p class="said-who"> Other speaker </p>' in page
     send(browser, address, 1, "asks")
     send(browser, address, 2, "asks")
     assert list(study_ratings(study).answers["asks"]) == [1, 1]
