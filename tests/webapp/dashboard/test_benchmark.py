@@ -23,6 +23,7 @@ from tests.builders import (
     make_staff,
     make_study,
 )
+from tests.markup import flat
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
@@ -153,7 +154,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     first = benchmark_ask(study=study, metrics=["words_bot"])
     run_job(first)
     assert benchmark_ask(study=study, metrics=["words_bot"]) == first
-    html = staff.get(ADDRESS).content.decode()
+    html = flat(staff.get(ADDRESS).content.decode())
     assert ">n 4 · vote<" in html
     assert "one side is constant" in html or "the same" in html
     assert "People have said more" not in html
@@ -178,7 +179,7 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     content = judged().replace(b"set 1", b"grade/convai2").replace(b"good", b"coherence")
     post(staff, content, "mine.jsonl", "rouge_l", "words_bot")
     run_job(Job.objects.get(kind="benchmark"))
-    html = staff.get(f"{ADDRESS}?target=coherence").content.decode()
+    html = flat(staff.get(f"{ADDRESS}?target=coherence").content.decode())
     assert html.count("<span>published .14</span>") == 1, "ROUGE-L of the survey on ConvAI2"
     assert "12 of 600 replies are here" in html
     assert "the tiny test checkpoint" in html
@@ -212,7 +213,7 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
     assert job.result["languages"] == {"set 0": "de", "set 1": "en"}
 
     def shown(query: str) -> tuple[list[str], list[str], str]:
-        html = staff.get(f"{ADDRESS}?target=good&{query}").content.decode()
+        html = flat(staff.get(f"{ADDRESS}?target=good&{query}").content.decode())
         head, _, body = html.partition("<tbody>")
         sets = re.findall(r'<th scope="col">([^<]+)<span>n ', head)
         return sets, re.findall(r'<th scope="row">([^<]+)<', body.partition("<tfoot>")[0]), html

@@ -13,6 +13,7 @@ from chatbots.bots.base import BotError
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_staff, make_study
 from tests.fakes import FakeStreamBot
+from tests.markup import flat
 from webapp.bots.services import bot_answered, bot_failed
 from webapp.conversations import events
 from webapp.conversations.models import Turn
@@ -37,7 +38,7 @@ def fail(n: int, bot_id: str = "shaky") -> None:
 def text(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200
-    html = answer.content.decode()
+    html = flat(answer.content.decode())
     assert "<b>no GPU" not in html
     return html
 

@@ -25,6 +25,7 @@ from tests.builders import (
     make_staff,
     make_study,
 )
+from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services.replies import heartbeat_store
@@ -281,7 +282,7 @@ def test_a_bot_that_cannot_load_keeps_its_card_closed(
     monkeypatch.setattr(type(bot_get("parrot")), "unavailable_reason", lambda _self: why)
     study = draft(bots=["eliza"])
     force_bots(study, ["eliza", "gone"])
-    html = staff.get(address(study, "bots")).content.decode()
+    html = flat(staff.get(address(study, "bots")).content.decode())
     cards = {
         bot_id: re.split("data-bot=", html.split(f'data-bot="{bot_id}"', 1)[1], maxsplit=1)[0]
         for bot_id in ("eliza", "parrot", "gone")

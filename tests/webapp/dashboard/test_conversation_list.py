@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import exchange, make_conversation, make_rating, make_study
+from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.search import pagination
@@ -113,7 +114,7 @@ def test_words_are_found_in_turns_and_comments(staff: Client, study: Study) -> N
 
 def test_what_was_found_is_marked_and_escaped(staff: Client, study: Study) -> None:
     address = reverse("dashboard:study_conversations", args=[study.key])
-    page = staff.get(address, {"words": "<b>yes"}).content.decode()
+    page = flat(staff.get(address, {"words": "<b>yes"}).content.decode())
     assert "&lt;<mark>b&gt;Yes</mark>&lt;/b&gt;" in page
     assert "<b>Yes" not in page
     assert "<strong>3</strong> of 6<" in page
@@ -122,7 +123,7 @@ def test_what_was_found_is_marked_and_escaped(staff: Client, study: Study) -> No
 def test_the_list_tells_its_total(staff: Client, study: Study) -> None:
     address = reverse("dashboard:study_conversations", args=[study.key])
     assert "<strong>6</strong> conversations" in staff.get(address).content.decode()
-    narrowed = staff.get(address, {"words": "visitor 5"}).content.decode()
+    narrowed = flat(staff.get(address, {"words": "visitor 5"}).content.decode())
     assert "<strong>1</strong> of 6<" in narrowed
     nothing = staff.get(address, {"words": "nobody said this"}).content.decode()
     assert "No conversation passes these filters" in nothing

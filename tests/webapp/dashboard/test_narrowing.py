@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.dashboard.filters import line_narrowed, search_form_of
@@ -126,7 +127,7 @@ def test_the_form_shows_what_the_line_asks_for(reader: Client, study: Study) -> 
     tag_add(conversation=study.conversations.all()[0], text="odd <one>", author=None)
     listed = reverse("dashboard:study_conversations", args=["n"])
     line = 'tag:"odd <one>" bot:a,b rater:"<r>" is:starred sample:4 seed:2 turns:2..8'
-    page = reader.get(listed, {"q": line.replace("bot:a,b ", "")}).content.decode()
+    page = flat(reader.get(listed, {"q": line.replace("bot:a,b ", "")}).content.decode())
     form = page[page.index("data-narrow") : page.index("</form>", page.index("data-narrow"))]
     for part in (
         '<option value="odd &lt;one&gt;" selected>odd &lt;one&gt; (1)</option>',

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.builders import make_conversation, make_study
+from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
@@ -399,7 +400,7 @@ def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
     answer = staff.post(
         reverse("dashboard:imports"), {"file": upload(lines), "study": "imp", "low": 1, "high": 5}
     )
-    html = answer.content.decode()
+    html = flat(answer.content.decode())
     assert answer.status_code == 200
     assert "1 conversation and 1 rating are new." in html
     assert [item.line for item in answer.context["shown"]] == [2]

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from evaluation.metrics.registry import metric_defaults
 from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.markup import flat
 from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
 from webapp.dashboard.report_files import report_ask, report_path
@@ -62,7 +63,7 @@ def imported(*bots: str) -> Study:
 
 def line(client: Client, key: str = "s") -> tuple[list[tuple[str, str]], str]:
     """Return the stages as (tone, words), and the box of what is next as text."""
-    html = client.get(f"/dashboard/studies/{key}/").content.decode()
+    html = flat(client.get(f"/dashboard/studies/{key}/").content.decode())
     stages = re.findall(r'stage-(\w+)"><span class="stage-mark".*?stage-words">(.*?)</span>', html)
     box = html.split('class="next-step')[1].split("</section>")[0]
     return stages, re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", box))

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from chatbots import Turn as Said
 from tests.builders import make_annotated, make_conversation, make_participant, make_study
+from tests.markup import flat
 from webapp.conversations.filtering import FilterLabel, marks_store
 from webapp.conversations.models import Conversation, ReplyReport, Turn
 from webapp.conversations.services import reply_report
@@ -107,7 +108,7 @@ def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:
     found = marks_of_bots(["eliza", "parrot"])
     assert {(key, one.marked, one.replies) for key, one in found.items()} == {("eliza", 1, 2)}
     for address in ("/dashboard/bots/", "/dashboard/bots/eliza/"):
-        assert "1 of 2 replies name its model" in staff.get(address).content.decode()
+        assert "1 of 2 replies name its model" in flat(staff.get(address).content.decode())
     [row] = exporter_get("reply_marks").rows(chat.study, ExportOptions())
     assert row[4:8] == [1, "names_model", {}, ["ELIZA"]]
 

@@ -37,7 +37,8 @@ def open_links(html: str, kind: str) -> list[str]:
     if found is None:
         return []
     links = re.findall(r"<a href=\"[^\"]+\"([^>]*)>([^<]+)</a>", found.group())
-    return [f"*{words}" if "aria-current" in mark else words for mark, words in links]
+    shown = [(mark, words.strip()) for mark, words in links]
+    return [f"*{words}" if "aria-current" in mark else words for mark, words in shown]
 
 
 def test_every_page_of_a_study_stands_under_one_of_five_tabs(staff: Client, rated: Study) -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_study
+from tests.markup import flat
 from webapp.dashboard.report_sections import SECTIONS as ALL_SECTIONS
 from webapp.studies.models import Study
 
@@ -56,7 +57,7 @@ def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study
     assert staff.post(where).status_code == 400
     good = SimpleUploadedFile("new.csv", b"bot,size\nalpha,3\nbeta,2\ngamma,1\n")
     assert staff.post(where, {"file": good}).status_code == 302
-    html = staff.get(where).content.decode()
+    html = flat(staff.get(where).content.decode())
     assert "Stored: new.csv; numbers: size" in html
     assert "size (of the bot)" in html
     staff.post(where, {"clear": "1"})
