@@ -16,13 +16,15 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from tests.outside.installation import Installation, installation_start
+
 DATA = Path(__file__).parent / "data"
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 """When these tests happen: some days after people took part in the two studies that are imported."""
 STUDIES = ("empty", "chats", "pairs")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def ids_by_seed() -> Iterator[None]:
     """Draw ids, codes and orders by a seed, and stop the clock, so that pages are the same in every run."""
     with pytest.MonkeyPatch.context() as patch:
@@ -34,8 +36,8 @@ def ids_by_seed() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def ids_by_seed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ids_by_seed_again(ids_by_seed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin again for each test, which may run alone."""
     drawn = random.Random(7)
     monkeypatch.setattr(os, "urandom", drawn.randbytes)
@@ -76,3 +78,11 @@ def staff(db: None) -> Client:
 def document(text: str) -> object:
     """Read the one JSON document that a command printed."""
     return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def installation(
+    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
+) -> Iterator[Installation]:
+    """Run a Confab with the bots of `told_bots.py` for the tests of a file."""
+    yield from installation_start(tmp_path_factory.mktemp("outside"), vector_cache)

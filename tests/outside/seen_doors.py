@@ -14,6 +14,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.outside.snapshots import as_text, compare, steady
 
+pytestmark = pytest.mark.usefixtures("ids_by_seed_again")
+
 
 def routes(patterns: list[Any], prefix: str = "", name: str = "") -> Iterator[tuple[str, str, Any]]:
     for one in patterns:

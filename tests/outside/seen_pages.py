@@ -12,7 +12,7 @@ from django.test import Client
 from tests.outside.conftest import STUDIES, command
 from tests.outside.snapshots import compare, words_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 OUTCOMES = ("rated", "bot_failed", "screened_out", "failed_check", "no_consent", "withdrawn")
 OF_A_STUDY = (
     "",

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from tests.outside.conftest import command, document
 from tests.outside.snapshots import as_text, compare, steady
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 TABLES = (
     *(
         "bots",
