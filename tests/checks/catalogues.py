@@ -39,8 +39,7 @@ OF_RESEARCHERS = (
     "*/admin.py",
     "*/apps.py",
     "*/models.py",
-    "studies/*_model.py",
-    "studies/*_models.py",
+    "*/models/*",
     "*/management/*",
     "*/flags/*",
     "*/migrations/*",
@@ -52,14 +51,11 @@ OF_RESEARCHERS = (
     "conversations/bot_*.py",
     "conversations/imported_sets.py",
     "conversations/erasure.py",
-    "ratings/comparing.py",
+    "ratings/flag_selectors.py",
     "ratings/selectors.py",
     "studies/attention_checks.py",
-    "studies/validation/sections.py",
-    "studies/validation/__init__.py",
-    "studies/validation/sections.py",
+    "studies/validation/*",
     "studies/versions.py",
-    "studies/validation/sections.py",
     "studies/forms.py",
     "studies/lifecycle.py",
     "studies/item_sets.py",
@@ -71,14 +67,13 @@ OF_RESEARCHERS = (
     "studies/recruitment/settings.py",
     "studies/study_import.py",
     "participant/kinds/*",
-    "participant/rehearsal/*",
+    "participant/simulated/*",
 )
 """What stands there and is never shown to a participant."""
 KEYWORDS: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("_", "__", "gettext", "gettext_lazy", "gettext_noop"), None),
     **dict.fromkeys(("ngettext", "ngettext_lazy", "plural_forms"), (1, 2)),
 }
-_CHOICE = re.compile(r"\s+[A-Z_]+ = ")
 PLURALS = {
     "de": (2, "(n != 1)"),
     # In the order of CLDR: zero, one, two, few, many, other. Django's own catalogue has the same.
@@ -109,17 +104,26 @@ def extracted() -> Catalog:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".html":
             text = _python_of(text)
-        name, lines = path.relative_to(ROOT).as_posix(), text.splitlines()
+        name = path.relative_to(ROOT).as_posix()
         for line, message, comments, _context in extract(
             "python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]
         ):
-            if not _is_of_model(path) or _CHOICE.match(lines[line - 1]):
-                found.add(message, locations=[(name, line)], auto_comments=comments)
+            found.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
     for text in kinds_deleted():
         found.add(text, locations=[("webapp/studies/privacy/__init__.py", 1)])
+    for text in reasons_of_reports():
+        found.add(text, locations=[("webapp/conversations/models.py", 1)])
     return found
+
+
+def reasons_of_reports() -> list[str]:
+    """Return the reasons for which a participant may report a reply; the rest of a table is for researchers."""
+    from webapp.conversations.models import ReplyReport
+
+    with translation.override(None):
+        return [str(label) for label in ReplyReport.Reason.labels]
 
 
 def kinds_deleted() -> list[str]:
@@ -140,11 +144,6 @@ def first_texts() -> list[str]:
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
     new = [*(question_new(kind, "en").to_plain() for kind in NEW), *lines_new()]
     return sorted(default_lines() | set(texts_said([*ready, *new])))
-
-
-def _is_of_model(path: Path) -> bool:
-    """Tell whether a file is of tables: what its columns are is for researchers, what can be chosen may be shown."""
-    return path.stem.endswith(("_model", "_models"))
 
 
 def _python_of(template: str) -> str:

@@ -39,6 +39,11 @@ def test_everything_that_participants_read_is_translated(locale: str) -> None:
     assert catalogues.missing(written) == []
 
 
+def test_each_pattern_leaves_sources_out() -> None:
+    webapp = catalogues.ROOT / "webapp"
+    assert [one for one in catalogues.OF_RESEARCHERS if not any(webapp.glob(one))] == []
+
+
 def test_translations_fill_in_the_same(locale: str) -> None:
     wrong = []
     for message in catalogues.catalogue(locale):
