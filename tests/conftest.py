@@ -179,7 +179,7 @@ class ConfabServer:
 
     def manage(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a `manage.py` command on this server's data."""
-        return self._own_console().run(args, check=check, timeout_s=180)
+        return self._own_console().run(args, check=check, timeout_s=600)
 
     def shell(self, code: str) -> str:
         """Run Python with Django set up on this server's data; what it prints comes back."""
@@ -258,7 +258,7 @@ class ConfabServer:
         process = self.processes.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, with_signal)
-        process.wait(timeout=30)
+        process.wait(timeout=600)
 
     def kill_bot_host(self) -> None:
         """Kill whichever process keeps the bots."""
@@ -271,7 +271,7 @@ class ConfabServer:
         else:
             self.start_web()
 
-    def wait_until_healthy(self, timeout_s: float = 180) -> None:
+    def wait_until_healthy(self, timeout_s: float = 600) -> None:
         """Wait for `/healthz` to answer 200."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

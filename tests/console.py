@@ -145,7 +145,7 @@ class Console:
         """
         log.touch()  # at once, for whoever looks into it
         with self._one_at_a_time:
-            return Forked(self._answer(words, [str(log)] * 2, timeout_s=180, waits=False))
+            return Forked(self._answer(words, [str(log)] * 2, timeout_s=600, waits=False))
 
     def close(self) -> None:
         """End the process."""

@@ -178,7 +178,7 @@ def _migrate(env: dict[str, str]) -> None:
         cwd=ROOT,
         env={**kept, **settings, **env},
         check=True,
-        timeout=180,
+        timeout=600,
     )
 
 

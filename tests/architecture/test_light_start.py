@@ -48,7 +48,7 @@ def heavy_modules(code: str, **env: str) -> list[str]:
         env={**_plain_environment(), **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -77,7 +77,7 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         cwd=ROOT,
         env={**_plain_environment(), **env},
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return env
 

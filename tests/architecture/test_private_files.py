@@ -32,9 +32,9 @@ def test_the_data_folder_s_secrets_are_their_owner_s_alone(tmp_path: Path) -> No
     }
     for name in ("CONFAB_SECRET_KEY", "CONFAB_TEST_DIR"):
         env.pop(name, None)
-    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=600, cwd=ROOT)
     assert modes(tmp_path) == dict.fromkeys(NAMES, 0o600)
     for name in NAMES:
         (tmp_path / name).chmod(0o644)
-    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=600, cwd=ROOT)
     assert modes(tmp_path) == dict.fromkeys(NAMES, 0o600)

@@ -32,7 +32,7 @@ def manage(data_dir: Path, *args: str, **env: str) -> subprocess.CompletedProces
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -240,7 +240,7 @@ def test_of_two_processes_one_makes_the_arrays(tmp_path: Path) -> None:
     ]
     for process in processes:
         process.start()
-    found = [queue.get(timeout=60) for _ in processes]
+    found = [queue.get(timeout=600) for _ in processes]
     for process in processes:
         process.join()
     assert [total for total, _ in found] == [sum(range(50_000))] * 2

@@ -38,6 +38,6 @@ def test_loading_at_once_in_a_fresh_process(tmp_path: Path, vector_cache: Path) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.stdout.count("'ready'") == 3, done.stdout + done.stderr

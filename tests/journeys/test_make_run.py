@@ -54,7 +54,7 @@ def used_before(data_dir: Path, env: dict[str, str]) -> None:
         "study_create(key='demo', name='Mine', title='Changed since', bots=['eliza'], state='collecting')"
     )
     command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-    subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=600)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
         return any("celery" in " ".join(process.cmdline()) for process in living(tmp_path))
 
     try:
-        wait_for(healthy, "a healthy answer", 120)
-        wait_for(worker_is_up, "the worker", 30)
-        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=20)
+        wait_for(healthy, "a healthy answer", 600)
+        wait_for(worker_is_up, "the worker", 600)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600)
         assert page.status == 200
         assert (b"Changed since" in page.read()) is not is_first
         said = (tmp_path / "make.log").read_text()
@@ -115,8 +115,8 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
             os.killpg(make.pid, stop_signal)  # the terminal signals the whole foreground group
         else:
             make.send_signal(stop_signal)
-        make.wait(timeout=40)
-        wait_for(lambda: not living(tmp_path), "stopping every process", 30)
+        make.wait(timeout=600)
+        wait_for(lambda: not living(tmp_path), "stopping every process", 600)
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5)
     finally:

@@ -208,15 +208,15 @@ def test_the_installed_command_migrates_and_serves(
         return False
 
     try:
-        wait_for(healthy, "a healthy answer", 120)
+        wait_for(healthy, "a healthy answer", 600)
         page = (
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=20).read().decode()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600).read().decode()
         )
         (style,) = re.findall(r'href="([^"]+confab[^"]*\.css)"', page)
-        assert urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=20).status == 200
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}{style}", timeout=600).status == 200
         command.send_signal(signal.SIGINT)
-        command.wait(timeout=40)
-        wait_for(lambda: not living(tmp_path, "CONFAB_CHANNEL_PREFIX"), "stopping", 30)
+        command.wait(timeout=600)
+        wait_for(lambda: not living(tmp_path, "CONFAB_CHANNEL_PREFIX"), "stopping", 600)
         assert (data / "confab.sqlite3").is_file()
     finally:
         for process in living(tmp_path, "CONFAB_CHANNEL_PREFIX"):

@@ -40,7 +40,7 @@ Manage = Callable[..., subprocess.CompletedProcess[str]]
 def manage(tmp_path: Path) -> Iterator[Manage]:
     """Run commands in a process that has imported Django."""
     console = Console(environment(tmp_path))
-    yield lambda *args: console.run(args, check=False, timeout_s=120)
+    yield lambda *args: console.run(args, check=False, timeout_s=600)
     console.close()
 
 
@@ -52,7 +52,7 @@ def manage_anew(data_dir: Path, *args: str, **kwargs: object) -> subprocess.Comp
         env=environment(data_dir),
         text=True,
         stderr=subprocess.PIPE,
-        timeout=120,
+        timeout=600,
         **{"stdout": subprocess.PIPE, **kwargs},  # type: ignore[call-overload]
     )
 

@@ -23,7 +23,7 @@ COMMAND = "import sys; from webapp.command_line import main; sys.argv[0] = 'conf
 def run(*args: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", COMMAND, *args],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

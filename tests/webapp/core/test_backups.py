@@ -324,7 +324,7 @@ def moved(source: str, target: str, data_dir: Path) -> str:
     }
     done = subprocess.run(
         [sys.executable, "-c", MOVE, target],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

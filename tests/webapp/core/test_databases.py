@@ -32,7 +32,7 @@ print(path)
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     path = Path(done.stdout.splitlines()[-1])
     assert path.name == "confab.sqlite3"

@@ -83,7 +83,7 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", _WRITER, str(file), name], cwd=ROOT)
         for name in names
     ]
-    assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=600) for process in started] == [0, 0, 0]
     files = [found for found in tmp_path.glob("confab.log*") if found.suffix != ".lock"]
     assert len(files) > 3
     lines = sorted(line for found in files for line in found.read_text().splitlines())

@@ -109,7 +109,7 @@ def test_every_setting_of_the_example_refuses_nonsense(tmp_path: Path) -> None:
         input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     for (name, value), said in zip(given, json.loads(done.stdout), strict=True):

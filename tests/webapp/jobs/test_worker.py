@@ -14,7 +14,7 @@ from tests.conftest import ConfabServer
 from tests.databases import own_database
 
 pytestmark = pytest.mark.slow
-WAIT_S = 150  # a command is given 180
+WAIT_S = 500  # a command is given 600
 
 
 @pytest.fixture
