@@ -124,6 +124,7 @@ if REDIS_URL:
         "global_keyprefix": f"{CHANNEL_PREFIX}-celery-",
     }
 else:
+    folder_made(DATA_DIR, "CONFAB_DATA_DIR")
     _folder = DATA_DIR / "broker"
     for _name in ("queue", "processed", "control"):
         (_folder / _name).mkdir(parents=True, exist_ok=True)
