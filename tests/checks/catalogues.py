@@ -2,7 +2,7 @@
 
     # make messages: sources -> .po (new strings empty) -> .mo; lists what is missing
     python -m tests.checks.catalogues
-    # the same, and prints the entries without a translation as a .po file
+    # the same, and prints the entries without a translation; a language that is new gets its folder
     python -m tests.checks.catalogues de
 
 Strings are taken from the sources by Babel; those in templates after Django has made Python of them. The texts that
@@ -27,6 +27,7 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from django.conf import settings
 from django.utils import translation
+from django.utils.translation import to_locale
 from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,14 +74,6 @@ OF_RESEARCHERS = (
 KEYWORDS: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("_", "__", "gettext", "gettext_lazy", "gettext_noop"), None),
     **dict.fromkeys(("ngettext", "ngettext_lazy", "plural_forms"), (1, 2)),
-}
-PLURALS = {
-    "de": (2, "(n != 1)"),
-    # In the order of CLDR: zero, one, two, few, many, other. Django's own catalogue has the same.
-    "ar": (
-        6,
-        "n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 && n%100<=99 ? 4 : 5",
-    ),
 }
 
 
@@ -153,7 +146,15 @@ def _python_of(template: str) -> str:
 
 def folder_of(locale: str) -> Path:
     """Return the folder of a language's two files."""
-    return FOLDER / locale / "LC_MESSAGES"
+    return FOLDER / to_locale(locale) / "LC_MESSAGES"
+
+
+def plural_rule(locale: str) -> tuple[int, str]:
+    """Return how many plural forms a language has, and their rule, as Django's own catalogue says."""
+    own = Path(django.__file__).parent / "conf" / "locale" / to_locale(locale)
+    with (own / "LC_MESSAGES" / "django.mo").open("rb") as file:
+        found = read_mo(file)
+    return found.num_plurals, found.plural_expr
 
 
 def catalogue(locale: str) -> Catalog:
@@ -188,7 +189,7 @@ def update(locale: str) -> Catalog:
     found = catalogue(locale)
     found.update(extracted(), no_fuzzy_matching=True)
     found.obsolete.clear()
-    found._num_plurals, found._plural_expr = PLURALS[locale]
+    found._num_plurals, found._plural_expr = plural_rule(locale)
     found.project, found.version = "Confab", ""
     found.header_comment = f"# What participants read, in {found.locale.english_name}."
     write(locale, found)
@@ -205,9 +206,9 @@ def write(locale: str, found: Catalog) -> None:
 
 
 def main(shown: list[str]) -> int:
-    """Update every catalogue. Returns 1 if translations are missing."""
+    """Update every catalogue, and make those that are named and new. Returns 1 if translations are missing."""
     n_missing = 0
-    for locale in LOCALES:
+    for locale in dict.fromkeys([*LOCALES, *shown]):
         found = update(locale)
         left = missing(found)
         n_missing += len(left)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -15,10 +15,14 @@ from django.utils import translation
 from django.utils.translation import get_supported_language_variant
 from django.utils.translation.trans_real import parse_accept_lang_header
 
-Language = Literal["en", "de", "ar"]
-"""A code of BCP 47."""
-LANGUAGES: dict[str, str] = {"en": "English", "de": "Deutsch", "ar": "العربية"}
-"""What each is called by those who speak it. `settings.LANGUAGES` has the same ones."""
+LANGUAGES: dict[str, str] = {
+    "en" if code == settings.LANGUAGE_CODE else code: name for code, name in settings.LANGUAGES
+}
+"""Code of BCP 47 to the language's own name."""
+if TYPE_CHECKING:
+    Language = str
+else:
+    Language = Literal[tuple(LANGUAGES)]
 
 
 def locale_of(language: str) -> str:

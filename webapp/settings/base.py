@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from django.utils.translation import get_language_info, to_language
 
 from webapp.settings.env import (  # noqa: F401
     BASE_DIR,
@@ -115,8 +116,22 @@ AXES_CLIENT_IP_CALLABLE = "webapp.core.authentication.client_address"
 
 LANGUAGE_CODE = "en-gb"
 # Participants' pages speak the language of their study (`core/language.py`), researchers' pages English.
-LANGUAGES = [("en-gb", "English"), ("de", "Deutsch"), ("ar", "العربية")]
+# Each folder of `webapp/locale` is one of them (docs/guide/add_a_language.md).
 LOCALE_PATHS = [Path(__file__).resolve().parent.parent / "locale"]
+_TRANSLATED = (
+    get_language_info(to_language(file.parts[-3]))
+    for file in LOCALE_PATHS[0].glob("*/LC_MESSAGES/django.mo")
+)
+LANGUAGES = [
+    ("en-gb", "English"),
+    *sorted(
+        (
+            (one["code"], one["name_local"][:1].upper() + one["name_local"][1:])
+            for one in _TRANSLATED
+        ),
+        key=lambda language: language[1],
+    ),
+]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"

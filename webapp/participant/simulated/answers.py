@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp
-from pathlib import Path
+
+from django.conf import settings
+from django.utils.translation import to_locale
 
 from chatbots.corpora.dialogues import corpus_read
 from webapp.participant.simulated.client import StudyClient
@@ -66,12 +68,9 @@ class Impression:
         return _LOWEST + _RANGE * (0.7 * self.overall + 0.3 * single)
 
 
-_LINES = Path(__file__).parent / "lines"
-_COMMENTS = {
-    "en": "Written by a scripted participant.",
-    "de": "Das schreibt eine Person nach Skript.",
-    "ar": "كتب هذا مشارك آلي في تجربة.",
-}
+_COMMENT = "Written by a scripted participant."
+_SCRIPT_FILE = "scripted_participant.txt"
+"""In a language's folder: a comment, then chats, one message a line, with a blank line between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +91,10 @@ def script_in(language: str) -> ScriptedTexts:
     """Return the script in the language of a study: of the everyday corpus in English, else of a few talks of ours."""
     if language == "en":
         talks = tuple(dialogue.turns[::2] for dialogue in corpus_read().dialogues)
-    else:
-        text = (_LINES / f"{language}.txt").read_text(encoding="utf-8")
-        talks = tuple(tuple(talk.splitlines()) for talk in text.strip().split("\n\n"))
-    return ScriptedTexts(talks, _COMMENTS[language])
+        return ScriptedTexts(talks, _COMMENT)
+    file = settings.LOCALE_PATHS[0] / to_locale(language) / _SCRIPT_FILE
+    comment, *chats = file.read_text(encoding="utf-8").strip().split("\n\n")
+    return ScriptedTexts(tuple(tuple(chat.splitlines()) for chat in chats), comment)
 
 
 LENIENCY_SD = 0.14
