@@ -40,13 +40,14 @@ _RANKS = (
     Outcome.FAILED_CHECK,
     Outcome.SCREENED_OUT,
     Outcome.WITHDRAWN,
-    Outcome.NO_CONSENT,
 )
 _OUTCOMES = [outcome.value for outcome in _RANKS]
 # Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
-_HELD, _OPEN, _LOST, _NOTHING = range(len(_RANKS), len(_RANKS) + 4)
+# Last, not agreeing: people may read the consent again and agree after all, and then their task counts.
+_HELD, _OPEN, _LOST, _NOTHING, _DECLINED = range(len(_RANKS), len(_RANKS) + 5)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
-_RATED = Outcome.RATED.value
+_RATED, _NO_CONSENT = Outcome.RATED.value, Outcome.NO_CONSENT.value
+_ENDS = {*_OUTCOMES, _NO_CONSENT}
 _BONUS = Decision.Action.BONUS.value
 _APPROVE = Decision.Action.APPROVE.value
 _TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
@@ -251,6 +252,8 @@ def submissions_of(study: Study) -> Submissions:
             fault = "bot" if place == _BOT_FAILED else ""
         elif place == _HELD:
             outcome = INSIDE
+        elif place == _DECLINED:
+            outcome = _NO_CONSENT
         else:
             outcome = LEFT
             if place == _LOST:
@@ -269,7 +272,7 @@ def submissions_of(study: Study) -> Submissions:
             reference,
             status,
             entered_code,
-            told,
+            told if outcome in _ENDS else None,
             next((one for one in standing if one.action != _BONUS), None),
             [one for one in standing if one.action == _BONUS],
         )
@@ -331,6 +334,7 @@ def _place(since: datetime) -> Case:
         When(tasks=None, created_at__gte=since, then=Value(_HELD)),
         When(is_open, then=Value(_OPEN)),
         When(tasks__state=Task.State.FAILED, then=Value(_LOST)),
+        When(tasks__outcome=_NO_CONSENT, then=Value(_DECLINED)),
         default=Value(_NOTHING),
         output_field=IntegerField(),
     )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests.builders import exchange, fail_reply, make_conversation, make_participant, make_rating
 from webapp.conversations.services import conversation_swap
 from webapp.pay.flags.base import flags_of
 from webapp.pay.submissions import SubmissionKey, codes_shown, submissions_of, submissions_searched
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, Task
+from webapp.studies.recruitment.funnel import task_decline
+from webapp.studies.services import participant_enter
 
 Make = Callable[..., SubmissionKey]
 
@@ -51,6 +55,24 @@ def test_of_several_tasks_of_a_visit_the_best_end_counts(paid: Study) -> None:
     make_rating(second)
     [only] = submissions_of(paid).all
     assert (only.outcome, only.is_ours) == ("rated", False)
+
+
+def test_who_agrees_after_all_did_not_decline(paid: Study) -> None:
+    names = {"platform": "prolific", "external_id": "p"}
+    person = participant_enter(study=paid, **names)
+    task_decline(participant=person, version=paid.version)
+    [only] = submissions_of(paid).all
+    assert (only.outcome, only.told) == ("no_consent", "CNOCO555")
+    chat = make_conversation(paid, n_exchanges=3, **names)
+    [only] = submissions_of(paid).all
+    assert (only.outcome, only.told, only.ended_at) == ("inside", None, None)
+    assert codes_shown([only]) == {}
+    Task.objects.filter(pk=chat.task.pk).update(created_at=timezone.now() - timedelta(days=1))
+    [only] = submissions_of(paid).all
+    assert (only.outcome, only.told) == ("left", None)
+    make_rating(chat)
+    [only] = submissions_of(paid).all
+    assert (only.outcome, only.told) == ("rated", "CDONE111")
 
 
 def test_scripts_are_paid_by_nobody(paid: Study) -> None:
