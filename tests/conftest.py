@@ -325,7 +325,7 @@ TEST_BOTS = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6
 def test_bots_server(
     tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
 ) -> Iterator[ConfabServer]:
-    """Run Confab with the bots of `tests//plugin_bots.py` and short time-outs, for the tests of a file.
+    """Run Confab with the bots of `tests/plugin_bots.py` and short time-outs, for the tests of a file.
 
     Each test makes a study with a key of its own; one that kills a process takes `own_bots_server`.
     """

@@ -38,6 +38,7 @@ WIRING = {
     "webapp.asgi",
     "webapp.celery",
     "webapp.command_line",
+    "webapp.extension_points",
     "webapp.settings",
     "webapp.urls",
 }

@@ -41,7 +41,7 @@ class Module:
     @cached_property
     def imports(self) -> tuple[Import, ...]:
         """Everything imported anywhere in the file, in functions too, relative names made absolute."""
-        package = self.name if self.path.name == "/__init__.py" else self.name.rpartition(".")[0]
+        package = self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
         return tuple(_imports(self.tree, package, only_for_types=False))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from chatbots.extension_points import EXTENSION_POINTS as OF_CHATBOTS
 from chatbots.registry import bot_list
+from evaluation.extension_points import EXTENSION_POINTS as OF_EVALUATION
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
 from tests.documents import blocks_tested
@@ -21,6 +23,7 @@ from webapp.dashboard.management.commands.docs import (
     catalogue_fill,
     catalogue_names,
 )
+from webapp.extension_points import EXTENSION_POINTS as OF_WEBAPP
 
 
 def test_no_catalogue_is_stale() -> None:
@@ -126,3 +129,33 @@ def test_the_bot_of_the_documentation_works() -> None:
         assert bot.answer([Conversation(id="2", turns=())]) == ["HELLO!"]
     finally:
         bots.discard("shouter")
+
+
+def test_the_files_shown_are_those_that_tests_use() -> None:
+    blocks = blocks_tested(
+        "tests/architecture/test_docs.py::test_the_files_shown_are_those_that_tests_use"
+    )
+    page = (ROOT / "docs/extend.md").read_text(encoding="utf-8").splitlines()
+    shown = set()
+    for block in blocks:
+        assert block.document == "docs/extend.md"
+        [file] = re.findall(r"`(.+\.py)`:", page[block.line - 4])
+        assert block.text == (ROOT / file).read_text(encoding="utf-8"), f"copy {file} anew"
+        shown.add(file)
+    plugin = {f"tests/plugin/{path.name}" for path in (ROOT / "tests/plugin").glob("*.py")}
+    assert plugin - shown == {"tests/plugin/__init__.py", "tests/plugin/bot.py"}
+
+
+def test_the_page_lists_the_extension_points_of_the_code() -> None:
+    page = (ROOT / "docs/extend.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (an? .+?) \| `(.+)` \| `@(.+)` \| `(.+)` \|$", page, re.MULTILINE)
+    points = [
+        (
+            point.name,
+            f"{point.folder}/<name>.py",
+            point.decorator.__name__,
+            point.contract.__name__,
+        )
+        for point in (*OF_CHATBOTS, *OF_EVALUATION, *OF_WEBAPP)
+    ]
+    assert rows == points

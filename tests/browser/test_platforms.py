@@ -1,4 +1,4 @@
-"""Prolific and Mechanical Turk, played by `tests//platforms.py`, around the participant's way in a real browser."""
+"""Prolific and Mechanical Turk, played by `tests/platforms.py`, around the participant's way in a real browser."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class BadBot:
 @pytest.fixture
 def old_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "old_bots_2019").mkdir()
-    (tmp_path / "old_bots_2019" / "/__init__.py").write_text("")
+    (tmp_path / "old_bots_2019" / "__init__.py").write_text("")
     (tmp_path / "old_bots_2019" / "server.py").write_text(OLD_BOT)
     monkeypatch.syspath_prepend(tmp_path)
     yield "old_bots_2019.server"

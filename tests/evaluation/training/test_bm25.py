@@ -20,7 +20,7 @@ INDEXED = (
 def test_it_computes_nothing_by_jax(tmp_path: Path, before: str) -> None:
     package = tmp_path / "jax"
     package.mkdir()
-    (package / "/__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
     (package / "lax.py").write_text("raise SystemExit('JAX is at work')")
     done = subprocess.run(
         [sys.executable, "-c", f"{before}{INDEXED}; import jax; print(jax.__name__)"],

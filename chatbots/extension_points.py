@@ -1,0 +1,42 @@
+"""Extension points of `chatbots`: the things that one new file adds, found by its decorator.
+
+`docs/extend.md` shows them with examples. A corpus format needs no decorator: it is a module of
+`chatbots/corpora/formats` with a function `read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from chatbots.bots.base import Bot
+from chatbots.registry import Registry, bots, register_bot
+from chatbots.yaml_registry import ConfiguredBot, bot_kinds, register_bot_kind
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionPoint:
+    """A kind of thing that a new file adds, without a change of other files."""
+
+    name: str
+    """The thing with its article, as in `docs/extend.md`."""
+    folder: str
+    """Folder of its file, from the root of the repository."""
+    decorator: Callable[..., Any]
+    """Decorator that registers a class."""
+    contract: type
+    """Protocol or base class of such a class."""
+    registry: Registry[Any]
+
+
+EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
+    ExtensionPoint("a bot", "chatbots/bots", register_bot, Bot, bots),
+    ExtensionPoint(
+        "a kind of bot for `bots.yaml`",
+        "chatbots/bots",
+        register_bot_kind,
+        ConfiguredBot,
+        bot_kinds,
+    ),
+)

@@ -1,0 +1,34 @@
+"""Extension points of `evaluation`: the things that one new file adds, found by its decorator.
+
+`docs/extend.md` shows them with examples.
+"""
+
+from __future__ import annotations
+
+from chatbots.extension_points import ExtensionPoint
+from evaluation.formats.base import FileFormat, formats, register_format
+from evaluation.metrics.base import ConfiguredMetric, Metric
+from evaluation.metrics.registry import metric_kinds, metrics, register_metric
+from evaluation.training.config import learned_metrics, register_learned
+from evaluation.training.contract import LearnedMetric
+
+EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
+    ExtensionPoint("a metric", "evaluation/metrics", register_metric, Metric, metrics),
+    ExtensionPoint(
+        "a kind of metric for `metrics.yaml`",
+        "evaluation/metrics",
+        register_metric,
+        ConfiguredMetric,
+        metric_kinds,
+    ),
+    ExtensionPoint(
+        "a metric that is trained",
+        "evaluation/training/metrics",
+        register_learned,
+        LearnedMetric,
+        learned_metrics,
+    ),
+    ExtensionPoint(
+        "an imported file format", "evaluation/formats", register_format, FileFormat, formats
+    ),
+)
