@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from tests.documents import ROOT
 
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+COLOUR = re.compile(r"(--[\w-]+):[^;{}]*(?:#[0-9a-f]{3,8}\b|rgb\()")
 SCROLLS = re.compile(r"overflow(?:-[xy])?:\s*(?:auto|scroll)")
 
 
@@ -21,3 +23,14 @@ def test_every_scroller_holds_its_absolute_children() -> None:
                 loose += [] if "position:" in body else [f"{sheet.name}: {name}"]
     assert n_scrollers > 15
     assert not loose, loose
+
+
+def test_every_colour_stands_once() -> None:
+    """The value of a colour on dark pages stands beside its value on light ones, not in a block of its own."""
+    named = Counter(
+        name
+        for sheet in sorted(ROOT.glob("webapp/*/static/**/*.css"))
+        for name in COLOUR.findall(sheet.read_text(encoding="utf-8"))
+    )
+    assert len(named) > 50
+    assert [name for name, times in named.items() if times > 1] == []
