@@ -52,7 +52,7 @@ def prepare(server: ConfabServer, folder: Path) -> None:
         "from webapp.results.benchmark import benchmark_ask;"
         "from webapp.jobs.engine import run_job;"
         "from webapp.studies.models import Study;"
-        "job_do(benchmark_ask(metrics=['words_bot', 'repetition'], study=Study.objects.get()))"
+        "run_job(benchmark_ask(metrics=['words_bot', 'repetition'], study=Study.objects.get()))"
     )
 
 

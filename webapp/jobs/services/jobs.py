@@ -58,7 +58,7 @@ def job_create(
 
     Args:
         payload: what is asked, as the kind's model has it.
-        enqueue: False for a caller that does the work itself (`engine.job_do`).
+        enqueue: False for a caller that does the work itself (`engine.run_job`).
 
     Raises:
         UnknownName: there is no such kind; with the nearest names.
