@@ -57,13 +57,13 @@ def test_two_chatbots_answer_and_one_is_chosen(
     page.reload()
     expect(page.locator(".round .msg-bot .bubble")).to_have_count(2)
     expect(page.get_by_text("Hello both", exact=True)).to_have_count(1)
-    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    expect(page.get_by_text("Choose, or keep writing.")).to_be_visible()
     choices(page).get_by_role("radio", name="They are equal").focus()
     page.keyboard.press("4")
     chosen = choices(page).get_by_role("radio", name="B is better")
     expect(chosen).to_be_checked()
     expect(page.locator("#composer")).to_be_hidden()
-    page.get_by_role("button", name="write on").click()
+    page.get_by_role("button", name="keep writing").click()
     expect(page.locator("#text")).to_be_focused()
     expect(chosen).not_to_be_checked()
     say(page, "One more")
@@ -91,12 +91,12 @@ def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
     while True:
         say(page, "Hello both")
         failed = page.get_by_text("One chatbot did not answer.", exact=True)
-        complete = page.get_by_text("Choose, or write on.")
+        complete = page.get_by_text("Choose, or keep writing.")
         expect(failed.or_(complete).filter(visible=True)).to_have_count(1)
         if failed.is_visible():
             break
         choices(page).get_by_role("radio", name="They are equal").check()
-        page.get_by_role("button", name="Save and go on").click()
+        page.get_by_role("button", name="Save and continue").click()
         expect(page.locator(".round")).to_have_count(0)
     no_sideways_scroll(page)
     expect(page.get_by_text("fails on purpose")).to_have_count(0)
@@ -121,7 +121,7 @@ def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
     page.get_by_role("button", name="New pair").click()
     expect(page.locator(".round")).to_have_count(0)
     say(page, "Hello again")
-    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    expect(page.get_by_text("Choose, or keep writing.")).to_be_visible()
 
 
 def test_what_was_written_offline_reaches_both(
@@ -136,7 +136,7 @@ def test_what_was_written_offline_reaches_both(
     page.locator("#text").press("Backspace")
     page.locator("#text").press_sequentially("h", delay=30)
     page.locator("#text").press("Enter")
-    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    expect(page.get_by_text("Choose, or keep writing.")).to_be_visible()
     page.context.set_offline(True)
     expect(page.get_by_text("Reconnecting…", exact=True)).to_be_visible()
     say(page, "Are you there?")
@@ -144,7 +144,7 @@ def test_what_was_written_offline_reaches_both(
     page.context.set_offline(False)
     expect(page.get_by_text("Reconnecting…", exact=True)).to_be_hidden()
     expect(page.locator(".round")).to_have_count(2)
-    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    expect(page.get_by_text("Choose, or keep writing.")).to_be_visible()
     expect(page.locator(".round .msg-bot:visible")).to_have_count(4)
     # Both chats know how the message was typed.
     counted = test_bots_server.shell(

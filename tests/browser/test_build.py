@@ -222,7 +222,7 @@ class ByKeys:
         self.page.keyboard.type("Hello there")
         self.page.keyboard.press("Enter")
         if "/arena/" in self.page.url:
-            expect(self.page.get_by_text("Choose, or write on.")).to_be_visible()
+            expect(self.page.get_by_text("Choose, or keep writing.")).to_be_visible()
             self._answer()
             return
         expect(replies(self.page)).to_have_count(1)

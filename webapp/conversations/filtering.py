@@ -117,7 +117,7 @@ def _cut(reason: str) -> str:
 def withheld_notice(values: StudyValues) -> str:
     """Return the text shown in place of a withheld reply, in the study's language."""
     with translation.override(locale_of(values.texts.language)):
-        return _("This reply was withheld.")
+        return _("This reply was blocked.")
 
 
 def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[FilterLabel]]) -> int:

@@ -35,7 +35,7 @@ lines = logging.getLogger("webapp.core.middleware")
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
 MOVED = "moved"
-_MOVED_WORDS = gettext_lazy("You went on on another device. Everything that was saved is there.")
+_MOVED_WORDS = gettext_lazy("You continued on another device. Everything that was saved is there.")
 
 
 class FloodGate:

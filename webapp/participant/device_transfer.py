@@ -122,7 +122,8 @@ def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
         "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.")
         % {"hours": _HOURS},
         "move_used": _(
-            "Each link works once. If you used it, go on on that device. If you did not, write to the researchers."
+            "Each link works once. If you used it, continue on that device. If you did not, write to the "
+            "researchers."
         ),
         "move_replaced": _("Use the newest link, or make another one where you began."),
     }

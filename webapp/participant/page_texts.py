@@ -76,7 +76,7 @@ REFUSAL_TEXTS = {
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
     "all_judged": RefusalText(
-        gettext_lazy("You have already judged everything there is"),
+        gettext_lazy("You have already rated everything"),
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
     "elsewhere": RefusalText(
@@ -92,11 +92,11 @@ REFUSAL_TEXTS = {
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
     "link_missing": RefusalText(
-        gettext_lazy("This study is opened by a link of one's own"),
-        gettext_lazy("Open the link that you were sent, whole. Nothing was stored."),
+        gettext_lazy("You need a personal link to open this study"),
+        gettext_lazy("Use the complete link you were sent. We have not stored anything."),
     ),
     "link_unknown": RefusalText(
-        gettext_lazy("We do not know this link"),
+        gettext_lazy("We do not recognise this link"),
         gettext_lazy(
             "A part of it may be missing. Open it again from the message that it came with. Nothing was stored."
         ),
@@ -104,7 +104,7 @@ REFUSAL_TEXTS = {
     "link_expired": RefusalText(
         gettext_lazy("This link has expired"),
         gettext_lazy("It could be used for a limited time. Nothing was stored."),
-        what_now=gettext_lazy("Ask whoever sent it for another."),
+        what_now=gettext_lazy("Ask the person who sent it for another one."),
     ),
     "link_used": RefusalText(
         gettext_lazy("This link has been used"),
@@ -116,13 +116,13 @@ REFUSAL_TEXTS = {
     ),
     "withdrew": RefusalText(
         gettext_lazy("You withdrew from this study"),
-        gettext_lazy("What you gave is deleted, so you cannot take part again."),
+        gettext_lazy("Your data have been deleted, so you cannot take part again."),
     ),
-    "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
+    "full": RefusalText(gettext_lazy("This study has all the participants it needs"), _KEPT),
     "bots_full": RefusalText(
-        gettext_lazy("The chatbots you have not met have all the chats they need"), _KEPT
+        gettext_lazy("The chatbots you have not chatted with have all the chats they need"), _KEPT
     ),
-    "spent": RefusalText(gettext_lazy("What this study may spend is used up"), _KEPT),
+    "spent": RefusalText(gettext_lazy("This study's budget has been used up"), _KEPT),
     "paused": RefusalText(
         gettext_lazy("This study is paused"),
         gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
@@ -130,7 +130,7 @@ REFUSAL_TEXTS = {
     ),
     "ended": RefusalText(gettext_lazy("This study has ended"), _KEPT),
     "no_bot": RefusalText(
-        gettext_lazy("No chatbot is free at the moment"),
+        gettext_lazy("No chatbot is available at the moment"),
         gettext_lazy("This is our fault, not yours. Try again in a few minutes."),
         can_try_again=True,
     ),
@@ -144,9 +144,9 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
     nobody_known = (
-        _("So we cannot tell who you are, and you could not be paid. Nothing was stored.")
+        _("Without it we do not know who you are and could not pay you. Nothing was stored.")
         if is_paid(study.values)
-        else _("So we cannot tell who you are. Nothing was stored.")
+        else _("Without it we do not know who you are. Nothing was stored.")
     )
     if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
         return RefusalText(
@@ -154,8 +154,8 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
             nobody_known,
             what_now=_("Open the study again from where you found it."),
             for_researcher=_(
-                "For the researcher: paste the whole address from “Who and pay” into the panel, and put its "
-                "own placeholder for the person's id where brackets stand."
+                "For the researcher: paste the whole address from “Who and pay” into the panel, and replace each "
+                "pair of brackets with the panel's own placeholder for the participant ID."
             ),
         )
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
@@ -164,8 +164,8 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
         nobody_known,
         what_now=_("Open the study from %(name)s again.") % name,
         for_researcher=_(
-            "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its "
-            "placeholders when people open the study from there; opened by hand, they stay as they are."
+            "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its placeholders "
+            "when participants open the study from there. They stay unfilled if you open the address yourself."
         )
         % name,
     )
@@ -282,15 +282,24 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
             _("The chatbot is still answering."),
             _("You can rate the chat as soon as its reply is there."),
         ),
-        "check_due": (_("One question first."), _("Answer it, then go on.")),
-        "not_failed": (_("This chat is still running."), _("Go on writing.")),
-        "no_bot": (failed, _("No other one is free now. Try again, or finish early.")),
-        "all_rated": (failed, _("You have met all the others. Try again, or finish early.")),
-        "paused": (failed, _("The study is paused, so there is no other one. Finish early.")),
-        "ended": (failed, _("The study has ended, so there is no other one. Finish early.")),
+        "check_due": (_("One question first."), _("Answer it, then continue.")),
+        "not_failed": (_("This chat is still running."), _("Keep writing.")),
+        "no_bot": (failed, _("No other chatbot is available now. Try again, or finish early.")),
+        "all_rated": (
+            failed,
+            _("You have chatted with all the others. Try again, or finish early."),
+        ),
+        "paused": (
+            failed,
+            _("The study is paused, so you cannot get another chatbot. Finish early."),
+        ),
+        "ended": (
+            failed,
+            _("The study has ended, so you cannot get another chatbot. Finish early."),
+        ),
         **dict.fromkeys(
             ("full", "limit", "bots_full", "spent"),
-            (failed, _("There is no other one for you. Try again, or finish early.")),
+            (failed, _("There is no other chatbot for you. Try again, or finish early.")),
         ),
     }
 
@@ -302,10 +311,13 @@ def arena_notes() -> dict[str, tuple[str, str]]:
         "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
         "too_early": (_("Not yet."), _("Write a little more before you choose.")),
         "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
-        "check_due": (_("One question first."), _("Answer it, then go on.")),
-        "not_failed": (_("Both chatbots are still running."), _("Go on writing.")),
-        "no_bot": (failed, _("No other pair is free now. Try again, or finish early.")),
-        "all_rated": (failed, _("You have met all other pairs. Try again, or finish early.")),
+        "check_due": (_("One question first."), _("Answer it, then continue.")),
+        "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),
+        "no_bot": (failed, _("No other pair is available now. Try again, or finish early.")),
+        "all_rated": (
+            failed,
+            _("You have chatted with all other pairs. Try again, or finish early."),
+        ),
     }
 
 
@@ -364,7 +376,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         "hint_keys": _("Enter sends, Shift + Enter starts a new line"),
         "hint_wait": _("You can keep writing. Send opens when the reply is complete."),
         "hint_offline": _("Messages wait here until the connection is back."),
-        "hint_failed": _("Choose how to go on."),
+        "hint_failed": _("Choose how to continue."),
         "empty": _("Write something first."),
         "too_long": plural_forms(
             "That is %(n)s character too long. Your text is still in the box.",
@@ -388,11 +400,11 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         ),
         "bot_overdue": _("The chatbot has not answered for a long time"),
         "unavailable": _(
-            "Your message is not saved yet. It waits here and is sent again by itself."
+            "Your message is not saved yet. It waits here and is sent again automatically."
         ),
         "closed": _("This chat is finished. You can rate it now."),
         "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
-        "moved": _("You went on on another device. Everything that was saved is there."),
+        "moved": _("You continued on another device. Everything that was saved is there."),
         "not_found": _(
             "We cannot open this chat here. Open the link you were given, "
             "in the browser you started with."
@@ -427,14 +439,14 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "choose_after": plural_forms(
             "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
         ),
-        "choose_now": _("Choose, or write on."),
-        "choose_asked": _("Answer the question of the researchers first."),
-        "choose_last": _("This talk is complete. Choose one of the four."),
+        "choose_now": _("Choose, or keep writing."),
+        "choose_asked": _("Answer the researchers' question first."),
+        "choose_last": _("This conversation is complete. Choose one of the four answers."),
         "chosen": _("You can change it, or"),
         "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
         "hint_wait": _("You can keep writing. Send opens when both replies are complete."),
         "bot_failed": " ".join(
-            [_("One chatbot did not answer."), _("This is our fault. Choose how to go on.")]
+            [_("One chatbot did not answer."), _("This is our fault. Choose how to continue.")]
         ),
-        "closed": _("This talk is finished. You can choose now."),
+        "closed": _("This conversation is finished. You can choose now."),
     }

@@ -149,7 +149,7 @@ def _came_check(recruitment: Recruitment, participant: Participant | None) -> No
     """Reject visitors who cannot be identified, and those who only preview the task."""
     if problem := recruitment.problem_for(participant):
         # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
-        raise Refused(problem, _("Nobody can begin by this link."))
+        raise Refused(problem, _("This link cannot be used to start."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
 

@@ -48,7 +48,7 @@ from webapp.studies.selectors import participant_token
 logger = logging.getLogger(__name__)
 
 _CHANGED_ON_WAY = gettext_lazy(
-    "This page was changed on its way. Open the link you were given again."
+    "This page was altered on its way to you. Open the link you were given again."
 )
 
 

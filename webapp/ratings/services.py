@@ -155,7 +155,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
             n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
         )
     if chat_check_due(conversation, version):
-        raise Refused("check_due", _("Answer the question of the researchers first."))
+        raise Refused("check_due", _("Answer the researchers' question first."))
     if reply_is_coming(conversation):
         raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 

@@ -140,14 +140,14 @@ def study_refusal(
             return None
         unseen = items_unseen(study, participant)
         if not unseen.exists():
-            return Refused("all_rated", _("You have already judged everything there is."))
+            return Refused("all_rated", _("You have already rated everything."))
         if not participant.is_synthetic and not items_lacking(study, unseen).exists():
-            return Refused("full", _("This study has all the people it needs."))
+            return Refused("full", _("This study has all the participants it needs."))
         return None
     if judges_conversations(study):
         if participant is None or conversations_unseen(study, participant).exists():
             return None
-        return Refused("all_rated", _("You have already judged everything there is."))
+        return Refused("all_rated", _("You have already rated everything."))
     met = bots_met(participant) if participant is not None else ()
     n = bots_in_turn(study)
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
@@ -190,7 +190,7 @@ def entry_refusal(
             return Refused("limit", _("You have taken part as often as one person can."))
     wanted = study.values.quotas.n_conversations_wanted
     if wanted and not synthetic and n_tasks_taken(study) >= wanted:
-        return Refused("full", _("This study has all the people it needs."))
+        return Refused("full", _("This study has all the participants it needs."))
     return None
 
 

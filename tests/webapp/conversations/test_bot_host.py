@@ -355,7 +355,7 @@ async def test_a_withheld_reply_is_never_shown_and_kept_for_staff() -> None:
     phrases = {"filter_phrases": ["hello you"]}
     frames, turn = await reply_of("test-quick", reply_filters={"phrases": "withhold"}, **phrases)
     assert "hello" not in str(frames)
-    assert turn.text == frames[-1]["text"] == "This reply was withheld."
+    assert turn.text == frames[-1]["text"] == "This reply was blocked."
     assert turn.withheld_text == "Reply 1 to: hello you"
     [mark] = turn.marks.all()
     assert (mark.filter, mark.found, mark.is_withheld) == ("phrases", ["hello you"], True)

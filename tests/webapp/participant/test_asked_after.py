@@ -160,7 +160,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
         page = unescape(shown(browser.get(sent.url)))
         assert page.count(said) == 1
         assert f'id="{name}-error"' in page
-        assert "1 answer is missing or cannot be taken." in page
+        assert "1 answer is missing or not valid." in page
         if name != "wrong":
             assert len(re.findall(r" checked[ >]", page)) == (3 if name == "overall" else 4) - (
                 name == "again"

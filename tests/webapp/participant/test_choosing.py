@@ -79,7 +79,7 @@ def test_only_what_is_free_is_offered_and_what_is_gone_by_then_is_said() -> None
         "/s/s/start/",
         {**form_of(page), "consent": "on", "_chatbot": offered(page)["Robin"]},
     ).content.decode()
-    assert "This chatbot is not free any more. Choose another one." in late
+    assert "This chatbot is no longer available. Choose another one." in late
     assert set(offered(late)) == {"Sasha"}
     assert Task.objects.count() == 1
 

@@ -44,7 +44,7 @@ def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(
         html = page.content.decode()
         assert page.status_code == 200
         assert "You did not agree to take part." in html
-        assert "somebody with your Prolific ID said no" in html
+        assert "a person with your Prolific ID declined" in html
         assert ">REFUSED1</p>" in html
         assert f'href="{LINK}"' in html
         assert 'name="consent"' not in html
@@ -137,7 +137,7 @@ def test_without_cookies_a_token_knows_them(study: Study) -> None:
     response = frame.post("/s/s/decline/", {"_entry": field})
     assert "?t=" in response.url
     html = frame.get(response.url).content.decode()
-    assert "somebody with your Mechanical Turk ID said no" in html
+    assert "a person with your Mechanical Turk ID declined" in html
     assert "REFUSED1" not in html, "a code of Prolific"
     assert "Return your place on Mechanical Turk" in html
     assert (
@@ -155,7 +155,7 @@ def test_without_platform_the_session_remembers(browser: Client) -> None:
     make_study("s")
     response = decline(browser, "")
     html = browser.get(response.url).content.decode()
-    assert "We keep only that somebody said no." in html
+    assert "We store only that a person declined." in html
     assert 'id="code"' not in html
     assert "You did not agree" in browser.get("/s/s/").content.decode()
     assert 'name="consent"' in browser.get("/s/s/?again=1").content.decode()

@@ -37,7 +37,7 @@ def link_on(page) -> str:
 
 def press(device: Client, link: str):
     """Open the link, which alone changes nothing, and press its button."""
-    assert "Go on here?" in device.get(link).content.decode()
+    assert "Continue here?" in device.get(link).content.decode()
     return post(device, link)
 
 
@@ -67,7 +67,7 @@ def test_any_step_of_any_protocol_goes_on_elsewhere(protocol: str) -> None:
         assert new.get(address).status_code in (200, 302), step
         left = old.get(here)
         assert left.status_code == 409
-        assert "You went on on another device" in left.content.decode()
+        assert "You continued on another device" in left.content.decode()
 
 
 def test_a_link_moves_once_and_old_ones_nobody(

@@ -119,7 +119,7 @@ def test_each_pair_has_two_bots_and_nobody_reads_a_conversation_twice() -> None:
         judge_all(task, 1)
         assert len(pairs_of(task_open(participant=person))) == 1, "one of each bot is left"
         judge_all(person.tasks.get(state="open"), 1)
-        with pytest.raises(Refused, match="already judged"):
+        with pytest.raises(Refused, match="already rated"):
             task_open(participant=person)
     assert sides.total() == 12
     loads = Counter(str(slot.conversation_id) for slot in Slot.objects.filter(side__in="AB"))

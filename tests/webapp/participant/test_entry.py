@@ -176,11 +176,11 @@ def test_two_workers_at_one_computer_have_a_chat_each(study: Study, browser: Cli
 def test_a_changed_hidden_field_is_refused(study: Study, browser: Client) -> None:
     field = entry_field(browser.get("/s/s/?workerId=w1"))
     response = post(browser, "/s/s/start/", consent="on", _entry=field[:-2] + "xx")
-    assert "changed on its way" in response.content.decode()
+    assert "altered on its way" in response.content.decode()
     other = make_study("other")
     browser.get("/s/other/")
     response = post(browser, f"/s/{other.key}/start/", consent="on", _entry=field)
-    assert "changed on its way" in response.content.decode()
+    assert "altered on its way" in response.content.decode()
     assert not Participant.objects.exists()
 
 
@@ -198,12 +198,12 @@ def test_rehearsal_marks_the_participant_and_takes_no_place(browser: Client) -> 
     person = begin(Client(), "full")
     chat(person, 3)
     make_rating(person)
-    assert "all the people it needs" in browser.get("/s/full/").content.decode()
+    assert "all the participants it needs" in browser.get("/s/full/").content.decode()
     conversation = begin(browser, "full", f"?rehearsal={rehearsal_token(study)}")
     assert conversation.is_synthetic
     assert "Rehearsal" in browser.get(f"/chat/{conversation.pk}/").content.decode()
     page = Client().get("/s/full/?rehearsal=forged")
-    assert "all the people it needs" in page.content.decode()
+    assert "all the participants it needs" in page.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_no_available_bot_is_our_fault(browser: Client) -> None:
     page = browser.get("/s/none/")
     response = post(browser, "/s/none/start/", consent="on", _entry=entry_field(page))
     assert response.status_code == 409
-    assert "No chatbot is free" in response.content.decode()
+    assert "No chatbot is available" in response.content.decode()
 
 
 @pytest.mark.parametrize(

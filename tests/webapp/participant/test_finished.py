@@ -61,8 +61,13 @@ WAYS = [
     (rate, "RATED1", "Everything is saved", "You have finished this study"),
     (end_early, "FAILED1", "finished early", "so you ended early on"),
     (withdraw, "GONE1", "Your chat is deleted", "Your chat is deleted"),
-    (end_with(Outcome.SCREENED_OUT), "SCREEN1", "cannot go on", "cannot go on"),
-    (end_with(Outcome.FAILED_CHECK), "CHECK1", "You missed a check", "You missed a check"),
+    (end_with(Outcome.SCREENED_OUT), "SCREEN1", "cannot continue", "cannot continue"),
+    (
+        end_with(Outcome.FAILED_CHECK),
+        "CHECK1",
+        "You missed an attention check",
+        "You missed an attention check",
+    ),
 ]
 
 

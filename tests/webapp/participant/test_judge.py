@@ -227,14 +227,14 @@ def test_who_comes_again_gets_other_items_and_then_is_told_that_there_are_no_mor
     for n in ("1", "2", "3"):
         done = post(browser, address, _n=n, **ANSWERS)
     page = browser.get(done.url)
-    assert "Judge some more" in shown(page)
+    assert "Rate some more" in shown(page)
     again = {"consent": "on", "_entry": entry_field(page)}
     address = post(browser, "/s/a/start/", **again).url
     assert "1 of 1" in shown(browser.get(address))
     assert Task.objects.order_by("pk").last().slots.count() == 1
     done = post(browser, address, _n="1", **ANSWERS)
-    assert "Judge some more" not in shown(browser.get(done.url))
-    assert "judged everything there is" in shown(post(browser, "/s/a/start/", **again))
+    assert "Rate some more" not in shown(browser.get(done.url))
+    assert "rated everything" in shown(post(browser, "/s/a/start/", **again))
 
 
 def test_pages_take_the_same_queries_however_many_items_there_are(

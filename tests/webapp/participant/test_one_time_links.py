@@ -84,12 +84,12 @@ def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("", "opened by a link of one"),
-        ("?link=1", "We do not know this link"),
-        ("?link=1:forged", "We do not know this link"),
-        ("unmade", "We do not know this link"),
+        ("", "personal link to open this study"),
+        ("?link=1", "We do not recognise this link"),
+        ("?link=1:forged", "We do not recognise this link"),
+        ("unmade", "We do not recognise this link"),
         ("expired", "This link has expired"),
-        ("elsewhere", "We do not know this link"),
+        ("elsewhere", "We do not recognise this link"),
     ],
 )
 def test_what_is_no_link_of_the_study_gets_a_clear_page(

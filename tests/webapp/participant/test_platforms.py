@@ -245,7 +245,7 @@ def test_whoever_withdraws_in_mechanical_turks_frame_sends_their_work_all_the_sa
     assert turk.HOST in policy(Client().get(link))["frame-ancestors"], "its frame shows the page"
     person.open(link)
     person.send("", to=link, confirm="on")
-    assert "Everything you gave is deleted." in person.html
+    assert "All your data have been deleted." in person.html
     [link] = [one for one in Page(person.html).links if one.startswith("/task/")]
     person.open(link)
     address, fields = Page(person.html).form_to("/externalSubmit")

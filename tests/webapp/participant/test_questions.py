@@ -152,7 +152,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
     assert f'aria-describedby="{name}-error"' in page
     assert page.count(f"<span>{said}</span>") == page.count(said) == 1
     is_missing = not any(changed.values())
-    words = "1 answer is missing." if is_missing else "1 answer is missing or cannot be taken."
+    words = "1 answer is missing." if is_missing else "1 answer is missing or not valid."
     assert words in page
     assert f'href="#{name}-1"' in page
     assert "<title>Error:" in page.replace("<title> ", "<title>")

@@ -59,12 +59,12 @@ def test_the_page_has_the_known_reply_its_score_and_the_questions_that_fit(brows
     make_referenced()
     page = shown(browser.get(begin(browser)))
     for words in (
-        "Rate the reply beside a known one",
+        "Rate the reply next to a reference reply",
         "Reply 1 of 2",
-        "Known reply",
+        "Reference reply",
         "You earned that smile.",
         "<strong>Rated 4 of 5</strong>",
-        "Beside the known reply it is",
+        "Compared with the reference reply, it is",
         "i have a dog.",
         "running",
     ):
@@ -119,7 +119,8 @@ def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Clien
     address = begin(browser)
     page = shown(post(browser, address, _n="1", direction="worse", **GOOD))
     assert (
-        "You said worse but rated it higher than the known reply. Keep both, or change one." in page
+        "You said worse but rated it higher than the reference reply. Keep both, or change one."
+        in page
     )
     assert "Error:" not in page, "a question, no mistake"
     assert 'name="_asked" value="1"' in page

@@ -98,7 +98,7 @@ def test_none_of_these_is_an_answer_and_stands_alone(browser: Client) -> None:
     address = begin(browser)
     assert "Tick what is true of this reply" in shown(send(browser, address, 1))
     page = shown(send(browser, address, 1, "_none", "asks"))
-    assert "“None of these” stands alone" in page
+    assert "“None of these” cannot be combined with others" in page
     assert page.count(" checked") == 2, "both are still there to choose between"
     assert "Tick what is true" in shown(send(browser, address, 1, "nothing"))
     send(browser, address, 1, "_none")

@@ -75,7 +75,7 @@ def test_whoever_finished_has_everything_deleted_and_is_paid() -> None:
     assert Turn.objects.count() == 6
     assert post(elsewhere, link, confirm="on").status_code == 302
     said = elsewhere.get(link).content.decode()
-    assert "Everything you gave is deleted." in said
+    assert "All your data have been deleted." in said
     assert "RATED1" in said
     assert not tables_with(SECRET)
     task.refresh_from_db()
@@ -85,7 +85,7 @@ def test_whoever_finished_has_everything_deleted_and_is_paid() -> None:
     assert post(elsewhere, link, confirm="on").status_code == 302
     assert Erasure.objects.get().kind == Erasure.Kind.WITHDRAWN
     again = Client().get(f"/s/s/{CAME}").content.decode()
-    assert "Everything you gave is deleted." in again
+    assert "All your data have been deleted." in again
     assert "RATED1" in again
     participant = Participant.objects.select_related("study").get()
     assert study_refusal(participant.study, participant).code == "withdrew"

@@ -122,7 +122,7 @@ def test_as_many_may_be_missed_as_the_study_says_wherever_they_stand() -> None:
         assert chat.participant is not None
         question_answers_store(task=chat.task, answers={"colour": colour})
         answers = {**FIVES, "attentive": "2"}
-        with pytest.raises(Refused, match="question of the researchers"):
+        with pytest.raises(Refused, match="researchers' question"):
             rating_submit(conversation=chat, participant=chat.participant, answers=answers)
         due = chat_check_due(chat, study.version)
         assert due is not None

@@ -134,7 +134,7 @@ def test_the_pages_lead_from_chat_to_form_to_the_next_chat(client: Client) -> No
     assert "Chat 1 of 2" in page(f"/chat/{chat.pk}/?t={token}")
     form = page(f"/chat/{chat.pk}/rate/?t={token}")
     assert "How was chat 1 of 2?" in form
-    assert "Save and go on to the next chat" in form
+    assert "Save and continue to the next chat" in form
     saved = client.post(f"/chat/{chat.pk}/rate/?t={token}", {**answers, "_t": token}, follow=True)
     second = Conversation.objects.get(state=Conversation.State.OPEN)
     assert saved.redirect_chain[-1][0].startswith(f"/chat/{second.pk}/?")

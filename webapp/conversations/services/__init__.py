@@ -98,7 +98,7 @@ def turn_add_human(
         if failure is not None:
             raise Refused(
                 "bot_failed",
-                _("The chatbot did not answer. Choose how to go on first."),
+                _("The chatbot did not answer. First choose how to continue."),
                 turn=failure.turn,
                 can=failure.can,
                 **details,

@@ -188,7 +188,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
     if chats[0].n_exchanges != chats[1].n_exchanges:
         raise Refused("waiting_for_reply", _("You can choose when both have answered."))
     if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):
-        raise Refused("check_due", _("Answer the question of the researchers first."))
+        raise Refused("check_due", _("Answer the researchers' question first."))
     for chat in chats:
         conversation_complete(conversation=chat)
 

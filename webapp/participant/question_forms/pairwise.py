@@ -295,18 +295,18 @@ class ReferenceForm(RatingForm):
 def _contradiction(direction: int, overall: float, known: float) -> str:
     if direction == WORSE:
         return _(
-            "You said worse but rated it higher than the known reply. Keep both, or change one."
+            "You said worse but rated it higher than the reference reply. Keep both, or change one."
         )
     if direction == BETTER:
         return _(
-            "You said better but rated it lower than the known reply. Keep both, or change one."
+            "You said better but rated it lower than the reference reply. Keep both, or change one."
         )
     if overall > known:
         return _(
-            "You said the same but rated it much higher than the known reply. Keep both, or change one."
+            "You said the same but rated it much higher than the reference reply. Keep both, or change one."
         )
     return _(
-        "You said the same but rated it much lower than the known reply. Keep both, or change one."
+        "You said the same but rated it much lower than the reference reply. Keep both, or change one."
     )
 
 

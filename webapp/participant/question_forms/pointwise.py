@@ -122,7 +122,7 @@ class MarksForm(forms.Form):
         """Add an error if nothing is ticked, or “None of these” together with other labels."""
         known = self.marks & {question.key for question in self.asked}
         if NONE in self.marks and known:
-            self.refuse({"marks": _("“None of these” stands alone: take it away, or the others.")})
+            self.refuse({"marks": _("“None of these” cannot be combined with others. Untick one.")})
         elif not known and NONE not in self.marks:
             self.refuse({"marks": _("Tick what is true of this reply, or “None of these”.")})
         if self.wrong:

@@ -69,7 +69,7 @@ def entry(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Http
     arrival = EntryRequest(request, study, visit, recruitment_read(study, request.GET))
     refusal = None
     if problem := arrival.recruitment.problem_for(arrival.participant):
-        refusal = Refused(problem, _("Nobody can begin by this link."))
+        refusal = Refused(problem, _("This link cannot be used to start."))
     elif (moved := arrival.moved_page()) is not None:
         return moved
     else:

@@ -139,14 +139,14 @@ def bots_refusal(
             loads = bot_loads(study, study.bots, synthetic=False)
         full = bots_full(study, loads)
         if len(set(study.bots) - full) < n:
-            return Refused("full", _("This study has all the people it needs."))
+            return Refused("full", _("This study has all the participants it needs."))
         if len(set(left) - full) < n:
             return Refused(
                 "bots_full", _("The chatbots that you have not met have all the chats they need.")
             )
         left = [bot_id for bot_id in left if bot_id not in full]
     if len(set(left) - bots_beyond_cap(study).keys()) < n:
-        return Refused("spent", _("What this study may spend is used up."))
+        return Refused("spent", _("This study's budget has been used up."))
     return None
 
 

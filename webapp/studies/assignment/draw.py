@@ -97,7 +97,7 @@ def _shuffled(study: Study, nonce: str) -> list[str]:
     return bots
 
 
-CHOICE_GONE = gettext_lazy("This chatbot is not free any more. Choose another one.")
+CHOICE_GONE = gettext_lazy("This chatbot is no longer available. Choose another one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class StudyDraw:
             used |= {a, b}
             drawn.append((a, b))
         if not drawn:
-            raise Refused("all_rated", _("You have already judged everything there is."))
+            raise Refused("all_rated", _("You have already rated everything."))
         return drawn
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
@@ -357,7 +357,7 @@ class StudyDraw:
             n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)
         ]
         if len(loads) < least:
-            raise Refused("all_rated", _("You have already judged everything there is."))
+            raise Refused("all_rated", _("You have already rated everything."))
         places = self._places(loads, min(n, len(loads)))
         ranked = found.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
         at = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
@@ -375,7 +375,7 @@ class StudyDraw:
             lacking = items.filter(n_tasks__lt=judging.raters_wanted)
             n_lacking = lacking.count()
             if not n_lacking and items.exists():
-                raise Refused("full", _("This study has all the people it needs."))
+                raise Refused("full", _("This study has all the participants it needs."))
             if n_lacking >= n:
                 return lacking
         return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items

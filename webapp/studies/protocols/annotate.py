@@ -221,15 +221,17 @@ class ReferenceProtocol(AnnotateProtocol):
         "Each person says whether a reply is better than one with a known score, then rates it; the known score "
         "may be revised."
     )
-    headline = "Rate replies beside a known one"
+    headline = "Rate replies next to a reference reply"
     identity = Identity("reference", "1")
     settings = ("judging", "attention", "referencing")
     page = JudgePage(
-        gettext_lazy("Rate the reply beside a known one"),
+        gettext_lazy("Rate the reply next to a reference reply"),
         gettext_lazy("Reply %(n)s of %(of)s"),
         sheet="reference",
         template="reference",
-        hint=gettext_lazy("The known reply was rated earlier. Use it as your measure."),
+        hint=gettext_lazy(
+            "The reference reply was rated earlier. Use its score as your benchmark."
+        ),
         is_wide=True,
     )
     asks = tuple(
@@ -252,9 +254,9 @@ class ReferenceProtocol(AnnotateProtocol):
         )
     )
     instructions = (
-        "Read what was said, then the known reply and its score.\n"
+        "Read what was said, then the reference reply and its score.\n"
         "Say whether the other reply is better, the same or worse, and rate it.\n"
-        "Change the known reply’s score where you see it otherwise.\n"
+        "Change the reference reply’s score where you disagree with it.\n"
         "Your answers are saved page by page, so you can stop and come back."
     )
     needs_reference = True

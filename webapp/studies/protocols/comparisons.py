@@ -122,7 +122,7 @@ class DialoguesProtocol(StudyProtocol):
     instructions = (
         "Read both conversations to their end.\n"
         "Look only at what the chatbots say, not at the other speakers.\n"
-        "Choose the chatbot that you lean to, and say why in a few words.\n"
+        "Choose the chatbot that you prefer, even slightly, and say why in a few words.\n"
         "Your answers are saved pair by pair, so you can stop and come back."
     )
     scale = (-1, 1)

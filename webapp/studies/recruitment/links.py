@@ -217,7 +217,7 @@ def move_read(token: str) -> tuple[Participant, DeviceMove]:
     if participant.n_moves != move.n_moves:
         raise _used()
     if participant.move_nonce != move.nonce:
-        raise Refused("move_replaced", _("This link was taken back, or a newer one was made."))
+        raise Refused("move_replaced", _("This link was cancelled, or a newer one was made."))
     return participant, move
 
 

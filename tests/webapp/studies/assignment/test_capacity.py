@@ -154,8 +154,12 @@ def test_lines_of_a_form_are_quotas() -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "words"),
     [
-        ({"n_conversations_wanted": 1}, "full", "has all the people it needs"),
-        ({"max_per_bot": 1, "bot_quotas": {"parrot": 0}}, "full", "has all the people it needs"),
+        ({"n_conversations_wanted": 1}, "full", "has all the participants it needs"),
+        (
+            {"max_per_bot": 1, "bot_quotas": {"parrot": 0}},
+            "full",
+            "has all the participants it needs",
+        ),
         ({"max_conversations_per_participant": 1}, "limit", "as often as one person can"),
     ],
 )
