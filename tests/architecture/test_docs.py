@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django import forms
+from django.template import Context, Template
 
 from chatbots.extension_points import EXTENSION_POINTS as OF_CHATBOTS
 from chatbots.registry import bot_list
@@ -15,7 +20,9 @@ from evaluation.extension_points import EXTENSION_POINTS as OF_EVALUATION
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
 from tests.documents import blocks_tested
+from tests.webapp.participant import test_chat
 from webapp.command_line import SHORT, commands_described
+from webapp.dashboard.builder.forms import field_made
 from webapp.dashboard.management.commands.docs import (
     CATALOGUES,
     DOCUMENTS,
@@ -24,6 +31,7 @@ from webapp.dashboard.management.commands.docs import (
     catalogue_names,
 )
 from webapp.extension_points import EXTENSION_POINTS as OF_WEBAPP
+from webapp.studies import settings as settings_module
 
 
 def test_no_catalogue_is_stale() -> None:
@@ -159,3 +167,33 @@ def test_the_page_lists_the_extension_points_of_the_code() -> None:
         for point in (*OF_CHATBOTS, *OF_EVALUATION, *OF_WEBAPP)
     ]
     assert rows == points
+
+
+def test_the_first_change_of_the_documentation_works() -> None:
+    field, line, test = (
+        block.text
+        for block in blocks_tested(
+            "tests/architecture/test_docs.py::test_the_first_change_of_the_documentation_works"
+        )
+    )
+    changed: dict[str, Any] = dict(vars(settings_module))
+    exec(compile(f"class Changed(Texts):\n{field}", "first_change.md", "exec"), changed)
+    made = field_made("chat_tip", changed["Changed"].model_fields["chat_tip"])
+    assert isinstance(made, forms.CharField)
+    assert (made.label, made.max_length) == ("Tip next to the chat", 200)
+    texts = changed["Changed"](chat_tip="Talk about <b>films</b>.")
+    shown = Template(line).render(Context({"values": {"texts": texts}})).strip()
+    assert shown == '<p dir="auto">Talk about &lt;b&gt;films&lt;/b&gt;.</p>'
+    names = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)]
+    known = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"study", "browser"}
+    assert {node.id for node in names} - known <= set(vars(test_chat))
+
+
+def test_the_places_of_the_first_change_exist() -> None:
+    page = (ROOT / "docs/guide/first_change.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:webapp|tests)/[\w/.]+)`", page)
+    assert len(places) > 5
+    assert [place for place in places if not (ROOT / place).exists()] == []
+    assert "\n    thanks_text: " in inspect.getsource(settings_module.Texts)
+    chat = ROOT / "webapp/participant/templates/participant/chat.html"
+    assert "Good to know" in chat.read_text(encoding="utf-8")
