@@ -36,7 +36,7 @@ def facts() -> dict[str, Any]:
     """Return chats, pages and rights, what Pay lists, completion codes and the texts of all messages."""
     from tests.upgrades.facts import facts as study_facts
     from webapp.conversations.models import Turn
-    from webapp.pay.submissions import submissions_of
+    from webapp.pay.submissions import INSIDE, LEFT, submissions_of
     from webapp.studies.models import Study, Task
 
     visits = submissions_of(Study.objects.get(key="collects")).all
@@ -46,7 +46,7 @@ def facts() -> dict[str, Any]:
             [
                 f"{one.key.participant.hex}~{one.key.submission}",
                 one.external_id,
-                one.outcome,
+                LEFT if one.outcome == INSIDE else one.outcome,  # a held place ends by the clock
                 one.fault,
                 one.told,
             ]
