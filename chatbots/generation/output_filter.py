@@ -176,8 +176,6 @@ _ROLE = rf"(?:{_NAMED}{_ROLES}\b|<[|｜](?i:user|human|assistant|system|observat
 _NAME_END = r"(?:\s*+(?:<\|(?:end_header_id|header_end|end_of_role|message)\|>)|\s*+:|[^\S\n]*+\n)"
 _LABEL = rf"(?:\#\#\#\s*+)?{_ROLES}\s*?(?::|\n)"
 
-"""More characters than this are no mark, and no blanks before one."""
-
 _BEGINNING = regex.compile(
     rf"{_END}|(?:{_NAMED}(?i:assistant|model|chatbot|bot|ai)\b{_NAME_END}?+|<[|｜](?i:assistant)[|｜]>)"
 )

@@ -1,4 +1,4 @@
-"""Drivers: what one bot is asked next. One per bot of the step and the whole kind.
+"""Drivers: the next calls of one bot. One per bot of the step and the whole kind.
 
 A driver has no thread. `submit` and `cancel` may be called from any thread; `turn` is called over and
 over by the one thread that may touch the bot, and does one piece of work: one step, or one `answer`.

@@ -254,7 +254,7 @@ def design_of(
         ratings={name: one[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
         extra={name: one[name].to_numpy(dtype=float) for name in extra},
         means={
-            name: _features_means(one[name].to_numpy(dtype=float), bots)
+            name: _mean_by_bot(one[name].to_numpy(dtype=float), bots)
             for name in (*targets, *dimensions)
         },
         rated=rated,
@@ -271,7 +271,7 @@ def design_of(
     return whole.rows(~undefined.any(axis=1))
 
 
-def _features_means(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
+def _mean_by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
     """Return the mean of each bot that has a value."""
     return {
         str(bot): float(values[mine].mean())

@@ -50,6 +50,8 @@ from webapp.core.pages import not_found
 from webapp.core.prometheus import REQUESTS
 from webapp.core.rights import Right, may
 
+logger = logging.getLogger(__name__)
+
 Scope = dict[str, Any]
 PrefixedApplication = Callable[[Scope, Any, Any], Awaitable[None]]
 
@@ -308,8 +310,6 @@ def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
         else HttpResponseBadRequest(UNSTORABLE_MESSAGE, "text/plain")
     )
 
-
-logger = logging.getLogger(__name__)
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _UNLOGGED_ROUTES = ("healthz", "metrics")

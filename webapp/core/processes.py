@@ -34,6 +34,8 @@ from chatbots.installation import release
 from webapp.core.models import Process
 from webapp.core.prometheus import samples_now
 
+logger = logging.getLogger(__name__)
+
 _ANY_HOST = ("0.0.0.0", "::")  # noqa: S104
 
 
@@ -75,8 +77,6 @@ def address_forget(address: str) -> None:
 def _file() -> Path:
     return Path(settings.DATA_DIR) / "server-address.txt"
 
-
-logger = logging.getLogger(__name__)
 
 # Open requests and sockets have this long to come to their end, then they are cut off.
 CONNECTIONS_GRACE_S = 5

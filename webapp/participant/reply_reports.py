@@ -1,4 +1,4 @@
-"""“Report this reply”: the page that asks why, and the report.
+"""Reports of replies by participants: the page that asks for the reason, and the report.
 
 Pages with script open the same form in a dialog (`report.js`) and send it without leaving; the response is then
 JSON. An address names a reply by its place on the page, so that it contains no id of an item or conversation.

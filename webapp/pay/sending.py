@@ -1,4 +1,4 @@
-"""Telling Prolific what was decided, once.
+"""Sending of decisions about pay to Prolific, each once.
 
 A decision is claimed by a conditional UPDATE before Prolific is asked, outside any transaction. Approving and
 rejecting twice is harmless, so one whose process was killed is sent again. A bonus is paid by a call that must

@@ -1,4 +1,4 @@
-"""Deciding about pay. Every change is one conditional UPDATE, or a constraint guards it."""
+"""Writes of decisions about pay. Every change is one conditional UPDATE, or a constraint guards it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics against people: the table of what workers computed, the form that asks for more, and a plot per cell."""
+"""Benchmark of metrics: table of computed results, form for more, and a plot per cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bots there are, with their state, and a try-it chat that is stored in no study."""
+"""Bots of the installation with their state, and a test chat that no study stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of a study's bots: who stands where, two against each other; and of fits, runs and studies."""
+"""Comparison of a study's bots: leaderboard and two bots in detail; and of fits, runs and studies."""
 
 from __future__ import annotations
 

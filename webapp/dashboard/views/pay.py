@@ -1,4 +1,4 @@
-"""The pay screen: everybody who began, one person's visit beside the list, and what is decided."""
+"""Pay screen: the list of submissions, details of one, and decisions."""
 
 from __future__ import annotations
 

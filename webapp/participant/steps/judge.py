@@ -260,7 +260,7 @@ def practice(request: HttpRequest, task: Task, visit: ParticipantRequest) -> Htt
         if task.state != Task.State.OPEN or practice_due(task.participant, task.version) is None:
             return to_next_step(standing_of(task), visit)
         return redirect(visit.link("practice", task.public_id))
-    return _practice_page(request, task, visit, due, form)
+    return _render_practice(request, task, visit, due, form)
 
 
 def _form(task: Task, due: Due, request: HttpRequest) -> SheetForm:
@@ -286,7 +286,7 @@ def _number(text: str) -> int:
     return int(text) if text in ("1", "2") else 0
 
 
-def _practice_page(
+def _render_practice(
     request: HttpRequest, task: Task, visit: ParticipantRequest, due: Due, form: SheetForm
 ) -> HttpResponse:
     study, version = task.participant.study, task.version

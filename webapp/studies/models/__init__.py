@@ -10,20 +10,34 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
-from webapp.studies.models.assignment import Item as Item
-from webapp.studies.models.assignment import OrderState as OrderState
-from webapp.studies.models.assignment import SequenceCount as SequenceCount
-from webapp.studies.models.assignment import TaskCount as TaskCount
-from webapp.studies.models.participants import Breakage as Breakage
-from webapp.studies.models.participants import Erasure as Erasure
-from webapp.studies.models.participants import LinkCount as LinkCount
-from webapp.studies.models.participants import OneTimeLink as OneTimeLink
-from webapp.studies.models.participants import PlatformIds as PlatformIds
-from webapp.studies.models.participants import QuizAttempt as QuizAttempt
-from webapp.studies.models.participants import TrainingAnswer as TrainingAnswer
-from webapp.studies.models.participants import Whereabouts as Whereabouts
+from webapp.studies.models.assignment import Item, OrderState, SequenceCount, TaskCount
+from webapp.studies.models.participants import (
+    Breakage,
+    Erasure,
+    LinkCount,
+    OneTimeLink,
+    PlatformIds,
+    QuizAttempt,
+    TrainingAnswer,
+    Whereabouts,
+)
 from webapp.studies.recruitment.settings import submission_of
 from webapp.studies.settings import StudyValues, ValuesField
+
+__all__ = [
+    "Breakage",
+    "Erasure",
+    "Item",
+    "LinkCount",
+    "OneTimeLink",
+    "OrderState",
+    "PlatformIds",
+    "QuizAttempt",
+    "SequenceCount",
+    "TaskCount",
+    "TrainingAnswer",
+    "Whereabouts",
+]
 
 # Scripts agree to nothing, and the raters of imported data were not asked.
 AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)

@@ -1,4 +1,4 @@
-"""One row per rating, a column per rubric dimension and per other question that was asked after the task."""
+"""Table `ratings`: a row per rating, a column per question after the task."""
 
 from __future__ import annotations
 

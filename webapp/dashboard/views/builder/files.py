@@ -189,7 +189,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
         sample = [
             FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))
         ]
-        _tell_items(request, ItemsReport(items=items_bring(study, sample)))
+        _show_items_report(request, ItemsReport(items=items_bring(study, sample)))
     elif request.FILES:
         _load_items(request, study)
     else:
@@ -238,7 +238,7 @@ def _load_items(request: HttpRequest, study: Study) -> None:
         except Refused as error:
             messages.error(request, f"The file could not be read: {error}")
             return
-    _tell_items(request, report)
+    _show_items_report(request, report)
 
 
 def _conversations(request: HttpRequest, study: Study) -> None:
@@ -294,7 +294,7 @@ def _write_items(upload: UploadedFile, path: Path) -> None:
             handle.write(chunk)
 
 
-def _tell_items(request: HttpRequest, report: ItemsReport) -> None:
+def _show_items_report(request: HttpRequest, report: ItemsReport) -> None:
     said = plural(report.items, "%(n)d item is new", "%(n)d items are new") % {"n": report.items}
     there = plural(report.unchanged, "%(n)d was there", "%(n)d were there")
     if report.unchanged:
