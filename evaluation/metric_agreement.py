@@ -128,7 +128,7 @@ class JudgedReplies:
                 f"there is no single reply with a human score (`ratings` of a file){told}"
             )
         if name and name not in there:
-            raise ValueError(f"nobody judged {quote(name)}; there is {', '.join(there)}")
+            raise ValueError(f"there are no ratings of {quote(name)}; there is {', '.join(there)}")
         return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
 
 
@@ -160,7 +160,7 @@ def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedR
                 of_model = f" of model {quote(item.model)}" if item.model else ""
                 wrong = (
                     f"line {line}: id {quote(item.key)}{of_model} has other texts or scores in line "
-                    f"{first_line[key]}; items of one id are told apart by `model`"
+                    f"{first_line[key]}; items with one id are distinguished by `model`"
                 )
         if wrong and len(lines) < _MOST_LINES_TOLD:
             lines.append(wrong)

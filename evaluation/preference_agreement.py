@@ -26,7 +26,7 @@ from evaluation.stats.zscores import rater_codes
 
 LEVEL = 0.95
 NOT_CHOSEN = "nothing was chosen of the pair"
-NOBODY_SAID = "nobody answered this question about the pair"
+NOBODY_SAID = "no participant answered this question about the pair"
 ALWAYS_TIED = Reason("always_tied", "one of the two always called them the same")
 CERTAIN = Reason("all_the_same", "all answers are the same: agreement is certain")
 _ANSWERS = (1.0, 0.0, -1.0)
@@ -104,7 +104,7 @@ def compare_choices(
     question = question or people.leading
     if question not in people.answers:
         raise ValueError(
-            f"nobody was asked {quote(question)} about pairs; there is {', '.join(people.answers)}"
+            f"no participant was asked {quote(question)} about pairs; there is {', '.join(people.answers)}"
         )
     said = people.answers[question]
     names = people.item.astype(str)

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # Nobody reads on, as after `| head`. What Python would still write at its end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit("Nobody reads this output any more; stopped.")
+        sys.exit("The reader of this output has closed it; stopped.")
 
 
 def commands_described() -> dict[str, str]:

@@ -68,8 +68,8 @@ class GgufOptions(ReasoningOptions):
     window: int = Field(
         0,
         ge=0,
-        description="most turns of the conversation given to the model; 0: all that fit. A window that moves makes "
-        "the model read everything anew.",
+        description="most turns of the conversation given to the model; 0: all that fit. A window that moves makes the "
+        "model read everything again.",
     )
     max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
     max_context_tokens: int = Field(

@@ -49,7 +49,7 @@ class NeuralChatOptions(InputModel):
     )
     code_version: str = Field(
         "",
-        description="raise it when the class changes, so that results before and after are told apart.",
+        description="raise it when the class changes, so that results before and after it are distinguished.",
     )
 
 

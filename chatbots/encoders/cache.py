@@ -267,7 +267,7 @@ class TextStore:
         if not damaged:  # full, read-only, held by another for too long
             log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)
             return
-        log.warning("%s is damaged (%s) and is begun anew", self.path, error)
+        log.warning("%s is damaged (%s) and is rebuilt", self.path, error)
         for path in (self.path, *(Path(f"{self.path}-{end}") for end in ("wal", "shm"))):
             path.unlink(missing_ok=True)
 

@@ -369,7 +369,7 @@ class PCA:
         values, vectors = values[::-1].clip(0), vectors[:, ::-1]
         if values.sum() <= 0:
             raise ValueError(
-                "all sentence embeddings of the training text are equal; there is nothing to tell apart"
+                "all sentence embeddings of the training text are equal; there is nothing to distinguish"
             )
         shares = np.cumsum(values) / values.sum()
         n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))

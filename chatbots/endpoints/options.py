@@ -184,7 +184,7 @@ class EndpointOptions(ReasoningOptions):
             if self.max_cost is not None and getattr(self, name) is None:
                 yield Mistake(
                     name,
-                    f"max_cost is {self.max_cost:g}, but {name} is not set, so nobody can tell when it is "
+                    f"max_cost is {self.max_cost:g}, but {name} is not set, so Confab cannot tell when it is "
                     f"reached; add {name}, the price of a million tokens (0 where they are free)",
                 )
 

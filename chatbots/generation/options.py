@@ -38,8 +38,8 @@ class ReasoningOptions(InputModel):
     )
     thought_marks: dict[_Mark, _Mark] = Field(
         default_factory=dict,
-        description='opening and closing marks of thoughts besides the known ones: `{"<plan>": "</plan>"}`. What '
-        "stands between them is shown to nobody.",
+        description='opening and closing marks of thoughts besides the known ones: `{"<plan>": "</plan>"}`. The '
+        "text between them is never shown.",
     )
 
     def reply_filter(self) -> OutputFilter:

@@ -273,7 +273,7 @@ def approval(
     """
     table = np.asarray(chosen, dtype=float).reshape(len(chosen), -1) if len(chosen) else None
     if table is None:
-        return Approval(0, (), Reason("nobody_chose", "nobody has chosen yet"))
+        return Approval(0, (), Reason("nobody_chose", "no participant has chosen yet"))
     if table.shape[1] != len(options) or not np.isin(table, (0, 1)).all():
         raise ValueError(
             f"chosen has shape {table.shape}; it must hold 0 or 1 for each person and each of "

@@ -328,7 +328,7 @@ class Comparisons:
     def __repr__(self) -> str:
         return (
             f"Comparisons of {counted(len(self.order) + len(self.controls), 'bot')} by {self.dimension.key}: "
-            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} told apart"
+            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} differ significantly"
         )
 
     def summary(self) -> str:
@@ -342,8 +342,8 @@ class Comparisons:
             for pair in self.pairs
         ]
         title = (
-            f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs told apart "
-            f"({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
+            f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs differ "
+            f"significantly ({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
         )
         headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
         foot = (

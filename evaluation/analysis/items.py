@@ -212,7 +212,7 @@ def human_bound(
     values = once.values(key)
     keep = np.isfinite(values)
     if not keep.any():
-        why = "nobody is named in the data"
+        why = "no rater is named in the data"
         return HumanBound(None, None, 0, least, Reason("nobody_named", why))
     table = items_by_raters(
         values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist()
@@ -329,7 +329,7 @@ def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:
     """
     given = np.asarray(counts)
     if not given.sum():
-        raise ValueError("nobody gave a grade")
+        raise ValueError("no item has a grade")
     tops = np.flatnonzero(given == given.max())
     return int(tops[0]), len(tops) > 1
 

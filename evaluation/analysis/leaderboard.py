@@ -102,8 +102,8 @@ class Leaderboard:
             for place in self.places
         ]
         title = (
-            f"Bots by {self.dimension.key}: {self.n_told_apart} of {counted(self.n_pairs, 'pair')} told apart; "
-            "ranks are every place that the tests leave open"
+            f"Bots by {self.dimension.key}: {self.n_told_apart} of {counted(self.n_pairs, 'pair')} differ "
+            "significantly; ranks are ranges that the tests leave open"
         )
         headers = ["rank", "bot", "n", "mean", f"{self.level:.0%}", "too close to"]
         return text_table(title, headers, rows)

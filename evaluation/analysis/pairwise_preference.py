@@ -118,7 +118,9 @@ class Preferred:
         for one in self.found:
             if (one.pair.a, one.pair.b) == (a, b):
                 return one.pair
-        raise KeyError(f"nobody compared {quote(a)} with {quote(b)} on {quote(self.question)}")
+        raise KeyError(
+            f"no participant compared {quote(a)} with {quote(b)} on {quote(self.question)}"
+        )
 
 
 def preferred(judged: PairJudgements, question: str, *, alpha: float = ORDER_ALPHA) -> Preferred:
@@ -247,8 +249,8 @@ class Ranking:
         ]
         n_pairs = len(self.fit.comparisons)
         title = (
-            f"Bots by preference: {counted(self.fit.n, 'judgement')}, "
-            f"{len(self.told_apart)} of {counted(n_pairs, 'pair')} told apart (Holm, p < {1 - self.level:.2g})"
+            f"Bots by preference: {counted(self.fit.n, 'judgement')}, {len(self.told_apart)} of "
+            f"{counted(n_pairs, 'pair')} differ significantly (Holm, p < {1 - self.level:.2g})"
         )
         headers = ["rank", "bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
         return text_table(title, headers, rows, self._foot())

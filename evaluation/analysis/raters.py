@@ -201,7 +201,7 @@ def own_scales(ratings: Ratings) -> OwnScales:
 
 def _no_scores(ratings: Ratings) -> Reason:
     if not ratings.n_raters:
-        return Reason("nobody_named", "nobody is named in the data")
+        return Reason("nobody_named", "no rater is named in the data")
     why = f"no rater has {MIN_RATINGS} ratings that differ"
     return Reason("no_rater_with", why, needed=MIN_RATINGS)
 
@@ -216,7 +216,7 @@ def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
     least = (limits.min_conversations, limits.min_bots)
     reason = None
     if not ratings.n_raters:
-        reason = Reason("nobody_named", "nobody is named in the data")
+        reason = Reason("nobody_named", "no rater is named in the data")
     elif not _one_scale(ratings):
         reason = Reason("several_scales", "the questions have different scales")
     if reason is not None:

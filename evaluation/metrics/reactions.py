@@ -332,15 +332,15 @@ class Votes(MetricDefaults):
         unit="1",
         range=(-1, 1),
         direction="higher",
-        description="The participant's vote on the bot's turn: 1 up, -1 down, 0 none. Undefined in "
-        "self-play, where nobody votes.",
+        description="The participant's vote on the bot's turn: 1 up, -1 down, 0 none. Undefined in self-play, which "
+        "has no votes.",
     )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         if layout.self_play:
             return Measured(
                 {"vote_bot": layout.spread(layout.bot[:0], [])},
-                reasons={"vote_bot": ("nobody votes in self-play",)},
+                reasons={"vote_bot": ("self-play has no votes",)},
             )
         votes = [turn.vote for talk in layout.conversations for turn in talk.turns]
         return Measured({"vote_bot": layout.spread(layout.bot, [votes[i] for i in layout.bot])})

@@ -138,7 +138,10 @@ def mixed_model(
     if n_raters < 2:
         return nothing(Reason("one_rater_only", "one rater only: nothing can be said about others"))
     if n_raters == n:
-        why = "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters"
+        why = (
+            "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without "
+            "raters"
+        )
         return nothing(Reason("one_rating_each", why))
     likelihood = Likelihood(y, bot, rater, n_bots, n_raters)
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())

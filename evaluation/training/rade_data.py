@@ -34,7 +34,7 @@ LOW, HIGH = 1.0, 5.0
 """The scale of the release and of the paper."""
 UNREADABLE = "the line is no rated pair"
 OTHER_SCALE = f"a score lies beyond {LOW:g} to {HIGH:g}"
-NO_REFERENCE_SCORE = "nobody scored the reference"
+NO_REFERENCE_SCORE = "the reference has no score"
 UNPAIRED = "the row's mirrored row is not beside it, so whose response it has is unknown"
 LEAKING = "random rows (leaks: mirrored and repeated copies of test pairs are in training)"
 GROUPED = "by context: no context is in two parts, and each pair counts once"
@@ -134,7 +134,7 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
         raise ValueError(f"{path} has no rated pair{first}")
     scored = [row for row in rows if row.reference_score is not None or not reference_scores]
     if not scored:
-        raise ValueError(f"{path}: nobody scored a reference; only `stage: 1` does without")
+        raise ValueError(f"{path}: no reference has a score; only `stage: 1` does without")
     made = rated_pairs_of(scored)
     if n_without := len(rows) - len(scored):
         made = replace(made, skipped={NO_REFERENCE_SCORE: n_without, **made.skipped})

@@ -117,7 +117,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(
     person.click("button", "Next: Check and open")
 
     # The study stays closed until somebody has gone through it; the button says so.
-    expect(page.get_by_text("Nobody has gone through the link")).to_be_visible()
+    expect(page.get_by_text("You have not tested the study")).to_be_visible()
     opener = page.get_by_role("button", name="Open study")
     expect(opener).to_have_attribute("aria-disabled", "true")
     opener.focus()

@@ -32,8 +32,8 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bots
 
 NO_DATA = re.compile(
-    r"No ratings? yet|No judgements yet|Nobody yet|Nobody has begun yet|Nobody has finished a task yet"
-    r"|No conversation yet|nothing to report|\b0 rated|gives nobody a chatbot|Nobody can be given a chatbot"
+    r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet|No participant has finished a task yet"
+    r"|No conversation yet|nothing to report|\b0 rated|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
 PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5}
 """Pairs that one person of the protocol's example judges; the attention check of pairwise is none of them."""
@@ -89,8 +89,8 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
             client, study, "study_compare", **query
         )
     if judges_items(study):
-        assert "nobody chats" in read(client, study, "study_conversations", **query)
-    assert "gives nobody a chatbot" not in " ".join(one.rest for one in action_items())
+        assert "do not chat" in read(client, study, "study_conversations", **query)
+    assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
 
 
 def people_made_real(study: Study) -> None:

@@ -234,7 +234,7 @@ def test_columns_can_be_asked_for_and_unknown_names_are_told(file):
     assert list(judge(judgements, ["bleu_1"])["bleu_1"].columns) == ["bleu_1"]
     with pytest.raises(UnknownName, match="bleu"):
         judge(judgements, ["bluw"])
-    with pytest.raises(ValueError, match="nobody judged 'better'; there is good"):
+    with pytest.raises(ValueError, match="there are no ratings of 'better'; there is good"):
         judge(judgements, ["bleu"], target="better")
 
 

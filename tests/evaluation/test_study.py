@@ -351,7 +351,7 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     assert worst is not None
     assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
     assert "bot-3" in found.summary()
-    assert repr(found) == "Comparisons of 4 bots by quality: 5 of 6 pairs told apart"
+    assert repr(found) == "Comparisons of 4 bots by quality: 5 of 6 pairs differ significantly"
     svg = found.plot().svg
     assert svg.startswith("<svg")
     drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)

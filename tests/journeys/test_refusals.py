@@ -120,4 +120,4 @@ def test_nobody_reads_what_is_written(tmp_path: Path) -> None:
         done = manage_anew(tmp_path, *command, stdout=write_end)
         os.close(write_end)
         assert done.returncode == 1
-        assert done.stderr == "Nobody reads this output any more; stopped.\n"
+        assert done.stderr == "The reader of this output has closed it; stopped.\n"

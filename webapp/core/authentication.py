@@ -111,7 +111,7 @@ def token_find(text: str) -> ApiToken:
     if token.revoked_at is not None:
         raise Refused(
             "no_token",
-            _("The token “{name}” was taken back on {day}.").format(
+            _("The token “{name}” was revoked on {day}.").format(
                 name=token.name, day=f"{token.revoked_at:%Y-%m-%d}"
             ),
         )
@@ -123,7 +123,7 @@ def token_find(text: str) -> ApiToken:
             ),
         )
     if not may(token.user):
-        raise Refused("no_token", _("Whoever made this token is no longer on the staff."))
+        raise Refused("no_token", _("The user who made this token is no longer on the staff."))
     not_noted = Q(last_used_at=None) | Q(last_used_at__lt=now - _USE_NOTED_EVERY)
     ApiToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now)
     return token

@@ -90,7 +90,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         ActionItem(
             "warn",
             job_title(job),
-            "was interrupted, and nobody is at work on it: its process has ended.",
+            "was interrupted: its process has ended, and no other one has continued it.",
             "See job",
             ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
         )
@@ -295,7 +295,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
                 ActionItem(
                     "bad",
                     study.name,
-                    "gives nobody a chatbot: none of its bots can be offered now.",
+                    "cannot give participants a chatbot: none of its bots is available now.",
                     "See why",
                     ("dashboard:study", {"key": study.key}, ""),
                 )
@@ -310,13 +310,13 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             elif entries[bot_id].is_set_aside:
                 aside = asides.get(bot_id)
                 said = (
-                    "{trouble}; it is offered to nobody until you put it back."
+                    "{trouble}; new participants do not get it until you put it back."
                     if aside is not None and aside.needs_person
-                    else "{trouble}; it is offered to nobody until one works."
+                    else "{trouble}; new participants do not get it until a reply works."
                 )
                 why = said.format(trouble=state.reason)
             else:
-                why = f"is offered to nobody: {state.reason}."
+                why = f"is not offered to participants: {state.reason}."
             href = ("dashboard:bot", {"bot_id": bot_id}, "")
             found.append(ActionItem(state.tone, bot_id, why, "See the bot", href))
     if missing:

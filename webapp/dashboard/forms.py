@@ -288,7 +288,7 @@ class BenchmarkForm(forms.Form):
         if cleaned.get("judged") is not None and not cleaned.get("study"):
             self.add_error(
                 "judged",
-                "A judge’s choices stand beside those of a study’s people: choose the study.",
+                "A judge’s choices are compared with those of a study’s participants: choose the study.",
             )
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
             raise forms.ValidationError("Choose a study or a file, and not both.")

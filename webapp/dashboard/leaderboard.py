@@ -228,7 +228,7 @@ def board_of(
         lanes=lanes,
         method=(
             f"Mean of all ratings with {percent(found.level)} interval. Ranks are ranges: every place the tests "
-            f"allow. Bots joined by a bar cannot be told apart ({test_said(compared)})."
+            f"allow. Bots joined by a bar do not differ significantly ({test_said(compared)})."
         ),
         scale="{name}, {low} to {high}".format(
             name=dimension.title, low=f"{dimension.low:g}", high=f"{dimension.high:g}"
@@ -237,7 +237,7 @@ def board_of(
         axis=axis_row(window),
         no_bars=bars_row(lanes, -1),
         is_whole=window.is_whole,
-        lead=f"{found.n_told_apart} of {phrases.pairs_text(found.n_pairs)} can be told apart.",
+        lead=f"{found.n_told_apart} of {phrases.pairs_text(found.n_pairs)} differ significantly.",
         note=_note(
             found,
             compared,

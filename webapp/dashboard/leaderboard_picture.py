@@ -114,7 +114,7 @@ def _row(frame: StudyFrame, bot: BotInfo, one: BotVotes, window: ScaleWindow) ->
 
 def _ends(one: BotVotes) -> str:
     if one.low is None or one.high is None:
-        return "no interval: votes in one conversation only" if one.n_chats else "nobody voted"
+        return "no interval: votes in one conversation only" if one.n_chats else "no votes"
     return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
 
 
@@ -268,8 +268,8 @@ def head_to_head_picture(against: HeadToHead, study: str) -> Plot:
         )
     names = f"{against.first.title} against {against.second.title}"
     said = (
-        f"Means of both, and their difference with {against.level} interval. Bold: told apart by this question, "
-        "corrected for all pairs of bots."
+        f"Means of both, and their difference with {against.level} interval. Bold: the two differ significantly in "
+        "this question, corrected for all pairs of bots."
     )
     return _alone(
         parts,

@@ -307,7 +307,7 @@ def _aside(bot: LiveBot) -> LiveActionItem:
             aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row."
         )
         % {"n": aside.n_failed},
-        "Nobody new meets it, and whoever has it may take another one or finish early.",
+        "New participants do not get it; those who chat with it may choose another bot or finish early.",
         "It waits for you to put it back."
         if aside.needs_person
         else "It comes back by itself once a reply works.",

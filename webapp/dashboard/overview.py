@@ -276,7 +276,7 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> Head
     )
     return HeadlineFinding(
         "info",
-        "Nobody leads alone.",
+        "No bot leads alone.",
         f"By {by} {title} is rated best, mean {mean}; {names} may be as good.",
     )
 
@@ -369,7 +369,7 @@ def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
             bot.title,
             f"{bot.reason}."
             if bot.is_offered
-            else f"is offered to nobody: {bot.reason}. People are given the others meanwhile.",
+            else f"is not offered to participants: {bot.reason}. They get the others meanwhile.",
             "See the bot",
             ("dashboard:bot", {"bot_id": bot.bot_id}, ""),
         )

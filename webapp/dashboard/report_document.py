@@ -257,7 +257,7 @@ def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
     return (
         count_headline("judgements", results.n, "judgements"),
         count_headline("n", results.n_items, "pairs judged"),
-        Headline("kappa", "–", what, why="nobody judged the same pairs")
+        Headline("kappa", "–", what, why="no pair was rated by two raters")
         if kappa is None
         else _of_agreement("kappa", kappa, what, results.level),
         count_headline("raters", results.n_raters, "raters", why="not named"),

@@ -209,15 +209,15 @@ def _mail_of_bot(alert: Alert, aside: BotAside, found: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
         subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
         lines = [
-            _("{bot} failed {n} of its latest {of} replies, so nobody new is given it.").format(
-                bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
-            )
+            _(
+                "{bot} failed {n} of its latest {of} replies, so new participants do not get it."
+            ).format(bot=aside.bot_id, n=aside.n_failed, of=aside.of_n)
             if aside.of_n
-            else _("{bot} failed {n} times in a row, so nobody new is given it.").format(
+            else _("{bot} failed {n} times in a row, so new participants do not get it.").format(
                 bot=aside.bot_id, n=aside.n_failed
             ),
             _("The latest error: {reason}").format(reason=aside.reason),
-            _("It comes back when somebody puts it back.")
+            _("It stays set aside until a user puts it back.")
             if aside.needs_person
             else _("It is tried again by itself, and comes back once a reply works."),
         ]

@@ -72,7 +72,7 @@ def alert_try() -> int:
     """Have an alert sent that says that it is a test. Returns in how many ways; 0: none is set up."""
     said = {
         "title": _("Confab: a test"),
-        "words": _("Somebody pressed “Send a test alert”. Nothing is wrong."),
+        "words": _("A user pressed “Send a test alert”. Nothing is wrong."),
         "link": reverse("dashboard:system"),
     }
     return len(alerts_tell(event=Alert.Event.TEST, said=said))

@@ -86,9 +86,11 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
 
 def _waiting() -> Iterator[Metric]:
     replies, jobs = replies_queue(), job_queues()
-    waiting = _gauge("confab_queue_waiting", "What nobody is at work on yet.", "queue")
+    waiting = _gauge(
+        "confab_queue_waiting", "Replies and jobs that no process has started.", "queue"
+    )
     oldest = _gauge("confab_queue_oldest_seconds", "How long the first has waited; 0: none does.", "queue")  # fmt: skip
-    running = _gauge("confab_queue_running", "What somebody is at work on.", "queue")
+    running = _gauge("confab_queue_running", "Replies and jobs that a process works on.", "queue")
     for queue in (replies, *jobs):
         waiting.add_metric([queue.name], queue.n)
         oldest.add_metric([queue.name], queue.oldest_s or 0.0)

@@ -148,14 +148,14 @@ def _hanging(process: Process) -> Iterator[Problem]:
     time = f"{min(hangs.values()):%H:%M:%S}"
     if LOOP in hangs:
         words = _(
-            "Its event loop has not moved since {time} (UTC): whoever is connected to it is answered nothing. End it "
-            "(kill -9 {pid}) and have it started again."
+            "The process has been unresponsive since {time} UTC; its users get no replies. Kill it (kill -9 {pid}); "
+            "the supervisor restarts it."
         )
     else:
         words = _(
-            "All its threads for pages have been busy with the same pages since {time} (UTC): further ones wait, and "
-            "are asked to come back. Look at what takes so long, such as locks of the database, or end it (kill -9 "
-            "{pid}) and have it started again."
+            "All its page threads have been busy with the same pages since {time} UTC; further requests wait, and "
+            "then get an error. Find out what takes so long, such as database locks, or kill it (kill -9 {pid}); "
+            "the supervisor restarts it."
         )
     yield Problem(
         SILENT,
@@ -196,7 +196,7 @@ def _still() -> Iterator[Problem]:
         yield Problem(
             STILL,
             "replies",
-            _("Nobody makes replies"),
+            _("No process makes replies"),
             ngettext(
                 "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether "
                 "bot hosts run.",

@@ -79,7 +79,7 @@ def decision_retry(*, study: Study, pk: int) -> None:
     if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(
         state=State.DECIDED, error=""
     ):
-        raise Refused("not_failed", _("This decision waits for nobody to try it again."))
+        raise Refused("not_failed", _("This decision has not failed, so it cannot be tried again."))
 
 
 def decisions_retry(*, study: Study) -> int:

@@ -134,7 +134,7 @@ def visit_reject(
 
 def _decided() -> Refused:
     return Refused(
-        "decided", _("This visit is approved or rejected already. Take that back first.")
+        "decided", _("This visit is already approved or rejected. Undo that decision first.")
     )
 
 
@@ -197,7 +197,7 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
     if decision is None:
         raise Refused("not_found", _("There is no such decision in this study."))
     if decision.state != State.UNDONE:
-        raise Refused("sent", _("It has been sent and cannot be taken back."))
+        raise Refused("sent", _("It has been sent and cannot be undone."))
 
 
 def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> int:
@@ -221,5 +221,5 @@ def _person(study: Study, key: SubmissionKey) -> Participant:
         person.submission == key.submission
         or person.tasks.filter(submission=key.submission).exists()
     ):
-        raise Refused("not_found", _("Nobody in this study made such a visit."))
+        raise Refused("not_found", _("There is no such visit in this study."))
     return person

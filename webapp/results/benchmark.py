@@ -269,7 +269,7 @@ def benchmark_judgements(asked: BenchmarkParams) -> JudgedReplies:
             raise Refused("not_found", f"there is no study {quote(asked.study)}")
         found = judgements_of(study_judged(study))
     if not found.targets:
-        raise Refused("not_judged", str(_("Nobody has judged a single reply there.")))
+        raise Refused("not_judged", str(_("No reply has been rated there.")))
     return found
 
 
@@ -347,7 +347,9 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
     titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
-        raise Refused("no_file", str(_("There is no such file; perhaps somebody has removed it.")))
+        raise Refused(
+            "no_file", str(_("There is no such file; perhaps another user has removed it."))
+        )
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
     with transaction.atomic():

@@ -133,7 +133,7 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
     """
     people = study_judgements(study)
     if people is None or not len(people):
-        raise Refused("not_judged", str(_("Nobody has compared two replies or chats there.")))
+        raise Refused("not_judged", str(_("No replies or chats have been compared there.")))
     items: tuple[ReplyItem, ...] | tuple[ChatPair, ...] = tuple(study_pair_items(study))
     items = items or tuple(study_pair_chats(study))
     path = benchmark_folder() / judged if judged else None
@@ -151,7 +151,8 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
         return ""
     return str(
         _(
-            "People do not compare two replies or chats in “{study}”, so a judge of pairs has nobody to stand beside."
+            "Participants do not compare replies or chats in “{study}”, so there is nothing to compare a judge of "
+            "pairs with."
         )
     ).format(study=study.name)
 

@@ -53,8 +53,8 @@ class AttentionCheck(InputModel):
     reference: str = Field(
         default="",
         max_length=2000,
-        title="The known reply",
-        description="Where replies are rated beside a known one; else it stays empty.",
+        title="The reference reply",
+        description="For replies that are rated next to a reference reply; else it stays empty.",
     )
     reference_score: float | None = Field(
         default=None, title="Its score", description="As the study's scale has it."
@@ -83,7 +83,7 @@ class Attention(InputModel):
     attention_checks: Annotated[Many[AttentionCheck], Field(max_length=50)] = Field(
         default=(),
         title="Attention checks",
-        description="Whoever misses more than may be missed is told so at the end, and their work is set apart.",
+        description="A participant who misses more than allowed is told so at the end, and their work is excluded.",
     )
     n_checks: int = Field(
         default=1,
@@ -104,7 +104,7 @@ class Attention(InputModel):
         ge=0,
         le=50,
         title="Gold items that may be missed",
-        description="In one task. Whoever misses more is told so at the end, and their work is set apart.",
+        description="In one task. A participant who misses more is told so at the end, and their work is excluded.",
     )
     n_repeated: int = Field(
         default=0,
@@ -186,7 +186,8 @@ class QuizQuestion(InputModel):
             raise ValueError(f"right is {quote(self.right)}; it must be one of the options")
         if not self.point and not self.why:
             raise ValueError(
-                "why is empty, and no point of the instructions is named; whoever misses it must be told one of them"
+                "why is empty, and no point of the instructions is named; a participant who misses the question "
+                "must be told one of them"
             )
         return self
 
@@ -274,7 +275,7 @@ class Checking(InputModel):
         ge=0,
         le=20,
         title="Attention checks that may be missed",
-        description="In one go. Whoever misses more is told so at the end, and their work is set apart. "
+        description="In one task. A participant who misses more is told so at the end, and their work is excluded. "
         "(Prolific lets you reject those who missed two.)",
     )
     chat_checks: Annotated[Many[ChatCheck], Field(max_length=10)] = Field(

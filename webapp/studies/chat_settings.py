@@ -41,7 +41,7 @@ class Comfort(InputModel):
     content_notice_ticked: bool = Field(
         default=True,
         title="The notice has a box of its own",
-        description="Nobody can begin without ticking that they have read the content notice.",
+        description="Participants must tick that they have read the content notice before they can start.",
     )
     lets_report: bool = Field(
         default=True,

@@ -37,7 +37,7 @@ def demo_study_ensure() -> Study:
         state=Study.State.COLLECTING,
         min_exchanges=3,
         max_exchanges=15,
-        organisation="whoever installed Confab here",
+        organisation="the administrator of this server",
     )
 
 
@@ -58,7 +58,7 @@ def demo_paper_study_ensure() -> Study:
         bots=_PAPER_BOTS,
         min_exchanges=3,
         max_exchanges=15,
-        organisation="whoever installed Confab here",
+        organisation="the administrator of this server",
     )
     if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
         # With those that are here: an edit would be refused for the others.

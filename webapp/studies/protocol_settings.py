@@ -254,5 +254,5 @@ class Training(InputModel):
     training_pairs: Annotated[Many[TrainingPair], Field(max_length=50)] = Field(
         default=(),
         title="Practice pairs",
-        description="Pairs with known answers. Whoever misses one twice is screened out.",
+        description="Pairs with known answers. A participant who misses one twice is screened out.",
     )

@@ -112,7 +112,8 @@ class Question(InputModel):
     expected: Annotated[Many[Passing], Field(max_length=50)] = Field(
         default=(),
         title="Attention check: answers that pass",
-        description="Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end.",
+        description="Empty: it is no attention check. Bots are not rated on a check, and a participant who misses it "
+        "is told so at the end.",
     )
 
     @model_validator(mode="after")
@@ -145,7 +146,7 @@ class Question(InputModel):
         if not self.expected:
             return ""
         if not self.required:
-            return "required must be true: a check that nobody has to answer checks nothing"
+            return "required must be true: an attention check must be answered"
         if self.reversed:
             return "reversed must be left out: nothing is rated by an attention check"
         possible: list[str] = list(self.options)

@@ -53,7 +53,7 @@ class Rights(InputModel):
         default=None,
         title="Days that recruitment ids are kept",
         description="After the end of the study, or after the last decision about a person's pay where that is later. "
-        "Empty: until somebody erases them.",
+        "Empty: until a researcher erases them.",
     )
     texts_kept_days: Days | None = Field(
         default=None,
@@ -198,7 +198,7 @@ class Judging(InputModel):
     )
     show_reference: bool = Field(
         default=False,
-        title="Show the known reply",
+        title="Show the reference reply",
         description="The reply that a person wrote, where an item has one.",
     )
     raters_least: Raters = Field(
@@ -209,7 +209,7 @@ class Judging(InputModel):
     raters_wanted: Raters = Field(
         default=0,
         title="People wanted for an item",
-        description="Once every item has so many, nobody is let in. 0: no limit.",
+        description="Once every item has so many, no participants are admitted. 0: no limit.",
     )
     raters_most: Raters = Field(
         default=0,

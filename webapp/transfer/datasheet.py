@@ -45,7 +45,7 @@ from webapp.transfer.exporters.participants import participants_included
 
 TO_BE_ANSWERED = "To be answered by the researchers"
 _NO_ANSWERS = ("Not assessed.", "Not assessed: there are no answers to compare.")
-_NOT_TWICE = ("Not assessed.", "Not assessed: nobody judged anything twice.")
+_NOT_TWICE = ("Not assessed.", "Not assessed: no item was rated twice.")
 _PLATFORMS = {
     "link": "a link that anybody could open",
     "prolific": "Prolific",
@@ -280,8 +280,8 @@ def _quality(study: Study) -> str:
     told = f"Automatic: {', '.join(said)}." if said else "No checks were asked for."
     if counted:
         told += (
-            f" Set apart for a failed check: {counted[Outcome.FAILED_CHECK]} tasks; "
-            f"screened out: {counted[Outcome.SCREENED_OUT]}."
+            f" Excluded for a failed attention check: {counted[Outcome.FAILED_CHECK]} tasks; screened out: "
+            f"{counted[Outcome.SCREENED_OUT]}."
         )
     return told
 

@@ -37,7 +37,7 @@ def test_a_large_corpus_is_reduced_part_by_part(monkeypatch):
 def test_pca_can_keep_everything_and_refuses_nothing_to_tell_apart():
     x = np.random.default_rng(1).normal(size=(30, 4))
     assert PCA.fit(x, 1.0).components.shape == (4, 4)
-    with pytest.raises(ValueError, match="nothing to tell apart"):
+    with pytest.raises(ValueError, match="nothing to distinguish"):
         PCA.fit(np.ones((3, 4)), 0.95)
 
 

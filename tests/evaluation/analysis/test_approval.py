@@ -78,7 +78,7 @@ def test_one_person_has_no_interval_of_weights_and_nobody_a_reason() -> None:
     nobody = approval(np.zeros((0, 2)), ["a", "b"])
     assert nobody.reason is not None
     assert nobody.reason.code == "nobody_chose"
-    assert "nobody" in nobody.summary()
+    assert "no participant" in nobody.summary()
     with pytest.raises(ValueError, match="0 or 1"):
         approval(np.array([[2.0, 0.0]]), ["a", "b"])
 

@@ -83,7 +83,7 @@ def test_a_result_is_plain_json_a_table_and_can_be_kept() -> None:
     assert by_pair["a", "x"]["p"] is None
     assert document["n_told_apart"] == found.n_told_apart
     lines = found.summary().splitlines()
-    assert "5 of 6 pairs told apart" in lines[0]
+    assert "5 of 6 pairs differ significantly" in lines[0]
     assert len(lines) == 4 + len(found.pairs) + 2
     kept = pickle.loads(pickle.dumps(found))
     assert kept.untested[0].reason.code == "one_rating"

@@ -100,7 +100,7 @@ def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
     assert found.conversations.loc["c", "vote_bot"] == 0
     alone = Votes().compute([Conversation("c", turns)], self_play=True)
     assert alone.turns["vote_bot"].isna().all()
-    assert "nobody votes" in alone.reasons["vote_bot"]
+    assert "has no votes" in alone.reasons["vote_bot"]
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_the_lite_network_begins_without_scores_of_references(folder):
     metric = Rade("first", checkpoint=str(found.checkpoint))
     made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
     assert np.isfinite(made["first_bot"]).all()
-    with pytest.raises(ValueError, match="nobody scored a reference"):
+    with pytest.raises(ValueError, match="no reference has a score"):
         train(
             config_check(values("no", rated=["unscored.jsonl"]), folder), folder / "metrics" / "no"
         )

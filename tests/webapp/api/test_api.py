@@ -53,7 +53,7 @@ def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None
     token_revoke(token=program.row)
     answer = program.get("me")
     assert answer.status_code == 401
-    assert "“ci” was taken back on" in answer.json()["error"]["message"]
+    assert "“ci” was revoked on" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

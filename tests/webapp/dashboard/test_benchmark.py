@@ -313,7 +313,7 @@ def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
     make_study("chats")
     for content, study, name, told in (
         (JUDGED, "", "judged.csv", "choose the study"),
-        (JUDGED, "chats", "judged.csv", "People do not compare two replies or chats in"),
+        (JUDGED, "chats", "judged.csv", "Participants do not compare replies or chats in"),
         (JUDGED, "compared", "judged.txt", "“judged.txt” is no .csv file."),
         ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
         (JUDGED.partition("\n")[0] + "\n", "compared", "judged.csv", "holds no pair"),
@@ -361,7 +361,7 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})
     run_job(Job.objects.get(kind="benchmark"))
     html = staff.get(ADDRESS).content.decode()
-    assert "could not be computed: Nobody has judged a single reply there." in html
+    assert "could not be computed: No reply has been rated there." in html
     assert "Go on" in html
 
 

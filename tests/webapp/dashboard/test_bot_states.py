@@ -81,24 +81,24 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "It is tried again by itself" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "is offered to nobody: failed at its latest 3 replies" in overview
-    assert "Nobody can be given a chatbot." not in overview
+    assert "is not offered to participants: failed at its latest 3 replies" in overview
+    assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its latest 3 replies" in needs
-    assert "it is offered to nobody until one works." in needs
+    assert "new participants do not get it until a reply works." in needs
 
 
 def test_a_study_without_a_bot_to_offer_shouts(staff: Client) -> None:
     make_study("s", name="The study", bots=["shaky"])
     fail(3)
-    assert "Nobody can be given a chatbot." in text(staff, "/dashboard/studies/s/")
-    assert "none of its bots can be offered now" in text(staff, "/dashboard/")
+    assert "Participants cannot get a chatbot." in text(staff, "/dashboard/studies/s/")
+    assert "none of its bots is available now" in text(staff, "/dashboard/")
 
 
 def test_a_study_that_does_not_collect_shouts_nothing(staff: Client) -> None:
     make_study("s", bots=["shaky"], state="paused")
     fail(3)
-    assert "Nobody can be given" not in text(staff, "/dashboard/studies/s/")
+    assert "Participants cannot get a chatbot" not in text(staff, "/dashboard/studies/s/")
     assert "no GPU" not in text(staff, "/dashboard/")
 
 

@@ -320,7 +320,7 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     assert "A study needs a bot" in told
     assert "Words of thanks" in told
     assert f"{len(CODES)} outcomes have no code of Prolific’s:" in told
-    assert "Nobody has gone through the link" in told
+    assert "You have not tested the study" in told
     steps = {one.step for one in missing}
     assert steps == {"bots", "texts", "pay", "walk"}
     answer = staff.post(address(study, "check"), {"_state": "collecting"})
@@ -336,7 +336,7 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
     walk(study)
     study_edit(study=study, state=Study.State.DRAFT)
     check = staff.get(address(study, "check")).content.decode()
-    assert "0 are loaded now. All of them load while somebody goes through the link." in check
+    assert "0 are loaded now. All of them load while a participant goes through the link." in check
     said = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
     for loaded, is_said in ((["eliza"], True), (["eliza", "parrot"], False)):
         heartbeat_store(
@@ -395,7 +395,7 @@ def test_cost_and_what_the_plan_can_show() -> None:
     # By another program: the power of the t-test with n ratings a bot.
     test = TTestIndPower()
     assert reach.difference is not None
-    assert reach.alpha == ORDER_ALPHA, "as pairs are told apart, so they are planned for"
+    assert reach.alpha == ORDER_ALPHA, "as pairs differ significantly, so they are planned for"
     reached = test.power(reach.difference / reach.spread.sd, 40, ORDER_ALPHA)
     assert reached == pytest.approx(0.8, abs=1e-4)
     assert reach.for_half is not None

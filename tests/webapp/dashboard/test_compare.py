@@ -90,11 +90,11 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
         "gamma": "",
         "delta": "",
     }
-    assertContains(page, "5 of 6 pairs can be told apart.")
+    assertContains(page, "5 of 6 pairs differ significantly.")
     assertContains(page, "rank 1 to 2")
     # The same count as on the other pages of results.
     other = staff.get(reverse("dashboard:study_statistics", args=[compared.key]))
-    assert "tell 5 of 6 pairs of bots apart" in text_of(other.content.decode())
+    assert "5 of 6 pairs of bots differ significantly" in text_of(other.content.decode())
     made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
         found = made.means.rows[row.bot.bot_id, "quality"].interval
@@ -108,15 +108,15 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
     overview = reverse("dashboard:study", args=[compared.key])
     page = text_of(staff.get(overview).content.decode())
-    assert "Nobody leads alone. By quality" in page
+    assert "No bot leads alone. By quality" in page
     assert "may be as good" in page
     assert "1 of 6 pairs of bots is too close to order. Compare them" in page
-    assert "Pairs told apart 5 of 6, by quality" in page
+    assert "Significantly different pairs 5 of 6, by quality" in page
 
 
 def test_another_question_has_tests_of_its_own(staff: Client, compared: Study) -> None:
     page = staff.get(address(compared, "?by=fluency"))
-    assertContains(page, "0 of 6 pairs can be told apart.")
+    assertContains(page, "0 of 6 pairs differ significantly.")
     assert {row.ranks for row in page.context["board"].rows} == {"1–4"}
     assertContains(page, "Fluency, 1 to 7")
 
@@ -132,7 +132,7 @@ def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) 
     page = staff.get(address(compared, "?bots=gamma&bots=delta"))
     assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
     assertContains(page, "2 bots not shown here: ranks and tests count all.")
-    assertContains(page, "5 of 6 pairs can be told apart.")
+    assertContains(page, "5 of 6 pairs differ significantly.")
     # What was chosen stays when the scale or the question is another.
     assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
 
@@ -157,7 +157,9 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
     assert alike.context["against"].lead == "No question sets them apart."
-    assertContains(alike, "By quality: alpha and beta cannot be told apart with 15 raters each.")
+    assertContains(
+        alike, "By quality: alpha and beta do not differ significantly with 15 raters each."
+    )
     assertContains(staff.get(address(compared, "?against=alpha")), "Tick one more bot")
 
 
@@ -227,7 +229,7 @@ def test_a_large_study_waits_for_a_worker(
     run_job(Job.objects.get(kind="results"))
     where = address(compared, "?against=alpha&against=delta")
     page = staff.get(where)
-    assertContains(page, "5 of 6 pairs can be told apart.")  # it is there already
+    assertContains(page, "5 of 6 pairs differ significantly.")  # it is there already
     assert "against" not in page.context
     computing = "The comparison by this question is not there yet"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)
@@ -287,7 +289,7 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(
     alpha = 2 * stats.norm.sf(stats.t.ppf(0.95, 7))
     low, high = proportion_confint(0.75 * 7, 7, alpha=alpha, method="wilson")
     assert rows["alpha"].ends == f"[{100 * low:.0f}, {100 * high:.0f}]"
-    assert (rows["beta"].share, rows["gamma"].ends) == ("0 %", "nobody voted")
+    assert (rows["beta"].share, rows["gamma"].ends) == ("0 %", "no votes")
     assert rows["beta"].ends == "no interval: votes in one conversation only"
     summary = bot_summary(compared)
     assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (

@@ -93,7 +93,7 @@ def test_its_page_tells_of_items_and_nothing_of_conversations(staff: Client) -> 
     assert "Conversations" not in cards
     assert "exchanges" not in cards
     assert "<strong>6</strong> of 6 rated" in cards
-    assert "<strong>30</strong> none set apart" in cards
+    assert "<strong>30</strong> none excluded" in cards
     raters = text_of(staff, "study_statistics_part", study.key, "raters")
     assert "Raters of the same item agree" in raters
     assert "the same conversation" not in raters
@@ -122,6 +122,6 @@ def test_work_that_missed_a_check_is_counted_on_the_overview(staff: Client) -> N
     for judgement in requested_ratings(task):
         rating_add(task=task, target=judgement.target, answers={"overall": 0})
     cards = text_of(staff, "study", study.key)
-    assert "and 2 of 1 task set apart: a check was missed" in cards
+    assert "and 2 of 1 task excluded: a check was missed" in cards
     bots = text_of(staff, "study_bots", study.key)
     assert "Ratings of people who missed a check are left out." in bots

@@ -222,7 +222,7 @@ def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
     assert "is set aside since" not in html
     assert "Eliza (rules) is given to people again" in html
     staff.post(back)
-    assert "was not set aside any more" in staff.get("/dashboard/bots/eliza/").content.decode()
+    assert "is no longer set aside" in staff.get("/dashboard/bots/eliza/").content.decode()
 
 
 def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
@@ -275,7 +275,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     low, high = first.planned
     assert first.low < low < first.mean < high < first.high, "the plan is narrower than now"
     html = staff.get(address(study)).content.decode()
-    assert "1 of 1 pairs are told apart" in html
+    assert "1 of 1 pairs differ significantly" in html
     assert html.count('name="live-question"') == 1 + len(others)
     assert "Means of Fluency" in html, "the table of the second question"
     assert html.count("data-question=") == 1 + len(others)
@@ -288,7 +288,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
 
 def test_an_empty_room_and_other_protocols(staff: Client) -> None:
     empty = staff.get(address(make_study("s"))).content.decode()
-    assert "Nobody yet" in empty
+    assert "No participants yet" in empty
     assert "The link was opened 0 times." in empty
     assert 'data-copy="http://testserver/s/s/"' in empty
     draft = make_study("d", state="draft")
@@ -306,7 +306,7 @@ def test_an_empty_room_and_other_protocols(staff: Client) -> None:
     assert "puts no chatbot above another" in staff.get(address(choices)).content.decode()
     imported = make_study("i")
     Study.objects.filter(pk=imported.pk).update(is_imported=True)
-    assert "Nobody comes here" in staff.get(address(imported)).content.decode()
+    assert "No participants to watch" in staff.get(address(imported)).content.decode()
     assert staff.get(address(imported, "study_live_now")).status_code == 404
 
 
@@ -393,7 +393,7 @@ def test_pause_resume_and_close_with_what_people_read_then(
     chat = inside.post("/s/s/start/", {"consent": "on"})["Location"]
     state = address(study, "study_live_state")
     html = staff.get(address(study)).content.decode()
-    assert "1 person inside may finish. Nobody new starts." in html
+    assert "1 participant inside may finish. No new ones can start." in html
     caplog.set_level("INFO")
     assert staff.post(state, {"_state": "paused"})["Location"] == address(study)
     assert "study s is paused, by r" in caplog.text
@@ -403,7 +403,7 @@ def test_pause_resume_and_close_with_what_people_read_then(
     assert inside.get(chat).status_code == 200, "whoever is inside may finish"
     assert f'href="{chat}"' in inside.get("/s/s/").content.decode(), "and the link leads them back"
     html = staff.get(address(study)).content.decode()
-    assert "Openings where nobody could begin: the study is paused 1" in " ".join(html.split())
+    assert "Visits that could not start: the study is paused 1" in " ".join(html.split())
     assert 'value="collecting"' in html
     staff.post(state, {"_state": "ended"})
     assert "has ended" in Client().get("/s/s/").content.decode()

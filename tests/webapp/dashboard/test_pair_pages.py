@@ -110,7 +110,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
     study = make_compared(n_people=12)
     text = text_of(staff, study)
     assert "12 people gave 96 judgements of 8 pairs." in text
-    assert "Parrot (control) cannot be told apart: Eliza (rules) wins 83 %" in text
+    assert "Parrot (control) do not differ significantly: Eliza (rules) wins 83 %" in text
     assert "an always-valid test, corrected by Holm, p &lt; .10" in text
     study_edit(study=study, state=Study.State.ENDED)
     text = text_of(staff, study)
@@ -179,7 +179,7 @@ def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Cl
         rating_add(task=task, target=slot.item, answers=answers)
     assert "No judgements yet" in text_of(staff, study)
     assert "1 person gave 8 judgements" in text_of(staff, study, "?synthetic=1")
-    assert "Nobody has compared replies" in text_of(staff, make_study("chat"))
+    assert "No replies of these bots have been compared" in text_of(staff, make_study("chat"))
 
 
 def test_the_page_asks_as_many_queries_however_many_judgements_there_are(

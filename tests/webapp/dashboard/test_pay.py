@@ -84,7 +84,7 @@ def test_everybody_who_began_is_listed_and_filtered(
     assert names(listed(payer, paid, show="ours")) == ["pid-bot_failed"]
     assert names(listed(payer, paid, words="ses-with")) == ["pid-withdrawn"]
     assert names(listed(payer, paid, words="CFAIL")) == ["pid-bot_failed"]
-    assert "Nobody here" in listed(payer, paid, words="nothing-like-it")
+    assert "No visits here" in listed(payer, paid, words="nothing-like-it")
     assert names(listed(payer, paid, show="nonsense", page="-3")) == names(html)
 
 
@@ -128,7 +128,7 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
     for html in pages:
         assert "pid-secret" not in html
         assert key.participant.hex in html
-    assert "Nobody here" in listed(client, paid, words="pid-secret")
+    assert "No visits here" in listed(client, paid, words="pid-secret")
     # Approve is sent by the same form, and needs no reason.
     assert not re.search(r"<textarea[^>]*required", pages[1])
     assert "ses-secret" not in pages[0] + pages[1]
@@ -149,7 +149,7 @@ def test_approving_taking_back_and_marking_as_sent(
         assert decision.decided_by is not None
     first = Decision.objects.get(participant=a.participant)
     html = decide(payer, paid, action="undo", decision=first.pk, person=str(a)).content.decode()
-    assert "It is taken back." in html
+    assert "The decision is undone." in html
     assert "Taken back" in html
     assert names(listed(payer, paid, show="approve")) == ["pid-a"]
     shown = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
@@ -162,7 +162,7 @@ def test_approving_taking_back_and_marking_as_sent(
     assert names(listed(payer, paid, show="send")) == ["pid-c"]
     second = Decision.objects.get(participant=b.participant)
     html = decide(payer, paid, action="undo", decision=second.pk).content.decode()
-    assert "It has been sent and cannot be taken back." in html
+    assert "It has been sent and cannot be undone." in html
 
 
 def test_a_rejection_is_confirmed_by_name(
@@ -463,7 +463,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     usual = csv.field_size_limit(131_072)
     for content, told in (
         (b"Name,Code\nA,B\n", "it has no column AssignmentId"),
-        (b"AssignmentId\nses-waiting\n", "of 1 rows nothing is decided yet"),
+        (b"AssignmentId\nses-waiting\n", "1 rows have no decision yet"),
         (b"\xff\xfe\x00", "no CSV file in UTF-8"),
         (b"AssignmentId\n" + b"x" * 200_000, "Line 2 of the file cannot be read"),
         (b"", "The file is empty."),

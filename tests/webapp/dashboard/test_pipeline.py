@@ -258,4 +258,4 @@ def test_readers_see_the_line_without_its_button(client: Client) -> None:
     stages, box = line(client)
     assert stages[3][1] == "needs 3 rated bots"
     assert "A fit needs rated conversations of 3 bots; 2 have some" in box
-    assert "Somebody with the right to run jobs can start it" in box
+    assert "A user with the right to run jobs can start it" in box

@@ -147,7 +147,7 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
     found = bots_figure(data, lambda bot: "/x")
     assert "no ratings yet" in found.wide
     row = found.table.rows[-1]
-    assert (row[1].text, row[1].why) == ("–", "nobody rated it")
+    assert (row[1].text, row[1].why) == ("–", "it has no ratings")
     assert (row[3].text, row[3].why) == ("–", "no rating yet")
 
 

@@ -74,7 +74,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     bots.discard("shaky")
     make_study("other", bots=["eliza"], n_conversations_wanted=20)
     assert told(payer, study) == [
-        "shaky is offered to nobody: no bot of this name is here. People are given the others meanwhile. See the bot",
+        "shaky is not offered to participants: no bot of this name is here. People are given the others meanwhile. See the bot",
         "20 chats are still to come. Live room",
     ]
     for _ in range(6):
@@ -96,12 +96,14 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
 def test_a_rehearsal_is_one_button_until_there_was_one(client: Client) -> None:
     study = make_study("s")
     client.force_login(make_staff(Right.READ, Right.RUN))
-    assert told(client, study)[-1].startswith("New here? Rehearse the study with invented people.")
+    assert told(client, study)[-1].startswith(
+        "New here? Rehearse the study with scripted participants."
+    )
     answer = client.post("/dashboard/studies/s/rehearse/", {"people": "12"})
     assert answer.status_code == 302
     make_conversation(study, is_synthetic=True)
     assert told(client, study) == []
-    assert "Nothing: nobody waits for pay" in client.get("/dashboard/studies/s/").content.decode()
+    assert "All clear: no overdue payments" in client.get("/dashboard/studies/s/").content.decode()
 
 
 def test_more_people_ask_no_more_of_the_database(payer: Client, paid: Study, visit: Make) -> None:

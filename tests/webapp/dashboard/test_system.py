@@ -70,7 +70,7 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert f"Web on {web.host} hangs" in text
         assert f"kill -9 {web.pid}" in text
         assert text.count("Not heard of</span>") == 1, "who was replaced is missed by nobody"
-        assert "All its threads for pages have been busy" in text
+        assert "All its page threads have been busy" in text
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
         assert "The queue default stands still" in text
         assert "1 job waits, and no worker has gone on" in text

@@ -133,7 +133,7 @@ def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> N
     assert shown == {"Overview", "Read", "Results", "Share"}
     assert staff.get(_address(study, "study_collect"))["Location"] == _address(study, "study")
     pay = staff.get(_address(study, "study_pay")).content.decode()
-    assert "Nobody is paid here" in pay
+    assert "No participants to pay" in pay
     assert "Not finished" not in pay
 
 

@@ -39,7 +39,7 @@ def test_a_token_is_shown_once_and_taken_back() -> None:
     assert "CI&lt;/b" not in bob.get(ADDRESS).content.decode()
     assert bob.post(f"{ADDRESS}{token.pk}/end/").status_code == 404
     assert ann.post(f"{ADDRESS}{token.pk}/end/").status_code == 302
-    assert "Taken back" in ann.get(ADDRESS).content.decode()
+    assert "Revoked" in ann.get(ADDRESS).content.decode()
     assert program.get("/api/v1/me").status_code == 401
 
 

@@ -243,7 +243,7 @@ def test_the_result_tells_what_was_said_and_how_far_scores_keep_to_it(client: Cl
     address = reverse("dashboard:study_statistics_part", args=[study.key, "items"])
     page = shown(client.get(address))
     assert "In 5 of 6 ratings the score stands where" in page
-    assert "Beside the known replies" in page
+    assert "Compared with the reference replies" in page
     assert "How much each question counts" in page
 
 

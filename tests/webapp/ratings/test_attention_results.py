@@ -154,7 +154,7 @@ def test_a_check_in_a_chat_is_due_after_its_messages_and_takes_its_answers_alone
     assert not ChatCheckAnswer.objects.exists()
     with pytest.raises(ValidationError, match="comes after 9 messages"):
         make_study("t", chat_checks=[{**IN_CHAT, "after": 9}])
-    with pytest.raises(ValidationError, match="nobody chats"):
+    with pytest.raises(ValidationError, match="has no chats"):
         make_annotated("u", chat_checks=[IN_CHAT])
 
 
@@ -279,7 +279,7 @@ FIT = {"key": "fit", "title": "Fits?", "kind": "scale", "low": 1, "high": 5}
     ("check", "of_one_kind", "wrong"),
     [
         (KNOWN, {}, ""),
-        ({"response": "Choose 2."}, {}, "needs a known reply and its score"),
+        ({"response": "Choose 2."}, {}, "needs a reference reply and its score"),
         ({**KNOWN, "reference_score": 9}, {}, "the score 9 is not from 1 to 5"),
         ({**KNOWN, "second_response": "No."}, {}, "has a second reply"),
         (KNOWN, {"fit": ["persona"]}, "asked of one kind of talk alone"),

@@ -109,8 +109,8 @@ def test_the_overview_counts_items_and_asks_for_no_chatbot(study: Study) -> None
         assert re.search(
             rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview
         )
-    assert "Nobody can be given a chatbot" not in overview
-    assert "gives nobody a chatbot" not in client.get("/dashboard/").content.decode()
+    assert "Participants cannot get a chatbot" not in overview
+    assert "cannot give participants a chatbot" not in client.get("/dashboard/").content.decode()
 
 
 def test_every_kind_of_target_is_exported(study: Study) -> None:

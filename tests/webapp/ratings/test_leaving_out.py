@@ -205,13 +205,13 @@ def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(
     assert "5 times 2. 25 % of tasks have this flag." in html
     assert "With fewer than ten finished tasks there is no usual time yet." in html
     assert alike(rated).pk.hex[:6] in html
-    assert "Nobody has a flag." in shown(flag="short")[0]
+    assert "No participant has a flag." in shown(flag="short")[0]
     for _ in range(3):
         make_rating(make_conversation(rated, n_exchanges=3), **ALIKE)
     assert shown()[1] == n
     make_study("empty")
     html = client.get(reverse("dashboard:study_quality", args=["empty"])).content.decode()
-    assert "Nobody has finished a task yet" in html
+    assert "No participant has finished a task yet" in html
 
 
 def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:

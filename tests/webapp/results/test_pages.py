@@ -34,7 +34,7 @@ from webapp.studies.privacy import participants_erase
 PAGES = {
     "study_bots": "Which bots",
     "study_agreement": "How the answers spread",
-    "study_statistics": "Which bots can be told apart",
+    "study_statistics": "Which bots differ significantly",
     "study_statistics_part models": "What the ratings depend on",
     "study_statistics_part raters": "Do raters agree?",
     "study_statistics_part trajectories": "How conversations unfold",
@@ -148,7 +148,7 @@ def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> Non
             submitted_at=rating.submitted_at,
         )
     html = staff.get(where).content.decode()
-    assert "2 ratings have come since. It is being computed anew." in text_of(html)
+    assert "2 ratings have come since. It is being computed again." in text_of(html)
     assert "data-reload" not in html  # nothing changes under the reader's eyes
     assert "48 ratings by" in text_of(html)
     do_all()

@@ -42,7 +42,7 @@ def test_the_study_answers_what_it_knows(study: Study) -> None:
     assert (found["4.2.2/with"], found["4.3.8/with"]) == ("Absolute.", "Direct quality estimation.")
     assert found["4.3.11.1/with"].startswith("Krippendorff's alpha")
     assert "over" in found["4.3.11.2/with"] or "Undefined" in found["4.3.11.2/with"]
-    assert found["4.3.12.2/with"] == "Not assessed: nobody judged anything twice."
+    assert found["4.3.12.2/with"] == "Not assessed: no item was rated twice."
     numbers = [question.number for question in QUESTIONS]
     assert len(numbers) == len(set(numbers)) == 61
     open_ones = {one.question.number for one in datasheet_of(study) if one.is_open}

@@ -302,7 +302,7 @@ def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
     """Send scripted participants through a study's pages; they are marked synthetic and count nowhere."""
     study = study_by_key(key)
     if study.is_imported:
-        raise Http404(f"{key} is imported, so nobody can take part in it")
+        raise Http404(f"{key} is imported, so it has no participant link")
     url = request.build_absolute_uri("/").rstrip("/") + settings.CONFAB_PATH_PREFIX
     job = job_create(
         kind="rehearsal",
@@ -323,7 +323,7 @@ def items_draw(request: HttpRequest, key: str, asked: AskItems) -> Any:
     """Draw items for a study from stored conversations or self-play; the bots that are named reply to them."""
     study = study_by_key(key)
     if not judges_items(study):
-        raise Refused("no_items", f"nobody judges items in {key}")
+        raise Refused("no_items", f"participants do not rate items in {key}")
     job = job_create(
         kind="items",
         payload={"study": key, **asked.model_dump(), "bots": list(asked.bots)},

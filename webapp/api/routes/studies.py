@@ -164,7 +164,7 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
     """Return the live room of a study that collects: who is where, how its bots reply, pace, cost and order."""
     study = study_by_key(key)
     if study.is_imported:
-        raise Http404(f"{key} is imported, so nobody is in it")
+        raise Http404(f"{key} is imported, so it has no participants")
     room = live_room(
         study,
         include_synthetic=include_synthetic,

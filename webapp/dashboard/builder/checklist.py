@@ -190,7 +190,7 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
     hint %= {"n": len(loaded)}
     if plan.not_loaded and study.state != Study.State.COLLECTING:
-        hint += " " + "All of them load while somebody goes through the link."
+        hint += " " + "All of them load while a participant goes through the link."
     return [ChecklistFinding("good", lead, "can load.", hint)]
 
 
@@ -251,7 +251,7 @@ def _walked(plan: Plan) -> list[ChecklistFinding]:
         return [
             ChecklistFinding(
                 "warn" if is_open else "stop",
-                "Nobody has gone through the link as a participant yet.",
+                "You have not tested the study by its link yet.",
                 hint="Take the whole way once, on a phone if you can, or rehearse. It counts nowhere.",
                 step="walk",
             )
@@ -311,15 +311,12 @@ def _slower(plan: Plan) -> list[ChecklistFinding]:
     """Return a finding for each bot that cannot keep to the pace at which all are shown."""
     found = []
     for one in slower_bots(plan.study):
-        rest = "Its first words come after %(own).1f s by itself; people would know it by that."
+        rest = "Unpaced, it starts after %(own).1f s, so participants could recognise it."
         told = {"own": one.first_s, "speed": one.words_per_s}
         if one.words_per_s is not None:
-            rest = (
-                "By itself its first words come after %(own).1f s, and then %(speed).1f words a second; people "
-                "would know it by that."
-            )
+            rest = "Unpaced, it starts after %(own).1f s at %(speed).1f words/s, so participants could recognise it."
         lead = f"{one.bot_id} is slower than the pace."
-        hint = "Raise the seconds until the first words, or lower the words a second."
+        hint = "Raise the time to first words, or lower the words per second."
         found.append(ChecklistFinding("warn", lead, rest % told, hint, "bots", "first_words_s"))
     return found
 

@@ -195,8 +195,8 @@ class QuestionCard(forms.Form):
     expected = forms.CharField(
         label="Attention check: answers that pass",
         required=False,
-        help_text="One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so "
-        "at the end.",
+        help_text="One a line. Empty: it is no attention check. Bots are not rated on a check, and a participant who "
+        "misses it is told so at the end.",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     name = forms.CharField(

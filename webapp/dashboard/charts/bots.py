@@ -373,7 +373,7 @@ def _one_group(close: Sequence[tuple[str, str]]) -> list[str]:
 def _rank(place: LeaderboardEntry | None) -> Cell:
     """Return the places that the tests leave open to a bot."""
     if place is None:
-        return Cell(NONE, why="nobody rated it")
+        return Cell(NONE, why="it has no ratings")
     if place.ranks is None:
         return Cell(NONE, why="a control bot has no rank")
     return Cell(ranks_shown(place.ranks), raw=place.ranks)

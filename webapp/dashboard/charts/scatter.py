@@ -104,7 +104,7 @@ def _table(points: Sequence[ScatterPoint], x_title: str, y_title: str, scale: En
         [
             Cell(point.title, point.href, slot=point.slot, hollow=point.is_control),
             Cell(str(point.n)),
-            Cell(figure(point.human), why="nobody rated it" if point.human is None else ""),
+            Cell(figure(point.human), why="it has no ratings" if point.human is None else ""),
             Cell(span(*(point.human_span or (None, None)))),
             Cell(figure(point.predicted), why=beyond_words(point.predicted, scale)),
             Cell(span(*(point.predicted_span or (None, None)))),

@@ -96,13 +96,13 @@ def comparisons_section(
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    section = Section("comparisons", "Which bots can be told apart")
+    section = Section("comparisons", "Which bots differ significantly")
     if len(frame.rated_bots) < 2:
         section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
     section.lead.append(overall_verdict(compared, titles))
     section.lead.append(
-        f"People can tell {compared.n_told_apart} of {phrases.pairs_text(compared.n_pairs)} of bots apart by "
+        f"{compared.n_told_apart} of {phrases.pairs_text(compared.n_pairs)} of bots differ significantly in "
         f"{frame.headline.title.lower()} ({test_said(compared)})."
     )
     section.how.extend(deciding_sentences(compared))
@@ -200,8 +200,8 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
 def _plans_one_look() -> str:
     """Say of plans beside a growing study which test they are for."""
     return (
-        "These plans are for one look, once the study has all its ratings, by the fixed-sample test. Whoever looks "
-        "earlier needs more raters."
+        "These plans are for the fixed-sample test, done once, after the study has all its ratings. If you look "
+        "earlier, you need more raters."
     )
 
 
@@ -395,8 +395,8 @@ def _gained(means: PoweredMeans) -> str:
     if not means.gains:
         return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
     return (
-        f"Predictions by {by} of conversations that nobody rated make the variances of the bots’ means "
-        f"{percent(means.saved)} smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
+        f"Predictions by {by} of unrated conversations make the variances of the bots’ means {percent(means.saved)} "
+        f"smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
     )
 
 
@@ -411,7 +411,7 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
     clusters = {
         "raters": "clustered by rater",
         "conversations": "clustered by conversation, for raters are not named",
-        "raters_and_conversations": "clustered by rater, or conversation where nobody is named",
+        "raters_and_conversations": "clustered by rater, or by conversation where no rater is named",
     }[means.units]
     headers = [Header("Bot")]
     headers += [
@@ -444,9 +444,9 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         f"{frame.headline.title} with and without predictions of unrated conversations",
         PageTable(headers, rows),
         method=(
-            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, weighted "
-            f"anew for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share of the ratings "
-            "that the same precision would do without; below 0 where predictions cost precision."
+            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, with "
+            f"weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share "
+            "of the ratings that the same precision would do without; below 0 where predictions cost precision."
         ),
         note=(
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "

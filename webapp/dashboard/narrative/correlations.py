@@ -255,12 +255,12 @@ def _note_of_hybrid(
         return ""
     if controls_in_fit:
         said = (
-            "Rows of the hybrid metric are those of fit {pk} ({intercept}, controls in) and take no part in the "
-            "correction: its page says what chance gives."
+            "Hybrid-metric rows come from fit {pk} ({intercept}, with controls). They are excluded from the Holm "
+            "correction; see the fit's page for its null distribution."
         )
     else:
         said = (
-            "Rows of the hybrid metric are those of fit {pk} ({intercept}) and take no part in the correction: chance "
-            "is told on its page."
+            "Hybrid-metric rows come from fit {pk} ({intercept}). They are excluded from the Holm correction; see "
+            "the fit's page for its null distribution."
         )
     return said.format(pk=fit, intercept=INTERCEPTS[hybrid.result["intercept"]])

@@ -327,7 +327,7 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> PageFigu
         points,
         (min(means), max(means)) if means else None,
         id="predictions",
-        title="Bots that nobody rated",
+        title="Bots without ratings",
         method=_unrated_method(result),
         scale=_scale(result),
     )
@@ -397,11 +397,11 @@ def _pairs(pairs: Mapping[str, Any]) -> str:
         return ""
     words = (
         (
-            "{ordered} of {pairs} of bots put in the order people gave; of the {resolvable} that people can tell "
-            "apart ({test}), {resolvable_ordered}."
+            "{ordered} of {pairs} of bots are in the order of the ratings; of the {resolvable} that differ "
+            "significantly ({test}), {resolvable_ordered}."
         )
         if pairs.get("resolvable")
-        else "{ordered} of {pairs} of bots put in the order people gave."
+        else "{ordered} of {pairs} of bots are in the order of the ratings."
     )
     return words.format(
         ordered=pairs["ordered"],

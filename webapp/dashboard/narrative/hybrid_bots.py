@@ -118,7 +118,7 @@ def ranks_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Named
         rows.append(
             [
                 _bot_cell(bot, bots),
-                Cell(figure(human), why="nobody rated it" if human is None else "", raw=(human,)),
+                Cell(figure(human), why="it has no ratings" if human is None else "", raw=(human,)),
                 *(
                     Cell(
                         "–" if one.get(key) is None else str(one[key]),

@@ -316,7 +316,7 @@ def runs_table(
                 slot=info.slot if info else 0,
                 hollow=info.is_control if info else False,
             ),
-            Cell(figure(human), why="nobody rated it" if human is None else "", raw=(human,)),
+            Cell(figure(human), why="it has no ratings" if human is None else "", raw=(human,)),
         ]
         cells += [_played(one) for one in found]
         rows.append(cells)

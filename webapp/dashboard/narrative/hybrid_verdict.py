@@ -186,7 +186,8 @@ def _sentence(found: Found, r: float) -> str:
             rival=rival, r=share(found["r"])
         )
     if code == "pairs":
-        return "Of {pairs} of bots that people can tell apart ({test}), {ordered} are in the order people gave.".format(
+        words = "Of {pairs} of bots that differ significantly ({test}), {ordered} are in the order of the ratings."
+        return words.format(
             pairs=phrases.pairs_text(found["resolvable"]),
             test=test_named(found.get("test"), found["alpha"]),
             ordered=found["ordered"],
@@ -329,8 +330,8 @@ def _caution(found: Found) -> str:
             )
             if found["study"]
             else (
-                "Nobody knows to which study this was fitted: only the order of the predictions counts, not their "
-                "values, for what ratings mean differs between studies. Bots have ranks here and no values."
+                "It is unknown to which study this was fitted, and ratings mean different things in different "
+                "studies. So only the order of the predictions counts: bots have ranks here and no values."
             )
         )
         return words.format(study=found["study"])

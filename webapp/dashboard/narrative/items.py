@@ -130,7 +130,7 @@ def _reference_sentences(found: ReferenceRatings) -> list[str]:
     told = [
         (
             "In {kept} of {n} ratings the score stands where the rater’s “better”, “same” or “worse” says, and in "
-            "{contradicting} on the other side of the known reply."
+            "{contradicting} on the other side of the reference reply."
         ).format(
             kept=f"{found.n_kept_rule:,}",
             n=f"{found.n_ratings:,}",
@@ -139,14 +139,14 @@ def _reference_sentences(found: ReferenceRatings) -> list[str]:
     ]
     if found.revised_by is not None:
         told.append(
-            f"The known reply’s score was changed in {phrases.ratings_text(found.n_revised)}, by "
+            f"The reference reply’s score was changed in {phrases.ratings_text(found.n_revised)}, by "
             f"{figure(found.revised_by)} on average."
         )
     return told
 
 
 def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> NamedTable:
-    titles = ["Overall", "90 %", "Above the known reply", "90 %"]
+    titles = ["Overall", "90 %", "Above the reference reply", "90 %"]
     titles += ["Worse", "90 %", "Same", "90 %", "Better", "90 %", "n"]
     headers = [Header("Model"), *(Header(title, numeric=True) for title in titles)]
     rows = []
@@ -161,10 +161,10 @@ def _reference_table(found: ReferenceRatings, bots: Mapping[str, BotInfo]) -> Na
         rows.append([*cells, count_cell(bot.n_ratings)])
     return NamedTable(
         "beside-reference",
-        "Beside the known replies",
+        "Compared with the reference replies",
         PageTable(headers, rows),
         method="Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters.",
-        note="Raters saw the known reply’s score: these numbers compare with no others.",
+        note="Raters saw the reference reply’s score, so do not compare these numbers with others.",
     )
 
 

@@ -178,7 +178,7 @@ def _anova_note(models: RatingModels) -> str:
     """Describe the tests of terms for ratings that are not independent."""
     whose = "Raters gave several ratings each"
     if models.n_unnamed:
-        whose = "There are several ratings of a rater, or of a chat where nobody is named"
+        whose = "There are several ratings by a rater, or of a chat where no rater is named"
     return (
         f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by "
         "these. Sums of squares and partial η² only describe the ratings."
@@ -266,8 +266,8 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
     if models.n_unnamed:
         yield plural(
             models.n_unnamed,
-            "nobody named in %(n)s conversation, which counts as a rater",
-            "nobody named in %(n)s conversations, each of which counts as a rater",
+            "no rater named in %(n)s conversation, which counts as a rater",
+            "no rater named in %(n)s conversations, each of which counts as a rater",
         ) % {"n": f"{models.n_unnamed:,}"}
 
 

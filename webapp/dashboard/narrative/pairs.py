@@ -134,7 +134,7 @@ def _outcome_sentence(one: PairOutcome, bots: Bots) -> str:
         better, worse = (a, b) if one.sign > 0 else (b, a)
         verdict = f"{better} is preferred to {worse}"
     else:
-        verdict = f"{a} and {b} cannot be told apart"
+        verdict = f"{a} and {b} do not differ significantly"
     return "{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.".format(
         verdict=verdict, **numbers
     )
@@ -154,7 +154,8 @@ def _agreement_sentence(found: ProtocolComparison, key: str, title: str) -> str:
     n = found.count(key)
     told = (
         "{title}: of {pairs} of bots, both ways put {same} in the same order and {contrary} in contrary orders; "
-        "{one_turn} are told apart by single replies alone, {interactive} by chats alone, {neither} by neither."
+        "{one_turn} differ significantly in single replies alone, {interactive} in chats alone, {neither} in "
+        "neither."
     )
     return told.format(title=title, pairs=phrases.pairs_text(sum(n.values())), **n)
 
@@ -266,7 +267,7 @@ def _held_note(held: BradleyTerry, level: str) -> str:
     )
     return (
         "Style equal: between replies of the same length and as much markup, as people prefer long and marked-up "
-        f"replies whoever wrote them. {effects} ({level} intervals)."
+        f"replies from any bot. {effects} ({level} intervals)."
     )
 
 
@@ -304,7 +305,7 @@ def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> Name
     headers = [Header("Question"), Header("A"), Header("B")]
     names = ("One turn", level, "Chats", level)
     headers += [Header(name, numeric=True) for name in names]
-    headers.append(Header("Told apart by"))
+    headers.append(Header("Significant in"))
     rows = [
         [
             Cell(titles[row.question]),
@@ -328,9 +329,9 @@ def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> Name
         "The same bots by both ways of asking",
         PageTable(headers, rows),
         method=(
-            "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
-            "that of B. {level} intervals, not corrected for the number of pairs. Told apart: corrected by Holm for "
-            "all pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
+            "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
+            "less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
+            "Holm for all pairs of a question, p < {alpha}; single replies by {one_turn}, chats by {chats}."
         ).format(
             level=level,
             alpha=share(1 - found.level),

@@ -258,7 +258,7 @@ FRAGMENTS: dict[str, str] = {
     "contains_0": "the interval contains 0: no number is sure to be enough",
     "few_bots": "ratings of {n_bots}; at least 2 are needed",
     "one_rater_only": "one rater only: nothing can be said about others",
-    "one_rating_each": "every rater gave one rating: raters and chance cannot be told apart; compare the bots "
+    "one_rating_each": "every rater gave one rating: rater effects and chance cannot be separated; compare the bots "
     "without raters",
     "nothing_left": "{n_ratings} by {n_raters}: nothing left to judge {n_bots} by",
     "no_error": "the ratings do not vary around the bots’ and raters’ means",
@@ -339,8 +339,8 @@ FRAGMENTS: dict[str, str] = {
         "infinite"
     ),
     "no_strengths_found": "no optimum found",
-    "nobody_chose": "nobody has chosen yet",
-    "nobody_named": "nobody is named in the data",
+    "nobody_chose": "no participant has chosen yet",
+    "nobody_named": "no rater is named in the data",
     "no_rater_with": "no rater has {needed} ratings that differ",
     "unnamed_ratings": "{n_ratings} without a rater",
     "few_own_ratings": "{n} of the {needed} ratings needed",
@@ -413,21 +413,22 @@ def glossary_terms() -> list[tuple[str, str]]:
     """Return each word with its explanation."""
     return [
         (
-            "Told apart",
+            "Significant difference",
             (
-                "Two bots are told apart where their mean ratings differ by more than chance: by generalised least "
-                "squares with raters as a random effect and errors clustered by rater (Welch’s test where everybody "
-                "rates once, the paired one where everybody rates both), corrected by Holm for all pairs of the "
-                f"study, p < {share(ORDER_ALPHA)}. While a study collects, and until its planned size is reached, an "
-                "always-valid test takes its place: it may be looked at any time, and needs a clearer difference "
-                "for that (confidence sequences of a normal mixture; Robbins, 1970)."
+                "Two bots differ significantly if a test of their mean ratings says so. The test is generalised "
+                "least squares with raters as a random effect and errors clustered by rater. It equals Welch’s "
+                "test if every rater rates once, and the paired t test if every rater rates both. P values are "
+                f"corrected by Holm for all pairs of the study, p < {share(ORDER_ALPHA)}. While a study collects, "
+                "and until its planned size is reached, an always-valid test takes its place: you may look at it "
+                "at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
+                "Robbins, 1970)."
             ),
         ),
         (
             "Raters",
             (
-                "Whoever has one name is one rater. Ratings without a name, or by a place such as “slot 1”, are "
-                "by nobody who can be counted; each of their conversations stands for a rater in tests and models."
+                "All ratings with one rater ID are by one rater. Ratings without a rater ID are treated as one "
+                "rater per conversation. So are ratings by a position such as “slot 1”."
             ),
         ),
         (

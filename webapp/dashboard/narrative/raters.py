@@ -222,8 +222,8 @@ def _own_table(found: OwnScales, headline: RatingDimension, bots: Bots) -> Named
 def _screening_sentence(found: Screening) -> str:
     return plural(
         found.n_raters,
-        "Rater filters would flag %(flagged)s of %(n)s rater; nobody has been left out of any number here.",
-        "Rater filters would flag %(flagged)s of %(n)s raters; nobody has been left out of any number here.",
+        "Rater filters would flag %(flagged)s of %(n)s rater; no rater is excluded from any number here.",
+        "Rater filters would flag %(flagged)s of %(n)s raters; no rater is excluded from any number here.",
     ) % {"flagged": f"{len(found.flagged):,}", "n": f"{found.n_raters:,}"}
 
 

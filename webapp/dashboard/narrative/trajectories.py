@@ -176,7 +176,7 @@ def _panel(
     title = column_title(measure.name)
     if not measure.courses:
         if measure.name == VOTES:
-            return LinePanel(title, [], "nobody voted")
+            return LinePanel(title, [], "no votes")
         why = "not computed yet: run `{program} compute_metrics --study {key}`"
         why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
         return LinePanel(title, [], why)

@@ -60,12 +60,12 @@ def _raters_or_chats(n: int) -> str:
 def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> str:
     """Say that two bots cannot be told apart, and by how many raters."""
     if plan is None:
-        return f"{a} and {b} cannot be told apart."
+        return f"{a} and {b} do not differ significantly."
     low, high = sorted((plan.n_a, plan.n_b))
     words = (
-        "{a} and {b} cannot be told apart with {raters} each."
+        "{a} and {b} do not differ significantly with {raters} each."
         if low == high
-        else "{a} and {b} cannot be told apart with {low} and {raters}."
+        else "{a} and {b} do not differ significantly with {low} and {raters}."
     )
     return words.format(a=a, b=b, low=low, raters=by_units(compared.units, high))
 
@@ -132,8 +132,8 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
             "named; errors are clustered by conversation."
         ),
         "raters_and_conversations": (
-            "It compares means by generalised least squares with raters, or conversations where nobody is named, as a "
-            "random effect; errors are clustered by them."
+            "It compares means by generalised least squares with raters, or conversations where no rater is named, "
+            "as a random effect; errors are clustered by them."
         ),
     }[compared.units]
     said_of = [which, what]
@@ -160,8 +160,8 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     if not close:
         return f"{best} is rated higher than each of the other bots."
     if len(close) == len(compared.order) - 1:
-        return f"No other bot can be told apart from {best}."
+        return f"No other bot differs significantly from {best}."
     named = [titles.get(bot, bot) for bot in close]
     if len(named) > _NAMED:
         named = [*named[: _NAMED - 1], f"{len(named) - _NAMED + 1} more"]
-    return f"{listed(named)} cannot be told apart from {best}."
+    return f"{best} is not significantly better than {listed(named)}."

@@ -170,7 +170,7 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
             f"{bot_name(bot_id)} is given to people again. What failed before no longer counts.",
         )
     else:
-        messages.info(request, f"{bot_name(bot_id)} was not set aside any more.")
+        messages.info(request, f"{bot_name(bot_id)} is no longer set aside.")
     key = request.POST.get("study", "")
     if study_found(key) is not None:
         return redirect("dashboard:study_live", key)

@@ -314,11 +314,11 @@ def _costs(room: LiveRoom) -> dict[str, str]:
 def _confirm(n_inside: int) -> str:
     """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
-        return "Nobody is inside. Nobody new starts."
+        return "No participant is inside, and no new ones can start."
     return plural(
         n_inside,
-        "%(n)d person inside may finish. Nobody new starts.",
-        "%(n)d people inside may finish. Nobody new starts.",
+        "%(n)d participant inside may finish. No new ones can start.",
+        "%(n)d participants inside may finish. No new ones can start.",
     ) % {"n": n_inside}
 
 

@@ -229,7 +229,7 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
 
 def _undo(request: HttpRequest, study: Study) -> HttpResponse:
     services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
-    messages.success(request, "It is taken back.")
+    messages.success(request, "The decision is undone.")
     return _back(request, study)
 
 
@@ -387,8 +387,8 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
         messages.error(
             request,
             (
-                f"Nothing could be filled in: of {filled.n_open} rows nothing is decided yet, and {filled.n_unknown} "
-                "belong to nobody of this study."
+                f"Nothing could be filled in: {filled.n_open} rows have no decision yet, and {filled.n_unknown} "
+                "belong to no participant of this study."
             ),
         )
         return _back(request, study)

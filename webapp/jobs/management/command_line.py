@@ -202,7 +202,7 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
         default=Path(settings.DATA_DIR) / folder,
         help=holds,
     )
-    parser.add_argument("--restart", action="store_true", help="begin anew")
+    parser.add_argument("--restart", action="store_true", help="start again from the beginning")
     parser.add_argument(
         "--ship",
         type=Path,

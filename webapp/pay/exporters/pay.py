@@ -30,7 +30,7 @@ _COLUMNS = (
     ExportColumn("began_at", "time", "When the visit's first task began."),
     ExportColumn("ended_at", "time", "When its last task ended; empty while it goes on."),
     ExportColumn("seconds", "number", "Between these two times, in seconds."),
-    ExportColumn("flags", "text", "Why somebody should look at it, separated by semicolons."),
+    ExportColumn("flags", "text", "Reasons to look at it, separated by semicolons."),
     ExportColumn("decision", "text", "approve or reject; empty where nothing is decided."),
     ExportColumn(
         "decision_state", "text", "Of the decision: decided (not sent), sending, sent or failed."

@@ -38,7 +38,7 @@ class NoCode:
                 found[visit.key] = _("They gave Prolific no code.")
             elif visit.outcome not in now:
                 found[visit.key] = _(
-                    "The chatbot failed them and they left: nobody could show them a code."
+                    "The chatbot failed and they left, so they were shown no code."
                 )
             elif visit.platform == "prolific" and (
                 # A code that was corrected or added later was not shown to participants who came before.

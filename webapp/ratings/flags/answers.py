@@ -26,7 +26,9 @@ class MissedCheck:
     rule = gettext_lazy(
         "At least one attention check was answered wrongly: among items or questions, or in the chat."
     )
-    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has met an attention check.")}
+    reasons: Mapping[str, Any] = {
+        "none": gettext_lazy("No participant has seen an attention check yet.")
+    }
 
     def find(self, work: StudyWork) -> FlagFindings:
         known = {task.pk for task in work.done}
@@ -58,7 +60,7 @@ class MissedGold:
         "Half or more of the items whose right answer is known were answered otherwise."
     )
     reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("Nobody has judged an item whose right answer is known.")
+        "none": gettext_lazy("No participant has rated an item with a known right answer yet.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -105,7 +107,9 @@ class Inconsistent:
         "Items that came a second time were answered more than a quarter of the scale apart, on average over their "
         "questions; answers at random are .38 of a scale of seven points apart."
     )
-    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has judged an item twice.")}
+    reasons: Mapping[str, Any] = {
+        "none": gettext_lazy("No participant has rated an item twice yet.")
+    }
 
     def find(self, work: StudyWork) -> FlagFindings:
         known = {task.pk for task in work.done}
@@ -184,7 +188,7 @@ class SameAnswer:
     )
     reasons: Mapping[str, Any] = {
         "few": gettext_lazy(
-            "Nobody has answered so many questions yet that alike answers would mean anything."
+            "No participant has answered enough questions yet for equal answers to mean anything."
         )
     }
 

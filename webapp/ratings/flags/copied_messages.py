@@ -32,11 +32,11 @@ class Repeated:
     name = "repeated"
     title = gettext_lazy("Repeated text")
     rule = gettext_lazy(
-        "At least two of their messages, and three of ten, say what they wrote before or what somebody else in the "
-        "study wrote too. Messages of fewer than twenty letters do not count."
+        "At least two of their messages, and three of ten, repeat what they or another participant of the study "
+        "wrote before. Messages of fewer than twenty letters do not count."
     )
     reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("Nobody has written two messages of twenty letters yet.")
+        "none": gettext_lazy("No participant has written two messages of twenty letters yet.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -113,7 +113,9 @@ class Pasted:
         "pressed than half of the characters), or repeat twenty letters or more of the chatbot's last reply and "
         "nothing else. Where typing is not counted, only the latter shows."
     )
-    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has written two messages yet.")}
+    reasons: Mapping[str, Any] = {
+        "none": gettext_lazy("No participant has written two messages yet.")
+    }
 
     def find(self, work: StudyWork) -> FlagFindings:
         found: dict[int, Figures] = {}
@@ -183,7 +185,7 @@ class Machine:
         "not_counted": gettext_lazy(
             "Typing is not counted in this study. It can be, where the consent text says so."
         ),
-        "none": gettext_lazy("Nobody has written two messages of 60 characters yet."),
+        "none": gettext_lazy("No participant has written two messages of 60 characters yet."),
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -220,7 +222,9 @@ class Machine:
             for way, words in ways.items()
             if figures[way]
         ]
-        maybe = _("A language model may have written them, or somebody dictated or had them ready.")
+        maybe = _(
+            "A language model may have written them, or the participant dictated them or had them ready."
+        )
         return " ".join([*said, maybe])
 
 

@@ -80,8 +80,8 @@ class Assignment(InputModel):
         le=100_000,
         title="Minutes that a place is held",
         description=(
-            "Whoever starts holds a place with their chatbot. So long after the start the place is given to "
-            "somebody else; who comes back later may still finish and is counted too."
+            "A participant who starts reserves a place with their chatbot. The reservation expires after this time; "
+            "a participant who returns later may still finish, and counts too."
         ),
     )
     idle_minutes: int = Field(
@@ -90,14 +90,14 @@ class Assignment(InputModel):
         le=100_000,
         title="Minutes without a message until another visit may begin",
         description=(
-            "While somebody writes, the same recruitment id cannot begin again in another browser. A chat in "
-            "which nothing happened for so long makes way."
+            "While a participant writes, the same recruitment ID cannot start again in another browser. A chat "
+            "without activity for this time no longer prevents it."
         ),
     )
     max_per_bot: Quota = Field(
         default=0,
         title="Conversations wanted of each chatbot",
-        description="A chatbot with so many rated conversations, or places held for them, takes nobody in. "
+        description="A chatbot with so many rated conversations and reserved places gets no new participants. "
         "0: no limit.",
     )
     bot_quotas: QuotasByBot = Field(
@@ -128,8 +128,9 @@ class Assignment(InputModel):
         default="none",
         title="People choose their chatbot",
         description=(
-            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered anew for each "
-            "person. Names: among the names below. Whoever has no preference is given one by the rule."
+            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered separately for "
+            "each participant. Names: among the names below. The rule assigns a chatbot to participants without a "
+            "preference."
         ),
     )
     bot_names: NamesByBot = Field(
@@ -142,8 +143,8 @@ class Assignment(InputModel):
         max_length=60,
         title="Group of studies",
         description=(
-            "In all studies with this same name here, nobody gets a chatbot twice. People are known again by "
-            "their recruitment id."
+            "No participant gets a chatbot twice in all studies with the same name here. Participants are "
+            "recognised by their recruitment ID."
         ),
     )
 

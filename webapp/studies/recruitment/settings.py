@@ -241,7 +241,7 @@ class RecruitmentValues(InputModel):
         default=None,
         ge=0,
         title="Pay for the screened out",
-        description="What somebody gets for their time who is screened out; empty: nothing is planned.",
+        description="What a participant who is screened out gets for their time; empty: nothing is planned.",
     )
     currency: Currency = Field(default="GBP", title="Currency", description="Its three letters.")
     fee_share: Number = Field(

@@ -109,8 +109,8 @@ def validate_cap(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
     if quotas.max_cost is None or not (unpriced := bots_unpriced(list(bots))):
         return {}
     sentence = _(
-        "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. Add price_in and "
-        "price_out to its entry in bots.yaml (0 where it is free), or take the cap out."
+        "The price of %(bots)s is unknown, so Confab cannot tell when a cap is reached. Add price_in and price_out "
+        "to its entry in bots.yaml (0 where it is free), or take the cap out."
     )
     return {"max_cost": sentence % {"bots": ", ".join(unpriced)}}
 

@@ -76,7 +76,7 @@ def validate_links(recruitment: RecruitmentValues) -> Errors:
         ]
         if unknown:
             errors[field] = _(
-                "Nothing is filled in for {%(name)s}. Take one of %(known)s, or keep a parameter of that name."
+                "Unknown placeholder {%(name)s}. Use one of %(known)s, or add a URL parameter with that name."
             ) % {"name": unknown[0], "known": ", ".join(f"{{{name}}}" for name in known)}
     return errors
 
@@ -190,7 +190,7 @@ def _validate_chat_checks(study: Study, values: StudyValues) -> Errors:
     if not checks or study.protocol not in protocols:
         return {}
     if protocols.get(study.protocol).gives != "bots":
-        sentence = _("In the protocol “%(name)s” nobody chats, so nothing can be asked in a chat.")
+        sentence = _("The protocol “%(name)s” has no chats, so it cannot ask anything in a chat.")
         return {"chat_checks": sentence % {"name": protocols.get(study.protocol).title}}
     told = [
         _("Check %(number)d comes after %(after)d messages, and people may rate after %(least)d.")
@@ -226,11 +226,11 @@ def _validate_looks(checks: Sequence[AttentionCheck], protocol: StudyProtocol) -
             return sentence % told
         if has_reference and not (one.reference and one.reference_score is not None):
             sentence = _(
-                "Check %(number)d needs a known reply and its score, for every reply has one beside it."
+                "Check %(number)d needs a reference reply and its score, as every reply here has one next to it."
             )
             return sentence % told
         if not has_reference and (one.reference or one.reference_score is not None):
-            sentence = _("Check %(number)d has a known reply, and this protocol shows none.")
+            sentence = _("Check %(number)d has a reference reply, and this protocol shows none.")
             return sentence % told
     return ""
 

@@ -90,7 +90,7 @@ _REPORTS_COLUMNS = (
 class ReportsTable:
     name = packaged = "reports"
     title = "Reports of replies"
-    description = "One row per reply that somebody reported, with the reason and their words."
+    description = "One row per reply that a participant reported, with the reason and their words."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _REPORTS_COLUMNS

@@ -58,10 +58,7 @@ _COLUMNS = (
 class ChecksTable:
     name = packaged = "checks"
     title = "Checks"
-    description = (
-        "One row per attention check, gold item and quiz question that somebody answered, with whether it was "
-        "passed."
-    )
+    description = "One row per answered attention check, gold item and quiz question, with whether it was passed."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
@@ -123,7 +120,7 @@ _REPEATS_COLUMNS = (
 class RepeatsTable:
     name = packaged = "repeats"
     title = "Items judged twice"
-    description = "One row per question about an item that somebody judged twice in one go, with both answers."
+    description = "One row per question about an item that a participant rated twice in one task, with both answers."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _REPEATS_COLUMNS

@@ -39,7 +39,7 @@ _BEFORE = (
         "rater",
         "text",
         "Who rated: the name in imported data, else the participant's random id.",
-        missing="Imported, and the file names nobody.",
+        missing="Imported, and the file names no rater.",
         is_person=True,
     ),
     ExportColumn(
@@ -104,13 +104,13 @@ _BESIDE = (
     ExportColumn(
         "direction",
         "integer",
-        "The reply beside the known one: 1 better, 0 the same, -1 worse.",
+        "The reply compared with the reference reply: 1 better, 0 the same, -1 worse.",
         ((-1, "Worse"), (0, "The same"), (1, "Better")),
     ),
     ExportColumn(
         "reference_score",
         "number",
-        "What the rater changed the known reply's score to; empty where it stayed as in the table items.",
+        "The rater's new score of the reference reply; empty where it stayed as in the table items.",
     ),
     ExportColumn(
         "kept_both",

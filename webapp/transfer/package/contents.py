@@ -33,7 +33,7 @@ from webapp.transfer.package.tables import (
 )
 
 LICENCE = (
-    "[To be chosen by the researchers, for example CC BY 4.0. Until then nobody may use the data.]"
+    "[To be chosen by the researchers, for example CC BY 4.0. Until then the data may not be used.]"
 )
 
 
@@ -97,7 +97,7 @@ def _what(study: Study, versions: dict[str, Any]) -> str:
 
 def _files(options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
     left_out = [
-        f"the table `{name}`, for whoever asked has not the right `{right}`"
+        f"the table `{name}`, for the requester does not have the right `{right}`"
         for name, right in tables_left_out.items()
     ]
     if not options.include_synthetic:

@@ -168,8 +168,8 @@ def package_check(package: Package) -> None:
         )
     if missing := left_out_of(package.json(DESCRIPTOR)):
         raise PackageError(
-            f"the package lacks {', '.join(missing)}, for whoever made it has not the right to see them; a study can "
-            "be made again of a whole package alone"
+            f"the package lacks {', '.join(missing)}, for its maker did not have the right to see them; only a "
+            "whole package can restore a study"
         )
     checked = package.check()
     if not checked.is_whole:

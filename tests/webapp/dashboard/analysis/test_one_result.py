@@ -175,7 +175,7 @@ def test_every_page_tells_the_numbers_of_the_command(
 
     # Raters: people who are named, on every page alike.
     assert f"Raters {N_RATERS} " in overview
-    by = f"by {N_RATERS} raters and nobody named in {N_UNNAMED * 7} conversations"
+    by = f"by {N_RATERS} raters and no rater named in {N_UNNAMED * 7} conversations"
     assert by in models
     assert by in told
     assert f"{N_RATERS} people rated" in told
@@ -194,17 +194,17 @@ def test_every_page_tells_the_numbers_of_the_command(
     apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
-    said = f"People can tell {apart} of {pairs} pairs of bots apart by quality (fixed-sample test, Holm, p < .10)."
+    said = f"{apart} of {pairs} pairs of bots differ significantly in quality (fixed-sample test, Holm, p < .10)."
     assert said in comparisons
     assert said in told
     assert f"(fixed-sample test, Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
     for page in (hybrid, told):
         assert (
-            f"of the {apart} pairs that people can tell apart (fixed-sample test, Holm, p < .10)"
+            f"of the {apart} pairs that differ significantly (fixed-sample test, Holm, p < .10)"
             in page
         )
         assert (
-            f"Of {apart} pairs of bots that people can tell apart (fixed-sample test, Holm, p < .10)"
+            f"Of {apart} pairs of bots that differ significantly (fixed-sample test, Holm, p < .10)"
             in page
         )
     assert "pairs can be put in order" not in models + told
@@ -256,7 +256,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     rows = matrices(study)["bots-dimensions"]
     assert rows["Hybrid metric (rated chats)", "Quality"] == r
     assert rows["Hybrid metric (self-play)", "Quality"] == on_selfplay
-    assert "Rows of the hybrid metric are those of fit" in correlations
+    assert "Hybrid-metric rows come from fit" in correlations
 
 
 def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_notebook(
@@ -526,7 +526,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     coefficients = [c for c in raters["agreement"]["coefficients"] if c["value"] is not None]
     assert coefficients
     said = [
-        f"{screening['n_flagged']} of {screening['n_raters']} raters; nobody has been left out",
+        f"{screening['n_flagged']} of {screening['n_raters']} raters; no rater is excluded",
         *(
             f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}"
             for bot in own["bots"]

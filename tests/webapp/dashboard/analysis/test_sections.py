@@ -53,7 +53,7 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
     best, second = sorted(("alpha", "beta"), key=lambda bot: -means[bot])
     assert data.rated_bots[:3] == [best, second, "gamma"]
     words = " ".join([*section.lead, *section.points])
-    assert "cannot be told apart with 16 raters each. About" in words
+    assert "do not differ significantly with 16 raters each. About" in words
     assert (
         f"{second} is rated higher than gamma, difference {means[second] - means['gamma']:.2f} ["
         in words
@@ -92,7 +92,7 @@ def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> No
     section = section_of(unnamed, "comparisons")
     words = " ".join([*section.lead, *section.how, *section.points])
     assert "with conversations as a random effect, for raters are not named" in words
-    assert "cannot be told apart with 16 conversations each" in words
+    assert "do not differ significantly with 16 conversations each" in words
     planning = next(table for table in section.tables if table.id == "planning")
     shown = " ".join([planning.title, planning.method, planning.note])
     assert "ater" not in shown.replace("greater", "")

@@ -25,8 +25,8 @@ def test_the_paragraph_names_every_number_and_by_which_intercept() -> None:
         "Over 8 bots, each predicted without its own ratings and with one intercept for all folds, r is .90 "
         "(95 % interval over bots .70 to .95, over conversations .80 to .92). Ratings dealt out to the bots at random "
         "pass .50 once in twenty times, so this is more than chance. Predicting from the number of turns alone gives "
-        ".40, which is less. Of 10 pairs of bots that people can tell apart (fixed-sample test, Holm, p < .10), 9 "
-        "are in the order people gave. Much hangs on one bot: without a, r is .60. "
+        ".40, which is less. Of 10 pairs of bots that differ significantly (fixed-sample test, Holm, p < .10), 9 "
+        "are in the order of the ratings. Much hangs on one bot: without a, r is .60. "
     )
     assert "self-play" not in said
     fold = told(evidence(0.38), r=0.56, intercept="fold")

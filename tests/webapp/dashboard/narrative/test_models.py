@@ -74,7 +74,9 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     assert "All interactions." in table(told(found), "anova").method
     assert table(told(found), "anova").note.startswith("Raters gave several ratings each, so every")
     nameless = table(told(replace(found, n_unnamed=4)), "anova").note
-    assert nameless.startswith("There are several ratings of a rater, or of a chat where nobody is")
+    assert nameless.startswith(
+        "There are several ratings by a rater, or of a chat where no rater is"
+    )
     flat = replace(
         found,
         factorial=replace(
@@ -122,7 +124,7 @@ def test_the_mixed_model_says_who_rated_and_that_raters_are_alike() -> None:
     )
     unnamed = replace(found, n_raters=0, n_unnamed=96)
     shown = table(told(unnamed), "mixed")
-    assert "by nobody named in 96 conversations, each of which counts as a rater" in shown.method
+    assert "by no rater named in 96 conversations, each of which counts as a rater" in shown.method
     assert shown.table.headers[-1].text == "Raters or chats"
 
 

@@ -106,7 +106,7 @@ def test_every_order_on_own_scales_has_its_sentence(
 def test_the_flagged_are_named_with_their_reasons_or_only_counted(found: RaterAnalysis) -> None:
     section = told(found)
     assert section.lead[-1] == (
-        "Rater filters would flag 1 of 13 raters; nobody has been left out of any number here."
+        "Rater filters would flag 1 of 13 raters; no rater is excluded from any number here."
     )
     (row,) = table(section, "flagged").table.rows
     assert (row[0].text, row[1].text) == ("idle-idl", "5")
@@ -130,8 +130,8 @@ def test_the_flagged_are_named_with_their_reasons_or_only_counted(found: RaterAn
 def test_without_names_there_are_neither_scales_nor_filters() -> None:
     section = told(analysed(frame().assign(rater=None)))
     assert section.missing == [
-        "Scores on each rater’s own scale: nobody is named in the data.",
-        "Rater filters: nobody is named in the data.",
+        "Scores on each rater’s own scale: no rater is named in the data.",
+        "Rater filters: no rater is named in the data.",
     ]
 
 

@@ -47,25 +47,25 @@ def compared(
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
-            "Ann and Bob cannot be told apart with 40 raters each. About 110 each would do.",
+            "Ann and Bob do not differ significantly with 40 raters each. About 110 each would do.",
         ),
         (
             pair("a", "b", 0.1, ordered=False),
             plan(20_000, 40, 38),
-            "Ann and Bob cannot be told apart with 38 and 40 raters. Which of them is better is not known: the "
-            "difference, Ann less Bob, may be from −0.20 to 0.40.",
+            "Ann and Bob do not differ significantly with 38 and 40 raters. Which of them is better is not known: "
+            "the difference, Ann less Bob, may be from −0.20 to 0.40.",
         ),
         (
             pair("a", "b", 0.0, ordered=False),
             plan(None),
-            "Ann and Bob cannot be told apart with 40 raters each. Which of them is better is not known: the "
+            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not known: the "
             "difference, Ann less Bob, may be from −0.30 to 0.30.",
         ),
         (
             pair("a", "b", 0.4, ordered=False),
             plan(30),
-            "Ann and Bob cannot be told apart with 40 raters each. The difference is at the border, a few more "
-            "ratings may decide.",
+            "Ann and Bob do not differ significantly with 40 raters each. The difference is at the border, a few "
+            "more ratings may decide.",
         ),
         (
             pair("a", "b", None, ordered=False, p=None),
@@ -89,14 +89,14 @@ def test_the_whole_and_neighbours() -> None:
     def overall(*order: str) -> str:
         return overall_verdict(compared(list(order), pairs), TITLES)
 
-    assert overall("a", "b", "c") == "Bob cannot be told apart from Ann."
+    assert overall("a", "b", "c") == "Ann is not significantly better than Bob."
     assert overall("a", "c") == "Ann is rated higher than each of the other bots."
-    assert overall("a", "b") == "No other bot can be told apart from Ann."
+    assert overall("a", "b") == "No other bot differs significantly from Ann."
     assert "nothing to compare" in overall("a")
     many = [*"abcdefghi", "z"]
     close = [pair("a", other, 0.1, ordered=other == "z") for other in many[1:]]
     said_of_many = overall_verdict(compared(many, close), TITLES)
-    assert said_of_many == "Bob, Cy, d, e and 4 more cannot be told apart from Ann."
+    assert said_of_many == "Ann is not significantly better than Bob, Cy, d, e and 4 more."
     said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
-    assert said[0].startswith("Ann and Bob cannot")
+    assert said[0].startswith("Ann and Bob do not")
     assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."

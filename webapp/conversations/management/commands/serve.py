@@ -84,7 +84,9 @@ class Command(BaseCommand):
             address_write(address)
             self._say_where(address, demo, paper)
             if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
-                children.begin("bot host", *_BOT_HOST, without_it="nobody who chats is answered")
+                children.begin(
+                    "bot host", *_BOT_HOST, without_it="participants who chat get no replies"
+                )
             if worker:
                 children.begin("worker", *_WORKER, without_it="jobs wait, such as metrics")
             asyncio.run(_serve(listening, children))
@@ -105,7 +107,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"Not available in the study {paper.key}: {', '.join(away)}")
         if not (demo or settings.CONFAB_BOT_HOST_IN_PROCESS):
             self.stdout.write(
-                f"Nobody is answered by this process: `{settings.CONFAB_PROGRAM} bot_host` has to run beside it."
+                f"This process makes no replies: `{settings.CONFAB_PROGRAM} bot_host` has to run beside it."
             )
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()

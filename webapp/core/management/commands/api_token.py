@@ -15,7 +15,7 @@ from webapp.core.rights import Right
 
 
 class Command(ConfabCommand):
-    help = "Make, list and take back tokens by which programs use the API."
+    help = "Make, list and revoke tokens for API clients."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("verb", choices=["make", "list", "revoke"])

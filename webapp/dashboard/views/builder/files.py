@@ -184,7 +184,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
         _conversations(request, study)
         return redirect("dashboard:study_build_step", key, "bots")
     if not judges_items(study):
-        raise Http404(f"nobody judges items in {key}")
+        raise Http404(f"participants do not rate items in {key}")
     if "_sample" in request.POST:
         sample = [
             FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))

@@ -79,7 +79,7 @@ def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
     logger.info("study %s is %s, by %s", study.key, wanted, author)
     said = {
         Study.State.COLLECTING: "The study is open. Send people its link.",
-        Study.State.PAUSED: "Paused: whoever is inside may finish, nobody new starts.",
+        Study.State.PAUSED: "Paused: participants who have started may finish, and no new ones can start.",
         Study.State.ENDED: "Closed. The link now says that the study has ended.",
     }
     messages.success(request, said[Study.State(wanted)])

@@ -158,7 +158,7 @@ class Command(ConfabCommand):
         }
         people = study_judgements(study, **counted)
         if people is None or not len(people):
-            raise CommandError(f"nobody has compared two replies or chats in {study.key} yet")
+            raise CommandError(f"no replies or chats have been compared in {study.key} yet")
         items: list[ReplyItem] | list[ChatPair] = list(study_pair_items(study))
         items = items or list(study_pair_chats(study, **counted))
         found = choose(

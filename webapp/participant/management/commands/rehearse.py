@@ -59,7 +59,7 @@ class Command(ConfabCommand):
         played = [result for result in results if isinstance(result, ScriptedVisit)]
         failures = [str(result) for result in results if not isinstance(result, ScriptedVisit)]
         if not played:
-            raise Refused("none_played", f"nobody got through: {failures[0]}")
+            raise Refused("none_played", f"no participant reached the end: {failures[0]}")
         return {
             "study": study.key,
             "people": len(results),
