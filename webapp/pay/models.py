@@ -34,7 +34,7 @@ class Decision(TimeStamped):
         SENT = "sent", _("Sent")
         FAILED = "failed", _("Could not be sent")
         UNSURE = "unsure", _("Perhaps sent")
-        UNDONE = "undone", _("Taken back")
+        UNDONE = "undone", _("Undone")
 
     participant = models.ForeignKey(
         Participant, on_delete=models.CASCADE, related_name="pay_decisions"

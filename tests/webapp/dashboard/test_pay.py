@@ -150,7 +150,7 @@ def test_approving_taking_back_and_marking_as_sent(
     first = Decision.objects.get(participant=a.participant)
     html = decide(payer, paid, action="undo", decision=first.pk, person=str(a)).content.decode()
     assert "The decision is undone." in html
-    assert "Taken back" in html
+    assert "Undone" in html
     assert names(listed(payer, paid, show="approve")) == ["pid-a"]
     shown = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
     assert shown
