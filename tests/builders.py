@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, Permission
 from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
+from django.test import Client
 
 from webapp.bots.services import bot_answered
 from webapp.conversations import services as conversation_services
@@ -82,6 +83,13 @@ def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
         Permission.objects.filter(content_type__app_label="core", codename__in=rights)
     )
     return user
+
+
+def signed_in(*rights: Right, username: str = "r") -> Client:
+    """Return the browser of a new member of staff with these rights."""
+    client = Client()
+    client.force_login(make_staff(*rights, username=username))
+    return client
 
 
 def make_study(key: str = "s", **fields: Any) -> Study:

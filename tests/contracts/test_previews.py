@@ -9,7 +9,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 
-from tests.builders import QUIZ, TRAINING_PAIR, make_staff, make_study
+from tests.builders import QUIZ, TRAINING_PAIR, make_study, signed_in
 from webapp.core.rights import Right
 from webapp.participant.access import ParticipantRequest
 from webapp.participant.preview import BEFORE_TASKS
@@ -40,9 +40,7 @@ def draft(protocol: str) -> Study:
 
 @pytest.fixture
 def staff() -> Client:
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY))
-    return client
+    return signed_in(Right.READ, Right.PAY)
 
 
 def rows() -> dict[str, int]:

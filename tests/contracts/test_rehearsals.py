@@ -25,13 +25,12 @@ from asgiref.sync import ThreadSensitiveContext
 from channels.testing import WebsocketCommunicator
 from django.db import connections
 from django.db.models import Q
-from django.test import Client
 from django.urls import reverse
 
 import confab
 from evaluation.formats.tables import FileTable, is_missing, name_of, table_read
 from evaluation.metric_agreement import judgements_read
-from tests.builders import make_staff
+from tests.builders import signed_in
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
 from webapp.conversations import services
@@ -286,8 +285,7 @@ def results_shown(study: Study) -> None:
     assert (("chat", IN_CHAT["question"]) in asked) == chats.exists(), study.protocol
     settings = study.values.attention
     assert any(kind == "item" for kind, _name in asked) == bool(settings.attention_checks)
-    client = Client()
-    client.force_login(make_staff(Right.READ, username=study.key))
+    client = signed_in(Right.READ, username=study.key)
     for page in ("study", "study_statistics", "study_bots", "study_pairs"):
         shown = client.get(reverse(f"dashboard:{page}", args=[study.key]), {"synthetic": "1"})
         assert shown.status_code == 200, (study.protocol, page)

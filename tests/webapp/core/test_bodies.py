@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings as django_settings
-from django.test import Client
 
-from tests.builders import make_staff
+from tests.builders import make_staff, signed_in
 from webapp.asgi import application
 from webapp.core.authentication import token_make
 from webapp.core.rights import Right
@@ -83,8 +82,7 @@ async def cookie_of(*rights: Right, username: str = "r") -> tuple[bytes, bytes]:
     """Return the session cookie of staff with these rights."""
 
     def sign_in() -> str:
-        client = Client()
-        client.force_login(make_staff(*rights, username=username))
+        client = signed_in(*rights, username=username)
         return client.cookies[django_settings.SESSION_COOKIE_NAME].value
 
     session = await sync_to_async(sign_in)()

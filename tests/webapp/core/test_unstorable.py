@@ -15,7 +15,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from tests.builders import make_staff, make_study
+from tests.builders import make_study, signed_in
 from tests.webapp.api.programs import Program
 from webapp.asgi import application
 from webapp.core.plain_yaml import NotPlain, plain_read
@@ -61,9 +61,7 @@ def every_route() -> list[str]:
 def staff(db: None) -> Client:
     """Return the browser of staff with every right, next to a study."""
     make_study("s")
-    browser = Client()
-    browser.force_login(make_staff(*Right))
-    return browser
+    return signed_in(*Right)
 
 
 @pytest.mark.parametrize("text", UNSTORABLE.values(), ids=UNSTORABLE)

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.test import Client
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_study, signed_in
 from webapp.conversations.models import Turn
 from webapp.core.rights import Right
 from webapp.studies.models import Study
@@ -24,9 +24,7 @@ def _empty_cache() -> None:
 @pytest.fixture
 def staff(db: Any) -> Client:
     """Return a researcher's browser, with all rights."""
-    client = Client()
-    client.force_login(make_staff(*Right))
-    return client
+    return signed_in(*Right)
 
 
 @pytest.fixture

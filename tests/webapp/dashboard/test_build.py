@@ -22,8 +22,8 @@ from tests.builders import (
     make_annotated,
     make_conversation,
     make_participant,
-    make_staff,
     make_study,
+    signed_in,
 )
 from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
@@ -208,8 +208,7 @@ def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> N
 
 def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:
     study = draft()
-    other = Client()
-    other.force_login(make_staff(*Right, username="r.lee"))
+    other = signed_in(*Right, username="r.lee")
     where = address(study, "texts")
     mine = {**form_of(staff, where), "title": "Mine"}
     theirs = {**form_of(other, where), "title": "Theirs", "thanks_text": "Thanks a lot."}
@@ -300,8 +299,7 @@ def test_a_bot_that_cannot_load_keeps_its_card_closed(
 
 def test_who_may_only_read_sees_a_closed_form() -> None:
     study = draft()
-    reader = Client()
-    reader.force_login(make_staff(Right.READ, username="reader"))
+    reader = signed_in(Right.READ, username="reader")
     html = reader.get(address(study, "texts")).content.decode()
     assert '<fieldset class="build-fields" disabled>' in html
     assert "data-build" not in html

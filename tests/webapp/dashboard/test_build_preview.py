@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from tests.builders import make_staff, make_study
+from tests.builders import make_study, signed_in
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import FIELD_STEPS, preview_of
 from webapp.dashboard.views.builder.step import STEPS
@@ -24,9 +24,7 @@ QUESTIONS = [{"key": "age", "title": "How old are you?", "kind": "text"}]
 
 @pytest.fixture
 def staff() -> Client:
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY))
-    return client
+    return signed_in(Right.READ, Right.PAY)
 
 
 def shown(study: Study, query: str = "", beside: str = "texts") -> tuple[str, list[str], list[str]]:

@@ -20,7 +20,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_study, signed_in
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.core.thread_pool import PIECE_BYTES, PagesInOneThread
@@ -56,9 +56,7 @@ def study() -> Study:
 
 def staff(*rights: Right) -> Client:
     """Return the browser of somebody with these rights beside reading."""
-    client = Client()
-    client.force_login(make_staff(Right.READ, *rights, username="-".join(rights) or "reader"))
-    return client
+    return signed_in(Right.READ, *rights, username="-".join(rights) or "reader")
 
 
 PAGE = "/dashboard/studies/out/export/"

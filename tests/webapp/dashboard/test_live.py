@@ -23,8 +23,8 @@ from tests.builders import (
     make_pairwise,
     make_participant,
     make_rating,
-    make_staff,
     make_study,
+    signed_in,
 )
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.models import BotAside
@@ -239,8 +239,7 @@ def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
     front = " ".join(staff.get("/dashboard/").content.decode().split())
     assert "things need you" in front
     assert "Decide about pay" in front
-    reader = Client()
-    reader.force_login(make_staff(Right.READ, username="reader"))
+    reader = signed_in(Right.READ, username="reader")
     assert "state=failed" in reader.get(address(study)).content.decode()
 
 
@@ -410,8 +409,7 @@ def test_pause_resume_and_close_with_what_people_read_then(
     assert Study.objects.get().state == "ended"
     staff.post(state, {"_state": "paused"})
     assert Study.objects.get().state == "ended"
-    reader = Client()
-    reader.force_login(make_staff(Right.READ, username="reader"))
+    reader = signed_in(Right.READ, username="reader")
     assert "study_live_state" not in reader.get(address(study)).content.decode()
     assert reader.post(state, {"_state": "collecting"}).status_code == 403
 

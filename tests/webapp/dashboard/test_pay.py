@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import make_staff
+from tests.builders import signed_in
 from tests.fake_prolific import TOKEN, fake_prolific
 from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
@@ -46,9 +46,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture
 def payer(db: None) -> Client:
     """Return the browser of somebody who pays and may see ids."""
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY, Right.PRIVATE, username="payer"))
-    return client
+    return signed_in(Right.READ, Right.PAY, Right.PRIVATE, username="payer")
 
 
 def listed(client: Client, study: Study, **query: str) -> str:
@@ -118,8 +116,7 @@ def test_the_steps_of_the_webhook_stand_here(
 
 def test_ids_are_private(paid: Study, visit: Make) -> None:
     key = visit("rated", "secret")
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY, username="no-ids"))
+    client = signed_in(Right.READ, Right.PAY, username="no-ids")
     person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
     pages = [
         listed(client, paid),
@@ -324,8 +321,7 @@ def test_page_and_table_agree_on_what_is_to_be_paid_without_bonuses_and_with_the
 def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:
     visit("rated", "a")
     assert "?what=pay&amp;format=csv&amp;include_private=on" in listed(payer, paid)
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY, username="no-ids"))
+    client = signed_in(Right.READ, Right.PAY, username="no-ids")
     html = listed(client, paid)
     assert "?what=pay&amp;format=csv" in html
     assert "include_private" not in html

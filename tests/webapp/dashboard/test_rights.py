@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
 from webapp.core.rights import READY_GROUPS, Right
 from webapp.dashboard.urls import urlpatterns
 from webapp.studies.models import Study
@@ -123,9 +123,7 @@ def address(pattern: URLPattern) -> str:
 
 
 def browser(*rights: Right) -> Client:
-    client = Client()
-    client.force_login(make_staff(*rights, username="-".join(rights) or "none"))
-    return client
+    return signed_in(*rights, username="-".join(rights) or "none")
 
 
 @pytest.fixture
@@ -269,8 +267,7 @@ def test_ids_of_people_are_not_found_by_those_who_may_not_see_them(study: Study)
         where = reverse(f"admin:{name}_changelist")
         seen = {}
         for rights in ([Right.READ], [Right.READ, Right.PRIVATE]):
-            client = Client()
-            client.force_login(make_staff(*rights, username=f"{name}{len(rights)}"))
+            client = signed_in(*rights, username=f"{name}{len(rights)}")
             seen[len(rights)] = client.get(where, {"q": "PID-SECRET"}).context["cl"].result_count
         assert seen == {1: 0, 2: 1}
 

@@ -15,7 +15,7 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 from scipy import stats
 
-from tests.builders import make_staff
+from tests.builders import make_staff, signed_in
 from tests.webapp.api.programs import Program
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.conversations.models import Conversation
@@ -206,8 +206,7 @@ def test_what_a_run_lacks_is_computed_from_its_page(staff: Client) -> None:
     )
     assertNotContains(staff.get(where), to_measure)  # whoever only reads cannot start it
     assert staff.post(to_measure).status_code == 403
-    runner = Client()
-    runner.force_login(make_staff(Right.READ, Right.RUN, username="runner"))
+    runner = signed_in(Right.READ, Right.RUN, username="runner")
     assertContains(runner.get(address()), f'<a href="{where}">Self-play {run.pk}</a>')
     assertContains(runner.get(where), f'action="{to_measure}"')
     assertContains(runner.get(where), "4 conversations lack metrics as they are now.")

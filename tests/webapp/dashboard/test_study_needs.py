@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatbots.registry import bots
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
 from tests.fakes import FakeStreamBot
 from tests.webapp.dashboard.test_reports import reported
 from webapp.bots.services import bot_answered, bot_failed
@@ -30,9 +30,7 @@ Make = Callable[..., SubmissionKey]
 
 @pytest.fixture
 def payer(db: None) -> Client:
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY, username="payer"))
-    return client
+    return signed_in(Right.READ, Right.PAY, username="payer")
 
 
 def told(client: Client, study: Study) -> list[str]:

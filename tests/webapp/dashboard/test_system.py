@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import make_staff
+from tests.builders import signed_in
 from webapp.bots.models import Alert
 from webapp.core.models import Process
 from webapp.core.processes import Signs
@@ -21,9 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def browser(*rights: Right) -> Client:
-    client = Client()
-    client.force_login(make_staff(*rights, username="-".join(rights)))
-    return client
+    return signed_in(*rights, username="-".join(rights))
 
 
 def signs_of(role: str, settings: Any, **details: Any) -> Process:

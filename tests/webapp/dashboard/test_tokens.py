@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from tests.builders import make_staff
+from tests.builders import signed_in
 from webapp.core.models import ApiToken
 from webapp.core.rights import Right
 
@@ -16,9 +16,7 @@ ADDRESS = "/dashboard/tokens/"
 
 
 def browser(*rights: Right, username: str) -> Client:
-    client = Client()
-    client.force_login(make_staff(*rights, username=username))
-    return client
+    return signed_in(*rights, username=username)
 
 
 def test_a_token_is_shown_once_and_taken_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_staff, make_study
+from tests.builders import make_study, signed_in
 from webapp.core.rights import Right
 
 pytestmark = pytest.mark.django_db
@@ -46,8 +46,7 @@ def test_each_step_is_at_something_that_the_page_has(staff: Client) -> None:
 
 def test_who_may_not_run_jobs_is_told_who_may() -> None:
     make_study("first", state="collecting")
-    reader = Client()
-    reader.force_login(make_staff(Right.READ))
+    reader = signed_in(Right.READ)
     page = html(reader, reader.get(TOUR).url)
     assert "data-tour-end" not in page
     assert "A user with the right to run jobs can start it." in page

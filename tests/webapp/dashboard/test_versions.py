@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_participant, make_staff, make_study
+from tests.builders import make_participant, make_study, signed_in
 from webapp.core.rights import Right
 from webapp.studies.versions import study_edit
 
@@ -19,9 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def browser() -> Client:
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.ADMINISTER, username="r.okafor"))
-    return client
+    return signed_in(Right.READ, Right.ADMINISTER, username="r.okafor")
 
 
 def test_versions_say_what_each_changed(

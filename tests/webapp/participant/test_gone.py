@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from tests.builders import make_staff
+from tests.builders import signed_in
 from tests.webapp.participant.conftest import begin as begin_chat
 from tests.webapp.participant.conftest import chat, entry_field, post
 from tests.webapp.participant.test_dialogues import REASON, make_dialogues
@@ -155,8 +155,7 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     Task.objects.filter(pk=task.pk).update(created_at="2020-01-01T00:00Z")
     [visit] = submissions_of(Study.objects.get(key="a")).all
     assert (visit.outcome, visit.fault, visit.is_ours) == ("left", "server", True)
-    staff = Client()
-    staff.force_login(make_staff(Right.READ, Right.PAY))
+    staff = signed_in(Right.READ, Right.PAY)
     listed = shown(staff.get("/dashboard/studies/a/collect/pay/"))
     assert f"Our server failed ({reference})" in listed
     assert "Our server failed them; the log has each code." in listed

@@ -8,7 +8,7 @@ import json
 import pytest
 from django.test import Client
 
-from tests.builders import BY_PROLIFIC, make_annotated, make_staff, make_study
+from tests.builders import BY_PROLIFIC, make_annotated, make_study, signed_in
 from tests.webapp.participant.conftest import begin, chat, policy
 from webapp.core.rights import Right
 from webapp.studies.models import Outcome, Study, Task
@@ -19,9 +19,7 @@ STEPS = ("consent", "instructions", "chat", "form", "done")
 
 @pytest.fixture
 def staff(db: None) -> Client:
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.PAY))
-    return client
+    return signed_in(Right.READ, Right.PAY)
 
 
 def told(page) -> dict:
@@ -32,8 +30,7 @@ def told(page) -> dict:
 def test_staff_alone_see_previews(study: Study, browser: Client) -> None:
     begin(browser)
     assert browser.get("/preview/s/chat/").status_code == 302
-    stranger = Client()
-    stranger.force_login(make_staff(username="no-rights"))
+    stranger = signed_in(username="no-rights")
     assert stranger.get("/preview/s/chat/").status_code == 403
 
 
@@ -143,8 +140,7 @@ def test_it_takes_as_many_queries_as_the_page_and_a_few(
 def test_completion_codes_are_shown_to_those_who_pay_or_set_them() -> None:
     study = make_study("codes", **BY_PROLIFIC)
     for rights, status in (((Right.READ,), 403), ((Right.READ, Right.ADMINISTER), 200)):
-        client = Client()
-        client.force_login(make_staff(*rights, username=f"r{status}"))
+        client = signed_in(*rights, username=f"r{status}")
         page = client.get(f"/preview/{study.key}/done/")
         assert page.status_code == status
         assert ("RATED1" in page.content.decode()) == (status == 200)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from evaluation.items import items_read
@@ -18,8 +17,8 @@ from tests.builders import (
     make_conversation,
     make_pairwise,
     make_participant,
-    make_staff,
     make_study,
+    signed_in,
 )
 from webapp.conversations.attention_checks import chat_check_answer, chat_check_due
 from webapp.conversations.models import ChatCheckAnswer, Conversation
@@ -235,8 +234,7 @@ def test_items_come_again_apart_from_their_first_time_and_count_once(
     told = [row for row in rows_of(study, "repeats") if row["question"] == "quality"]
     assert sorted(row["second"] for row in told) == [3, 5, 5, 5]
     assert all(row["item"].startswith("i") for row in told)
-    client = Client()
-    client.force_login(make_staff(Right.READ))
+    client = signed_in(Right.READ)
     page = client.get(f"/dashboard/studies/{study.key}/collect/quality/").content.decode()
     assert "4 people judged an item a second time." in page
     with django_assert_max_num_queries(16) as shown:  # what checks came to is stored with the flags

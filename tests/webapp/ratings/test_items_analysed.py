@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from evaluation.analysis.comparisons import bot_means, compare
-from tests.builders import make_annotated, make_participant, make_staff
+from tests.builders import make_annotated, make_participant, signed_in
 from webapp.core.rights import Right
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import ratings_counted, study_ratings
@@ -95,15 +94,13 @@ def test_models_without_a_name_are_one_bot(study: Study) -> None:
     ],
 )
 def test_pages_show_it(study: Study, page: str) -> None:
-    client = Client()
-    client.force_login(make_staff(*Right))
+    client = signed_in(*Right)
     shown = client.get(f"/dashboard/studies/{study.key}/{page}")
     assert shown.status_code == 200, page
 
 
 def test_the_overview_counts_items_and_asks_for_no_chatbot(study: Study) -> None:
-    client = Client()
-    client.force_login(make_staff(*Right))
+    client = signed_in(*Right)
     overview = client.get(f"/dashboard/studies/{study.key}/").content.decode()
     for model in ("a", "b"):
         assert re.search(

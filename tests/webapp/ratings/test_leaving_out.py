@@ -25,6 +25,7 @@ from tests.builders import (
     make_rating,
     make_staff,
     make_study,
+    signed_in,
 )
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
@@ -283,8 +284,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     assert fit_leading(rated, WITHOUT) == fewer
     assert fits_newest(rated, WITHOUT) == [fewer]
     assert fit_leading(rated, ("fast", *WITHOUT)) is None
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.RUN))
+    client = signed_in(Right.READ, Right.RUN)
     address = reverse("dashboard:study_hybrid", args=[rated.key])
     HybridFit.objects.update(state="cancelled", result=None)
     page = client.get(address, {"without": "same_answer"}).content.decode()
@@ -296,7 +296,6 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     newest = HybridFit.objects.order_by("-pk")[0]
     assert newest.request["without"] == ["same_answer"]
     package = reverse("dashboard:study_package", args=[rated.key])
-    shown = Client()
-    shown.force_login(make_staff(Right.READ, Right.PAY, username="pays"))
+    shown = signed_in(Right.READ, Right.PAY, username="pays")
     told = shown.get(package, {"without": "same_answer"}).content.decode()
     assert "rated.zip --without same_answer" in told

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import make_staff
+from tests.builders import signed_in
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from tests.webapp.results.test_cache import change
 from webapp.core.models import Process
@@ -121,8 +121,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
     assert "no &lt;such&gt; number" in html
     button = re.search(r'action="([^"]+go-on/)".*?name="next" value="([^"]+)"', html)
     assert button is not None
-    reader = Client()
-    reader.force_login(make_staff(Right.READ, username="reader"))
+    reader = signed_in(Right.READ, username="reader")
     assert "go-on" not in reader.get(where).content.decode()
     assert reader.post(button[1]).status_code == 403
     monkeypatch.setitem(PARTS, "models", real)

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -168,8 +168,7 @@ def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversat
     assert (kept.name, kept.line, kept.columns) == ("Worst", line, "quality,turns")
     page = reader.get(listed).content.decode()
     assert 'href="?q=quality%3C3+sort:quality&amp;columns=quality,turns">Worst</a>' in page
-    other = Client()
-    other.force_login(make_staff(Right.READ, username="other"))
+    other = signed_in(Right.READ, username="other")
     assert "Worst" not in other.get(listed).content.decode()
     other.post(where, {"what": "forget", "name": " Worst "})
     assert SavedSearch.objects.exists(), "somebody else's"

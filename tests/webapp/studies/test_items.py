@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from tests.builders import make_items, make_staff, make_study
+from tests.builders import make_items, make_study, signed_in
 from webapp.core.rights import Right
 from webapp.studies.items import study_item_sets
 from webapp.studies.models import Item, Study
@@ -127,8 +126,7 @@ def test_queries_do_not_grow_with_the_lines_of_a_batch(
 
 def test_the_admin_lists_items_and_changes_none(study: Study) -> None:
     [item] = make_items(study, 1)
-    client = Client()
-    client.force_login(make_staff(Right.READ, Right.ADMINISTER))
+    client = signed_in(Right.READ, Right.ADMINISTER)
     page = client.get("/admin/studies/item/").content.decode()
     assert item.key in page
     assert client.get(f"/admin/studies/item/{item.pk}/change/").status_code == 200

@@ -20,8 +20,8 @@ from tests.builders import (
     make_conversation,
     make_participant,
     make_rating,
-    make_staff,
     make_study,
+    signed_in,
 )
 from webapp.conversations.services import conversation_swap
 from webapp.core.errors import Refused
@@ -279,8 +279,7 @@ def test_the_admin_says_beside_the_field_what_is_wrong_and_makes_a_version(chief
 
 def test_who_may_only_read_sees_the_values_in_the_admin() -> None:
     study = make_study(consent_text="Read me.")
-    reader = Client()
-    reader.force_login(make_staff(Right.READ))
+    reader = signed_in(Right.READ)
     page = reader.get(reverse("admin:studies_study_change", args=[study.pk]))
     assert page.status_code == 200
     html = page.content.decode()
@@ -301,8 +300,7 @@ def test_the_admin_copies_and_shows_what_people_agreed_to(chief: Client) -> None
     assert "&lt;b&gt;Mine&lt;/b&gt;" in chief.get(where).content.decode()
     shown = chief.get(reverse("admin:studies_participant_change", args=[person.pk]))
     assert person.consent_version in shown.content.decode()
-    reader = Client()
-    reader.force_login(make_staff(Right.READ))
+    reader = signed_in(Right.READ)
     assert reader.post(listed, chosen, follow=True).status_code in (200, 403)
     assert Study.objects.count() == 2
 

@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import make_conversation, make_rating, make_staff, make_study
-from tests.webapp.dashboard.test_changes import document
+from tests.builders import make_conversation, make_rating, make_study, signed_in
+from tests.webapp.dashboard.test_report_document import document
 from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
 from webapp.core.logs import redact_tokens
@@ -119,8 +119,7 @@ def test_a_link_ends_when_somebody_is_erased(
 
 
 def test_only_who_administers_makes_links(reported: Study) -> None:
-    reader = Client()
-    reader.force_login(make_staff(Right.READ, Right.RUN, username="reader"))
+    reader = signed_in(Right.READ, Right.RUN, username="reader")
     page = reader.get(reverse("dashboard:study_report", args=[reported.key])).content.decode()
     assert "Make a link" not in page
     where = reverse("dashboard:report_share", args=[reported.key])
