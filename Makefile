@@ -84,7 +84,7 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   webapp/dashboard/narrative webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
   webapp/core/test_plain_yaml.py webapp/test_catalogues.py webapp/studies/test_resolve_played.py \
   contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
-  webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
+  webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py \
   webapp/api/test_contract.py webapp/core/test_plugins.py contracts/test_rehearsals.py journeys/test_documents.py \
   webapp/dashboard/analysis/test_one_result.py webapp/jobs/test_training.py \
   webapp/transfer/test_package_reading.py webapp/dashboard/test_pair_pages.py upgrades/test_half_done.py \

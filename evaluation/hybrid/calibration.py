@@ -278,7 +278,8 @@ def intervals_by_errors(
 
     The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1
     bots; each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots
-    such intervals hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_values.py`). None for fewer than five bots.
+    such intervals hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_calibration.py`). None for fewer than five
+    bots.
 
     Args:
         predicted: by the fold's own intercept, each without the bot's ratings.

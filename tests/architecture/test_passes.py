@@ -27,7 +27,6 @@ SAME_VIEWS = {
     # Which pages the phone offers, how a question's and a check's card looks and what it says.
     "webapp/dashboard/test_build_preview.py": ("webapp/participant/test_preview.py",),
     "webapp/dashboard/test_build_questions.py": ("webapp/dashboard/test_build.py",),
-    "webapp/dashboard/test_build_checks.py": ("webapp/dashboard/test_build.py",),
     # Words and navigation of pages that are opened there, of full studies and of studies with hardly anything in them.
     "webapp/dashboard/test_plurals.py": (
         "webapp/dashboard/test_pages.py",

@@ -1,14 +1,26 @@
-"""From corpora to windows: repeated corpora, sentences that fit, and corpora that give nothing."""
+"""Training examples: windows of dialogues, batches, and the vocabulary that they are coded by."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from itertools import chain, pairwise
 
+import numpy as np
 import pytest
+import torch
 
-from chatbots.corpora.dialogues import CorpusError
-from chatbots.corpora.vocabulary import VocabularyError, tokeniser_get
-from chatbots.training.data import data_prepare, sentences_fit
+from chatbots.corpora.dialogues import CorpusError, Dialogue
+from chatbots.corpora.vocabulary import (
+    EOS,
+    UNK,
+    Vocabulary,
+    VocabularyError,
+    tokenise,
+    tokeniser_get,
+)
+from chatbots.models.batch import DialogueBatch
+from chatbots.training.data import Windows, data_prepare, sentences_fit, windows_make
 from tests.chatbots.training.builders import DATA, config, corpus_write
 
 
@@ -97,3 +109,171 @@ def test_contexts_hold_what_an_input_only_model_reads(tmp_path, monkeypatch):
     assert batch.emotion[0, 0].tolist() == pytest.approx(reading.targets.emotion[row].tolist())
     assert batch.sentence.shape[-1] == reading.targets.sentence.shape[1]
     assert DATA["max_tokens"] == 12
+
+
+WORDS1 = tokeniser_get("words-1")
+
+
+def numbered(n: int, words: int = 1) -> Dialogue:
+    """Make a dialogue of n different utterances."""
+    return Dialogue(tuple(" ".join([f"u{i}"] * words) for i in range(n)))
+
+
+DIALOGUES = [
+    Dialogue(tuple(f"d{d} t{t}" + " w" * (7 * d * t % 5) for t in range(d + 1)))
+    for d in range(1, 13)
+]
+VOCABULARY = Vocabulary.build((tokenise(t) for d in DIALOGUES for t in d.turns), min_count=1)
+
+
+def texts_of(windows: Windows) -> list[list[str]]:
+    return [[windows.texts[i] for i in row if i >= 0] for row in windows.utterances]
+
+
+def conversations(batches: list[DialogueBatch]) -> list[list[list[int]]]:
+    """Return the ids of the batches' utterances, without padding."""
+    return [
+        [ids[:n].tolist() for ids, n in zip(row, lengths, strict=True) if n]
+        for batch in batches
+        for row, lengths in zip(batch.utterances, batch.lengths, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(1, []), (2, ["01"]), (4, ["0123"]), (5, ["0123", "34"]), (8, ["0123", "3456", "67"])],
+)
+def test_sliding_windows_share_one_utterance(n: int, expected: list[str]) -> None:
+    windows = windows_make([numbered(n)], VOCABULARY, WORDS1, n_utterances=4, mode="slide")
+    assert texts_of(windows) == [[f"u{i}" for i in window] for window in expected]
+    assert windows.n_targets == n - 1
+
+
+def test_every_utterance_but_the_first_is_predicted_once() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=3, mode="slide")
+    predicted = sorted(chain.from_iterable(w[1:] for w in texts_of(windows)))
+    assert predicted == sorted(chain.from_iterable(d.turns[1:] for d in DIALOGUES))
+    assert windows.n_target_tokens == sum(len(tokenise(t)) + 1 for t in predicted)
+
+
+def test_the_first_utterances_of_a_long_dialogue() -> None:
+    windows = windows_make([numbered(25), numbered(1)], VOCABULARY, WORDS1)
+    assert texts_of(windows) == [[f"u{i}" for i in range(10)]]
+    assert windows.n_targets == 9
+
+
+def test_long_utterances_keep_their_beginning_and_end() -> None:
+    vocabulary = Vocabulary.build([["u0", "u1"]], min_count=1)
+    windows = windows_make([numbered(2, words=50)], vocabulary, WORDS1)
+    (batch,) = windows.batches(4, 0, 0)
+    assert batch.utterances[0].tolist() == [[4] * 29 + [EOS], [5] * 29 + [EOS]]
+
+
+def test_a_batch_is_what_padding_one_by_one_gives() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, max_tokens=6)
+    for chosen, batch in zip(windows.order(4, 1, 2), windows.batches(4, 1, 2), strict=True):
+        ids = [[VOCABULARY.ids(tokenise(t)) for t in texts_of(windows)[w]] for w in chosen]
+        expected = DialogueBatch.from_ids(ids, max_tokens=6)
+        assert torch.equal(batch.utterances, expected.utterances)
+        assert torch.equal(batch.lengths, expected.lengths)
+
+
+def test_an_epoch_reads_every_window_once_in_an_order_of_its_own() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=3, mode="slide")
+    epochs = [conversations(list(windows.batches(5, 7, epoch))) for epoch in (0, 1)]
+    wanted = sorted([*VOCABULARY.ids(tokenise(t)), EOS] for w in texts_of(windows) for t in w)
+    for epoch in epochs:
+        assert len(epoch) == len(windows)
+        assert sorted(chain.from_iterable(epoch)) == wanted
+    assert epochs[0] != epochs[1]
+    assert epochs[0] == conversations(list(windows.batches(5, 7, 0)))
+    assert epochs[0] != conversations(list(windows.batches(5, 8, 0)))
+
+
+def test_training_goes_on_in_the_middle_of_an_epoch() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=3, mode="slide")
+    whole = list(windows.batches(4, 3, 5))
+    assert len(whole) == windows.n_batches(4) > 3
+    for start in (0, 2, len(whole)):
+        rest = list(windows.batches(4, 3, 5, start=start))
+        assert conversations(rest) == conversations(whole[start:])
+
+
+def test_windows_of_like_length_share_a_batch() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1)
+    spans = sorted(
+        (int(b.n_utterances.min()), int(b.n_utterances.max())) for b in windows.batches(3, 0, 0)
+    )
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
+
+
+@dataclass
+class Values:
+    row: dict[str, int]
+    emotion: np.ndarray | None
+    sentence: np.ndarray | None
+
+
+def test_targets_follow_their_utterances() -> None:
+    windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=4)
+    # Rows in another order than the windows' texts, and more of them; the value tells the text.
+    row = {text: i for i, text in enumerate(["another", *reversed(windows.texts)])}
+    told = np.array([[len(t), len(tokenise(t))] for t in row], np.float64)
+    for batch, chosen in zip(
+        windows.batches(4, 0, 0, targets=Values(row, told, None)),
+        windows.order(4, 0, 0),
+        strict=True,
+    ):
+        assert batch.sentence is None
+        assert batch.emotion.dtype == torch.float32
+        for values, texts in zip(
+            batch.emotion, [texts_of(windows)[w] for w in chosen], strict=True
+        ):
+            expected = [[len(t), len(tokenise(t))] for t in texts]
+            assert values[: len(texts)].tolist() == expected
+            assert not values[len(texts) :].any()
+
+
+def test_an_utterance_said_often_is_kept_once() -> None:
+    windows = windows_make(
+        [Dialogue(("hi", "hi", "yes")), Dialogue(("yes", "hi"))], VOCABULARY, WORDS1
+    )
+    assert windows.texts == ["hi", "yes"]
+    assert texts_of(windows) == [["hi", "hi", "yes"], ["yes", "hi"]]
+
+
+def test_a_turn_without_words_cuts_the_dialogue() -> None:
+    dialogue = Dialogue(("hi", "there", "--", "so", "😀", "שלום", "end"))
+    windows = windows_make([dialogue], VOCABULARY, WORDS1)
+    assert texts_of(windows) == [["hi", "there"], ["so", "😀", "שלום", "end"]]
+    assert windows.n_unreadable == 1
+    paper = windows_make([dialogue], VOCABULARY, tokeniser_get("paper-2019"))
+    assert texts_of(paper) == [["hi", "there"]]
+    assert paper.n_unreadable == 3
+
+
+def test_one_known_word_and_texts_of_unknown_words() -> None:
+    vocabulary = Vocabulary.build([["only"]], min_count=1)
+    windows = windows_make([Dialogue(("x y", "z", "only"))], vocabulary, WORDS1)
+    (batch,) = windows.batches(8, 0, 0)
+    assert batch.utterances[0].tolist() == [[UNK, UNK, EOS], [UNK, EOS, 0], [4, EOS, 0]]
+    assert windows.coverage == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("dialogues", [[], [Dialogue(("alone",))], [Dialogue(("--", "hi", "--"))]])
+def test_nothing_to_learn_gives_no_batch(dialogues: list[Dialogue]) -> None:
+    windows = windows_make(dialogues, VOCABULARY, WORDS1)
+    assert (len(windows), windows.n_targets, windows.n_batches(4)) == (0, 0, 0)
+    assert list(windows.batches(4, 0, 0)) == []
+    assert np.isnan(windows.coverage)
+
+
+def test_arguments_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="n_utterances is 1"):
+        windows_make([], VOCABULARY, WORDS1, n_utterances=1)
+    with pytest.raises(ValueError, match="max_tokens is 1"):
+        windows_make([], VOCABULARY, WORDS1, max_tokens=1)
+    with pytest.raises(ValueError, match="mode is 'all'"):
+        windows_make([], VOCABULARY, WORDS1, mode="all")
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        windows_make([], VOCABULARY, WORDS1).order(0, 0, 0)

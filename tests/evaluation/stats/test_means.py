@@ -1,0 +1,206 @@
+"""Intervals of means and shares against other programs and simulations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from evaluation.findings import Reason
+from evaluation.stats.means import SHARE, Interval, mean_interval, mean_spread, share_interval
+from evaluation.stats.sequential import half_planned, mean_always
+from tests.evaluation.stats.means_by_hand import dense
+from tests.evaluation.stats.simulated_means import DESIGNS, held, held_crossed
+
+rng = np.random.default_rng(0)
+
+
+def test_values_that_are_independent_have_students_interval() -> None:
+    values = rng.gamma(2.0, size=15)
+    found = mean_interval(values, level=0.9)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (found.mean, found.n) == (pytest.approx(values.mean()), 15)
+
+
+def test_raters_with_as_many_ratings_each_count_by_their_means() -> None:
+    table = rng.normal(size=(8, 3)) + rng.normal(size=(8, 1))
+    found = mean_interval(table.ravel(), np.repeat(np.arange(8), 3))
+    expected = stats.ttest_1samp(table.mean(axis=1), 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_unequal_raters_have_the_degrees_of_freedom_of_dense_algebra() -> None:
+    for spread in (0.0, 0.5, 2.0):
+        units = np.repeat(np.arange(6), [1, 2, 2, 5, 9, 14])
+        values = rng.normal(0, spread, 6)[units] + rng.normal(size=len(units))
+        found = mean_spread(values, units)
+        expected = dense(values, units)
+        assert found is not None
+        assert found.variance == pytest.approx(expected.variance)
+        assert found.df == pytest.approx(expected.df)
+        assert found.df < 5
+
+
+def test_shares_have_wilsons_interval_of_their_effective_number() -> None:
+    values = np.repeat([1.0, 0.0], [17, 4])
+    found = mean_interval(values, scale=SHARE, level=0.95)
+    # By t with 20 degrees of freedom, and the variance that divides by n − 1.
+    alpha = 2 * stats.norm.sf(stats.t.ppf(0.975, 20))
+    expected = proportion_confint(17 / 21 * 20, 20, alpha=alpha, method="wilson")
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_an_interval_stays_on_its_scale_and_turns_to_its_middle() -> None:
+    values = [5, 5, 5, 5, 4]
+    found, free = mean_interval(values, scale=(1, 5)), mean_interval(values)
+    assert free.high > 5 > found.high
+    assert found.mean - found.low > 2 * (found.high - found.mean)
+    turned = mean_interval([6 - value for value in values], scale=(1, 5))
+    assert (turned.low, turned.high) == pytest.approx((6 - found.high, 6 - found.low))
+
+
+def test_a_wide_scale_changes_nothing() -> None:
+    values = rng.normal(size=12)
+    found, free = mean_interval(values, scale=(-1e6, 1e6)), mean_interval(values)
+    assert (found.low, found.high) == pytest.approx((free.low, free.high))
+
+
+def test_a_scale_with_one_end_is_the_limit_of_a_wide_one_for_what_is_not_skewed() -> None:
+    values = np.array([2.0, 4.0, 6.0, 8.0, 10.0])
+    found, wide = (mean_interval(values, scale=(0, end)) for end in (np.inf, 1e9))
+    assert (found.low, found.high) == pytest.approx((wide.low, wide.high))
+    below = mean_interval(-values, scale=(-np.inf, 0))
+    assert (below.low, below.high) == pytest.approx((-found.high, -found.low))
+    assert mean_interval([3.0, 3.0, 3.0], scale=(0, np.inf)).low is None
+    with pytest.raises(ValueError, match="on a scale of 0 to inf"):
+        mean_interval([-1.0, 2.0], scale=(0, np.inf))
+
+
+def test_skewed_values_reach_as_far_as_halls_interval() -> None:
+    values = np.array([1.0, 1, 2, 2, 3, 3, 4, 6, 9, 20])
+    found = mean_interval(values, scale=(0, np.inf), level=0.9)
+    mean, error = values.mean(), stats.sem(values)
+    k = stats.skew(values, bias=False) / np.sqrt(10)
+    # As few degrees of freedom as one long text of ten leaves: 2 n / (excess + 2).
+    df = 20 / (stats.kurtosis(values, bias=False) + 2)
+    assert 1 < df < 3
+    t = stats.t.ppf(0.95, df)
+    # The upper end is where Hall's polynomial of the studentised mean is −t.
+    at = (mean - found.high) / error
+    assert at + k * at**2 / 3 + k**2 * at**3 / 27 + k / 6 == pytest.approx(-t)
+    plain = mean_interval(values, level=0.9)
+    assert found.high - mean > 1.3 * (plain.high - mean)
+    assert found.low > 0
+
+
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_means_of_skewed_counts_hold(n: int) -> None:
+    """1,000 studies of lengths whose logarithm varies by .6; Student's interval held in 84 to 88 % of 90."""
+    own = np.random.default_rng(2)
+    true, inside = np.exp(0.6**2 / 2), 0
+    for _ in range(1_000):
+        found = mean_interval(np.exp(0.6 * own.normal(size=n)), level=0.9, scale=(0, np.inf))
+        inside += found.low <= true <= found.high
+    assert inside / 1_000 >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 1_000)
+
+
+def test_raters_who_all_agree_take_the_widest_interval_of_the_scale() -> None:
+    t2 = stats.t.ppf(0.95, 4) ** 2
+    found = mean_interval([5.0] * 5, scale=(1, 5))
+    assert (found.low, found.high) == pytest.approx((5 - 4 * t2 / (5 + t2), 5))
+    # As if all had said 1 or 5, three quarters of them 5.
+    inner = mean_interval([4.0] * 5, scale=(1, 5))
+    ends = proportion_confint(0.75 * 5, 5, alpha=2 * stats.norm.sf(np.sqrt(t2)), method="wilson")
+    assert (inner.low, inner.high) == pytest.approx(tuple(1 + 4 * end for end in ends))
+    # What a model computes twice in single precision differs in its last digit.
+    for alike in (
+        [3.0, 3.0, 3.0],
+        np.float32([0.0383, 0.0383, np.nextafter(np.float32(0.0383), 1)]),
+    ):
+        free = mean_interval(alike)
+        assert (free.low, free.high) == (None, None)
+        assert free.reason is not None
+        assert free.reason.code == "all_alike"
+
+
+def test_what_several_rated_alike_counts_too() -> None:
+    # Twelve raters of the same three things: more raters cannot make up for few things.
+    things, raters = np.tile(np.arange(3), 12), np.repeat(np.arange(12), 3)
+    values = np.array([-1.0, 0.0, 1.0])[things] + rng.normal(0, 0.1, 36)
+    over_raters = mean_interval(values, raters)
+    both = mean_interval(values, raters, things=things)
+    assert both.high - both.low > 5 * (over_raters.high - over_raters.low)
+    of_things = mean_spread(values, things)
+    of_both = mean_spread(values, raters, things)
+    assert of_things is not None
+    assert of_both is not None
+    assert of_both.variance >= of_things.variance
+    assert of_both.df == pytest.approx(2)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("n_raters", [3, 5, 8, 12, 20, 40])
+@pytest.mark.parametrize("level", [0.90, 0.95])
+def test_intervals_hold_as_often_as_they_say(design: str, n_raters: int, level: float) -> None:
+    """300 studies of each design, at least as many as claimed less three Monte-Carlo errors of 144 tests."""
+    share, _width = held(design, n_raters, level, 300)
+    assert share >= level - 3 * np.sqrt(level * (1 - level) / 300)
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (8, 6), (20, 5), (5, 20)])
+@pytest.mark.parametrize("spreads", [(0.5, 0.5), (0.7, 0.1), (0.1, 0.7)])
+def test_intervals_hold_where_everybody_rates_the_same(
+    sizes: tuple[int, int], spreads: tuple[float, float]
+) -> None:
+    share, _width = held_crossed(*sizes, spreads, 0.9, 300)
+    assert share >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 300)
+
+
+@pytest.mark.parametrize(
+    ("values", "groups", "expected"),
+    [
+        ([], None, Interval(None, None, None, 0, "no value")),
+        ([np.nan, np.inf], None, Interval(None, None, None, 0, "no value")),
+        ([2.0, np.nan], None, Interval(2.0, None, None, 1, "one value: no interval")),
+        (
+            [2.0, 4.0],
+            ["p", "p"],
+            Interval(3.0, None, None, 2, "all values of one group: no interval"),
+        ),
+    ],
+)
+def test_undefined_has_a_reason(
+    values: list[float], groups: list[str] | None, expected: Interval
+) -> None:
+    found = mean_interval(values, groups)
+    assert found == expected
+    assert isinstance(found.reason, Reason)
+
+
+def test_a_value_off_the_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="values from 2 to 7 on a scale of 1 to 5"):
+        mean_interval([2, 7], scale=(1, 5))
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 7), (1, 4), (11, 128), (30, 30)])
+def test_the_interval_of_a_share_is_wilsons(k: int, n: int) -> None:
+    assert share_interval(k, n) == pytest.approx(proportion_confint(k, n, method="wilson"))
+
+
+def test_no_share_without_people_nor_beyond_all_of_them() -> None:
+    assert share_interval(0, 0) is None
+    with pytest.raises(ValueError, match="5 of 3 is no share"):
+        share_interval(5, 3)
+
+
+def test_a_planned_interval_is_what_as_many_raters_give() -> None:
+    few, many = [3.0, 5.0] * 20, [3.0, 5.0] * 80
+    now, then = (mean_always(values, low=-1e3, high=1e3) for values in (few, many))
+    planned = half_planned(now.high - now.mean, 40, 160)
+    assert half_planned(now.high - now.mean, 40, 40) == pytest.approx(now.high - now.mean)
+    assert planned < now.high - now.mean
+    assert then.high - then.mean < now.high - now.mean
+    with pytest.raises(ValueError, match="both must be more than 0"):
+        half_planned(1, 0, 10)
