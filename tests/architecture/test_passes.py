@@ -1,4 +1,4 @@
-"""What the second pass of `make test` leaves out, on PostgreSQL and Redis, knows neither."""
+"""What the second pass of `make test` leaves out knows neither PostgreSQL nor Redis; quick tests start no server."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from tests.architecture.source import ROOT
 
 
-def left_out() -> list[Path]:
-    """Return the paths of `WITHOUT_DATABASE` in the Makefile."""
+def left_out(name: str = "WITHOUT_DATABASE") -> list[Path]:
+    """Return the paths of a list in the Makefile."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    found = re.search(r"^WITHOUT_DATABASE := \$\(addprefix --ignore=tests/,([^)]*)\)", text, re.M)
+    found = re.search(rf"^{name} := \$\(addprefix --ignore=tests/,([^)]*)\)", text, re.M)
     assert found
     return [ROOT / "tests" / name for name in found[1].split()]
 
@@ -135,3 +135,18 @@ def test_what_is_left_out_is_there_and_asks_no_database(path: Path) -> None:
     files = [path] if path.is_file() else [*path.rglob("*.py")]
     for file in files:
         assert "django_db" not in file.read_text(encoding="utf-8"), file
+
+
+def test_quick_tests_leave_out_what_is_there() -> None:
+    assert not [path for path in left_out("NOT_QUICK") if not path.exists()]
+
+
+def test_quick_tests_start_no_server() -> None:
+    without = left_out("NOT_QUICK")
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        source = path.read_text(encoding="utf-8")
+        if "mark.slow" in source or any(path.is_relative_to(one) for one in without):
+            continue
+        assert "_server: ConfabServer" not in source, (
+            f"{path} is slow: add it to NOT_QUICK or mark it"
+        )

@@ -48,7 +48,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(
     ]
     assert all(isinstance(line["duration_ms"], float) and line["status"] for line in found)
     [shown] = blocks_tested(
-        "tests/webapp/core/test_requests.py::test_a_requests_line_has_names_and_ids_and_no_address"
+        "tests/webapp/core/test_logs.py::test_a_requests_line_has_names_and_ids_and_no_address"
     )
     # The documentation shows one of a page of a chat.
     assert found[1].keys() == json.loads(shown.text).keys()
