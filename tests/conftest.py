@@ -35,6 +35,7 @@ from tests.databases import (
     worker_database_fill,
 )
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
+from tests.pages import statuses_looked_at
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_PROCESS_ONLY = {"MKL_CBWR"}
@@ -61,6 +62,30 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+LOOK_AT_STATUSES = (
+    "participant",
+    "dashboard/test_admin.py",
+    "dashboard/test_compare_fits.py",
+    "dashboard/test_pages.py",
+    "dashboard/test_reports.py",
+    "dashboard/test_run_compare.py",
+    "dashboard/test_study_needs.py",
+    "dashboard/test_versions.py",
+)
+"""Below `tests/webapp`: who counts queries or searches for words knows that the page was there."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Have tests of pages look at the statuses that they get."""
+    webapp = ROOT / "tests" / "webapp"
+    if any(item.path.is_relative_to(webapp / one) for one in LOOK_AT_STATUSES):
+        with statuses_looked_at():
+            yield
+    else:
+        yield
 
 
 def _has_gpu() -> bool:

@@ -240,9 +240,11 @@ def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None
     names = [one.name for one in runs_compared(RunComparisonParams()).every_measure]
     assert len(names) > MOST_COLUMNS
     refused = program.get("runs/compare", columns=",".join(names))
+    assert refused.status_code == 422
     assert f"{MOST_COLUMNS} can stand beside" in refused.json()["error"]["message"]
     more = [SelfPlayRun.objects.create(plan=run.plan, state="done").pk for _ in range(MOST_RUNS)]
     refused = program.get("runs/compare", runs=",".join(map(str, [run.pk, *more])))
+    assert refused.status_code == 422
     assert f"{MOST_RUNS} can stand beside" in refused.json()["error"]["message"]
 
 

@@ -115,17 +115,19 @@ def test_nobody_declines_for_somebody_else(study: Study, browser: Client) -> Non
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("query", "status", "words"),
     [
-        ("", "Your Prolific ID is missing from this link"),
-        ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", "Your Prolific ID is missing from this link"),
-        ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", "Accept the task to start"),
+        ("", 409, "Your Prolific ID is missing from this link"),
+        ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", 409, "Your Prolific ID is missing from this link"),
+        ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", 200, "Accept the task to start"),
     ],
 )
-def test_who_only_looks_is_not_kept(study: Study, browser: Client, query: str, words: str) -> None:
+def test_who_only_looks_is_not_kept(
+    study: Study, browser: Client, query: str, status: int, words: str
+) -> None:
     browser.get(f"/s/s/{PROLIFIC}")
-    html = post(browser, f"/s/s/decline/{query}").content.decode()
-    assert words in html
+    answer = post(browser, f"/s/s/decline/{query}")
+    assert (answer.status_code, words in answer.content.decode()) == (status, True)
     assert not Participant.objects.exists()
 
 

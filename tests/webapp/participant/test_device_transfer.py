@@ -79,13 +79,18 @@ def test_a_link_moves_once_and_old_ones_nobody(
     first = link_on(post(browser, elsewhere))
     second = link_on(post(browser, elsewhere))
     other = Client(enforce_csrf_checks=True)
-    assert "a newer one was made" in other.get(first).content.decode()
+    replaced = other.get(first)
+    assert (replaced.status_code, "a newer one was made" in replaced.content.decode()) == (
+        410,
+        True,
+    )
     assert post(browser, elsewhere, _take_back="1").status_code == 200
     assert other.get(second).status_code == 410
     third = link_on(post(browser, elsewhere))
     with monkeypatch.context() as later:
         later.setattr(links, "MOVE_LINK_LIFETIME", timedelta(seconds=-1))
-        assert "has expired" in other.get(third).content.decode()
+        late = other.get(third)
+        assert (late.status_code, "has expired" in late.content.decode()) == (410, True)
     forged = Client().get(third[:-3] + "x/")
     assert (forged.status_code, "leads nowhere" in forged.content.decode()) == (410, True)
     # A program that only looks at links, as those of messengers do, moves nobody.

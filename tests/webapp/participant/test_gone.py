@@ -171,6 +171,7 @@ def test_a_chat_s_error_page_counts_its_messages(
     chat(conversation, 2)
     browser.raise_request_exception = False
     monkeypatch.setattr("webapp.participant.steps.chat.chat_words", lambda _version: 1 / 0)
-    said = shown(browser.get(f"/chat/{conversation.pk}/"))
-    assert "Your 2 messages are saved." in said
+    broken = browser.get(f"/chat/{conversation.pk}/")
+    assert broken.status_code == 500
+    assert "Your 2 messages are saved." in shown(broken)
     assert Breakage.objects.get().task == conversation.task

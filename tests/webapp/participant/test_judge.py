@@ -234,7 +234,9 @@ def test_who_comes_again_gets_other_items_and_then_is_told_that_there_are_no_mor
     assert Task.objects.order_by("pk").last().slots.count() == 1
     done = post(browser, address, _n="1", **ANSWERS)
     assert "Rate some more" not in shown(browser.get(done.url))
-    assert "rated everything" in shown(post(browser, "/s/a/start/", **again))
+    refused = post(browser, "/s/a/start/", **again)
+    assert refused.status_code == 409
+    assert "rated everything" in shown(refused)
 
 
 def test_pages_take_the_same_queries_however_many_items_there_are(

@@ -20,8 +20,9 @@ pytestmark = pytest.mark.django_db
 HTML = re.compile(r'<html lang="([^"]+)" dir="([^"]+)"')
 
 
-def spoken(response) -> tuple[str, str]:
-    """Return language and direction of a page."""
+def spoken(response, status: int = 200) -> tuple[str, str]:
+    """Return language and direction of a page that is there, or not there as the test says."""
+    assert response.status_code == status
     found = HTML.search(response.content.decode())
     assert found, response.content[:300]
     return found[1], found[2]
@@ -40,7 +41,7 @@ def test_every_page_speaks_the_language_of_its_study(browser: Client) -> None:
     assert spoken(browser.get(f"/chat/{chat.pk}/")) == ("ar", "rtl")
     post(browser, f"/chat/{chat.pk}/withdraw/")
     assert spoken(browser.get(f"/chat/{chat.pk}/done/")) == ("ar", "rtl")
-    assert spoken(browser.get("/healthz/")) == ("de", "ltr"), "of no study"
+    assert spoken(browser.get("/nowhere/"), 404) == ("de", "ltr"), "of no study"
 
 
 @pytest.mark.parametrize(
@@ -59,9 +60,10 @@ def test_where_no_study_is_known_the_browser_says_which_language(
 ) -> None:
     make_study("s", language="ar", min_exchanges=1)
     client = Client(HTTP_ACCEPT_LANGUAGE=accepted, raise_request_exception=False)
-    pages = ("/", "/nowhere/", "/s/nosuch/", f"/chat/{uuid4()}/", "/go-on/x/", "/withdraw/x/")
-    assert {spoken(client.get(page)) for page in pages} == {language}
-    assert spoken(client.get("/dashboard/nowhere/")) == ("en-gb", "ltr"), "researchers' pages"
+    pages = {"/": 200, "/nowhere/": 404, "/s/nosuch/": 404, f"/chat/{uuid4()}/": 404}
+    pages |= {"/go-on/x/": 410, "/withdraw/x/": 410}
+    assert {spoken(client.get(page), status) for page, status in pages.items()} == {language}
+    assert spoken(client.get("/dashboard/nowhere/"), 404) == ("en-gb", "ltr"), "researchers' pages"
     assert spoken(client.get("/login/")) == ("en-gb", "ltr")
 
     def away(*_: object) -> None:
@@ -69,7 +71,7 @@ def test_where_no_study_is_known_the_browser_says_which_language(
 
     monkeypatch.setattr("webapp.participant.access.study_by_key", away)
     answer = client.get("/s/s/")
-    assert (answer.status_code, spoken(answer)) == (503, language)
+    assert spoken(answer, 503) == language
 
 
 def test_a_form_whose_secret_is_missing_is_refused_in_plain_words() -> None:
@@ -77,7 +79,7 @@ def test_a_form_whose_secret_is_missing_is_refused_in_plain_words() -> None:
     client = Client(enforce_csrf_checks=True)
     client.get("/s/s/")  # it has cookies now
     answer = client.post("/s/s/start/", {"consent": "on"})
-    assert (answer.status_code, spoken(answer)) == (403, ("de", "ltr"))
+    assert spoken(answer, 403) == ("de", "ltr")
     assert "CSRF" not in answer.content.decode()
 
 
