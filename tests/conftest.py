@@ -23,6 +23,7 @@ from django.db import connection, connections, transaction
 from django.template.base import Template
 from django.template.context import Context
 from django.test.signals import template_rendered
+from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
 from chatbots.devices import batches_made_exact
@@ -42,6 +43,9 @@ TEST_PROCESS_ONLY = {"MKL_CBWR"}
 """Variables that commands set for themselves, so that a server under test must not inherit them."""
 
 batches_made_exact()
+# A busy machine makes no test fail.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
