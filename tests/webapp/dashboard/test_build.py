@@ -115,17 +115,6 @@ def test_what_is_no_new_study_is_said_at_its_field(
     assert Study.objects.count() == 1
 
 
-@pytest.mark.parametrize("protocol", protocols.names())
-@pytest.mark.parametrize("step", [step.name for step in STEPS])
-def test_every_step_of_every_protocol_is_shown(staff: Client, protocol: str, step: str) -> None:
-    study = draft(
-        protocol=protocol, bots=["eliza"] if protocols.get(protocol).gives == "bots" else []
-    )
-    html = staff.get(address(study, step)).content.decode()
-    assert html.count('aria-current="step"') == 1
-    assert html.count("data-step-state") == len(STEPS)
-
-
 def test_other_addresses_are_none(staff: Client) -> None:
     study = draft()
     assert staff.get(address(study, "nothing")).status_code == 404
@@ -630,21 +619,6 @@ def test_a_new_study_begins_with_what_its_protocol_needs(staff: Client) -> None:
         assert wrong <= {"bots", "walk"}, (name, wrong)
         if name != "chat" and protocols.get(name).gives == "items":
             assert study.values.texts.title != StudyValues().texts.title
-
-
-def test_pairs_come_from_a_file(staff: Client) -> None:
-    draft("pairs", protocol="pairwise", bots=[])
-    pair = (
-        '{"id": "1", "context": ["hi"], "responses": [{"model": "a", "text": "yes"}, '
-        '{"model": "b", "text": "no"}]}'
-    )
-    where = reverse("dashboard:study_items", args=["pairs"])
-    html = staff.post(where, {"file": item_file(pair)}, follow=True).content.decode()
-    assert "1 item is new" in html
-    assert (
-        "could not be read"
-        in staff.post(where, {"file": item_file("{}")}, follow=True).content.decode()
-    )
 
 
 def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> None:

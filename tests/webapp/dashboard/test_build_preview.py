@@ -67,6 +67,8 @@ def test_every_page_that_is_offered_is_there(protocol: str, staff: Client) -> No
     study = make_study(protocol=protocol, state="draft", bots=[])
     for one in STEPS:
         page = staff.get(f"/dashboard/studies/{study.key}/build/{one.name}/").content.decode()
+        assert page.count('aria-current="step"') == 1
+        assert page.count("data-step-state") == len(STEPS)
         assert "Nothing you do in here is stored." in page
         addresses = re.findall(r'data-address="([^"]+)"', page)
         assert len(addresses) >= 3
