@@ -44,7 +44,6 @@ from webapp.participant.recruitment_links import (
     recruitment_unsign,
 )
 from webapp.studies.models import Participant, Study, StudyVersion, Task
-from webapp.studies.recruitment.funnel import step_reached
 from webapp.studies.recruitment.settings import frame_origins
 from webapp.studies.selectors import (
     known_as,
@@ -104,8 +103,6 @@ def is_here(known: Known, participant: Participant) -> bool:
 
 
 View = Callable[..., HttpResponse]
-_STEPS_OF_PAGES = {"rate": "form"}
-"""Steps whose pages' addresses have another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,17 +254,7 @@ def _theirs(
     signed = visit.participant is not None
     with activate_language(request, visit.locale(version)):
         response = checked(view, request, signed)(request, what, visit)
-    if request.method == "GET" and response.status_code == 200:
-        _step_note(request, what)
     return framed(request, study, participant.platform, response)
-
-
-def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
-    """Note for the live room which step's page was shown."""
-    task = what if isinstance(what, Task) else what.task
-    page = request.resolver_match.url_name if request.resolver_match else None
-    if task is not None and page:
-        step_reached(task=task, step=_STEPS_OF_PAGES.get(page, page))
 
 
 def _token(request: HttpRequest, visit: ParticipantRequest) -> str:

@@ -31,7 +31,7 @@ from webapp.participant.access import ParticipantRequest, with_policy
 from webapp.participant.entry import EntryRequest
 from webapp.participant.preview_data import chat_sample, standing_staged
 from webapp.participant.recruitment_links import Recruitment
-from webapp.participant.steps.base import Standing, steps
+from webapp.participant.steps.base import Standing, steps, steps_of
 from webapp.participant.steps.before_task import entry_page
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
@@ -74,8 +74,8 @@ class PreviewVisit(ParticipantRequest):
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
         assert self.standing is not None
         study = self.standing.study
-        way = [steps.get(step.name) for step in protocols.get(study.protocol).steps]
-        pages = {one.address(self.standing, _Names()): one.name for one in reversed(way)}
+        way = reversed(steps_of(study))
+        pages = {one.address(self.standing, _Names()): one.name for one in way}
         return self.look.address(study.key, pages.get(name, name))
 
     @property

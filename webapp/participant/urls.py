@@ -1,4 +1,4 @@
-"""Addresses of the participant's way."""
+"""Addresses of participants' pages: of the steps, and of what stands beside them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from django.urls import path
 
 from webapp.participant import device_transfer, reply_reports, views, withdrawal
 from webapp.participant.preview import preview
-from webapp.participant.steps import before_task, chat, done, judge
+from webapp.participant.steps.base import steps
 
 app_name = "participant"
 urlpatterns = [
+    *(address for step in steps for address in step.urls()),
     path("", views.index, name="index"),
-    path("s/<slug:study_key>/", before_task.entry, name="entry"),
     path("s/<slug:study_key>/start/", views.start, name="start"),
     path("s/<slug:study_key>/decline/", views.decline, name="decline"),
-    path("chat/<uuid:conversation_id>/", chat.chat, name="chat"),
-    path("chat/<uuid:conversation_id>/end/", chat.end, name="end"),
-    path("chat/<uuid:conversation_id>/answer/", chat.answer, name="answer"),
-    path("chat/<uuid:conversation_id>/rate/", chat.rate, name="rate"),
-    path("chat/<uuid:conversation_id>/done/", done.done, name="done"),
+    path("chat/<uuid:conversation_id>/end/", views.end, name="end"),
+    path("chat/<uuid:conversation_id>/answer/", views.answer, name="answer"),
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
@@ -27,13 +24,7 @@ urlpatterns = [
     path("withdraw/<str:token>/", withdrawal.withdraw_all, name="withdraw-all"),
     path("go-on/<str:token>/", device_transfer.go_on, name="go-on"),
     path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
-    path("task/<uuid:task_id>/quiz/", before_task.quiz, name="quiz"),
-    path("task/<uuid:task_id>/questions/", before_task.questions, name="questions"),
-    path("task/<uuid:task_id>/practice/", judge.practice, name="practice"),
-    path("task/<uuid:task_id>/arena/", chat.arena, name="arena"),
-    path("task/<uuid:task_id>/judge/", judge.judge, name="judge"),
     path("task/<uuid:task_id>/elsewhere/", device_transfer.elsewhere, name="elsewhere"),
     path("task/<uuid:task_id>/withdraw/", withdrawal.withdraw_here, name="withdraw-here"),
     path("task/<uuid:task_id>/on/", device_transfer.elsewhere_back, name="elsewhere-back"),
-    path("task/<uuid:task_id>/done/", done.task_done, name="task-done"),
 ]

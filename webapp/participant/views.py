@@ -1,4 +1,4 @@
-"""Participants' views besides the pages of the steps: the front page, Start, and the exits of a chat."""
+"""Participants' views besides the pages of the steps: the front page, Start, and the buttons of a chat."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.conversations.attention_checks import chat_check_answer
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import (
     conversation_finish_failed,
@@ -38,12 +39,13 @@ from webapp.participant.services import (
     consent_decline,
     task_begin,
 )
-from webapp.participant.steps.base import standing_in, standing_of, to_next_step
+from webapp.participant.steps.base import standing_of, to_next_step
 from webapp.participant.steps.before_task import entry_page
+from webapp.ratings.turn_annotation import chat_end_to_mark
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Study, Task
 from webapp.studies.recruitment.links import moved_here
-from webapp.studies.selectors import participant_token
+from webapp.studies.selectors import marks_own_chats, participant_token
 
 logger = logging.getLogger(__name__)
 
@@ -63,26 +65,17 @@ def index(request: HttpRequest) -> HttpResponse:
 @study_page
 def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
     """Open a task for a participant who has agreed, or return to the open one."""
-    field = request.POST.get("_entry", "")
-    # Scripts that post without having read the form name the parameters in the address.
-    recruitment = (
-        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
-    )
-    if recruitment is None:
-        return entry_page(
-            EntryRequest(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY
-        )
-    arrival = EntryRequest(request, study, visit, recruitment)
-    if (moved := arrival.moved_page()) is not None:
-        return moved
+    arrival, page = _arrived(request, study, visit)
+    if page is not None:
+        return page
     # A platform pays for one chat in each of its visits.
-    ended = arrival.ended_page(may_agree=True) if recruitment.submission else None
+    ended = arrival.ended_page(may_agree=True) if arrival.recruitment.submission else None
     if ended is not None:
         return ended
     try:
         task = task_begin(
             study=study,
-            recruitment=recruitment,
+            recruitment=arrival.recruitment,
             agreed=request.POST.get("consent") == "on",
             participant=arrival.participant,
             is_theirs=arrival.is_theirs,
@@ -99,27 +92,34 @@ def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Http
 @study_page
 def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
     """Store that a visitor does not agree, and show the outcome of this visit."""
-    field = request.POST.get("_entry", "")
-    recruitment = (
-        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
-    )
-    if recruitment is None:
-        return entry_page(
-            EntryRequest(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY
-        )
-    arrival = EntryRequest(request, study, visit, recruitment)
-    if (moved := arrival.moved_page()) is not None:
-        return moved
+    arrival, page = _arrived(request, study, visit)
+    if page is not None:
+        return page
     try:
         task = consent_decline(
             study=study,
-            recruitment=recruitment,
+            recruitment=arrival.recruitment,
             participant=arrival.participant,
             is_theirs=arrival.is_theirs,
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
     return _onward(request, task, visit)
+
+
+def _arrived(
+    request: HttpRequest, study: Study, visit: ParticipantRequest
+) -> tuple[EntryRequest, HttpResponse | None]:
+    """Return the request of the first page's form, and the page in its place if the form cannot be taken."""
+    field = request.POST.get("_entry", "")
+    # Scripts that post without having read the form name the parameters in the address.
+    recruitment = (
+        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
+    )
+    arrival = EntryRequest(request, study, visit, recruitment or Recruitment())
+    if recruitment is None:
+        return arrival, entry_page(arrival, page_error=_CHANGED_ON_WAY)
+    return arrival, arrival.moved_page()
 
 
 def _onward(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
@@ -149,6 +149,41 @@ def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
 
 @require_POST
 @conversation_page
+def answer(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
+    """Take the answer to the researchers' question in the chat, and lead back to it."""
+    try:
+        chat_check_answer(
+            conversation=conversation,
+            check=request.POST.get("_check", ""),
+            answer=request.POST.get("answer", ""),
+        )
+    except Refused as refused:
+        if refused.code == "bad_answers":
+            return _back(conversation, visit, note="check_due")
+    return _back(conversation, visit)
+
+
+@require_POST
+@conversation_page
+def end(
+    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
+) -> HttpResponse:
+    """End the chat at its person's wish, and lead on to the marking of its replies."""
+    standing = standing_of(conversation)
+    if not marks_own_chats(standing.study):
+        return to_next_step(standing, visit)
+    assert standing.participant is not None, f"chat {conversation.pk} without a participant"
+    try:
+        chat_end_to_mark(conversation=conversation, participant=standing.participant)
+    except Refused as refused:
+        return _back(conversation, visit, note=refused.code)
+    return _back(conversation, visit)
+
+
+@require_POST
+@conversation_page
 def swap(
     request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
 ) -> HttpResponse:
@@ -157,8 +192,7 @@ def swap(
     try:
         if pair is not None:
             pair_swap(slots=pair)
-            conversation.refresh_from_db()
-            return to_next_step(standing_in(conversation), visit)
+            return _back(conversation, visit)
         return redirect(visit.link("chat", conversation_swap(conversation=conversation).pk))
     except Refused as refused:
         return _after_refusal(conversation, visit, refused)
@@ -197,13 +231,17 @@ def withdraw(
 def _after_refusal(
     conversation: Conversation, visit: ParticipantRequest, refused: Refused
 ) -> HttpResponse:
-    """Lead back to the chat with the reason, or on where the chat is over meanwhile."""
+    """Lead back to the chat with the reason, which is logged, or on where the chat is over meanwhile."""
     conversation.refresh_from_db()
-    if conversation.state != Conversation.State.OPEN:
-        return to_next_step(standing_in(conversation), visit)
-    key = conversation.study.key if conversation.study is not None else ""
-    whose = conversation.participant_id
-    logger.info("study %s refused participant %s: %s", key, whose, refused.code)
-    if conversation.task is not None and conversation.task.kind == "arena":
-        return redirect(visit.link("arena", conversation.task.public_id, note=refused.code))
-    return redirect(visit.link("chat", conversation.pk, note=refused.code))
+    if conversation.state == Conversation.State.OPEN:
+        key = conversation.study.key if conversation.study is not None else ""
+        whose = conversation.participant_id
+        logger.info("study %s refused participant %s: %s", key, whose, refused.code)
+    return _back(conversation, visit, note=refused.code)
+
+
+def _back(conversation: Conversation, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
+    """Lead back to the chat with a note, or on where the chat is over meanwhile."""
+    conversation.refresh_from_db()
+    standing = standing_of(conversation)
+    return to_next_step(standing, visit, note=note if standing.is_chat_open else "")

@@ -33,7 +33,7 @@ from webapp.conversations.task_start import conversation_start
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.participant.simulated.steps import STEP_SCRIPTS
-from webapp.participant.steps.base import next_step, standing_in, steps
+from webapp.participant.steps.base import next_step, standing_of, steps
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.pre_task import question_answers_store
 from webapp.studies.privacy import participants_erase
@@ -212,7 +212,7 @@ def test_a_task_that_is_over_takes_no_answers(asking: Study, browser: Client) ->
 
 
 def step_of(conversation: Conversation) -> str:
-    step = next_step(standing_in(Conversation.objects.get(pk=conversation.pk)))
+    step = next_step(standing_of(Conversation.objects.get(pk=conversation.pk)))
     assert step is not None
     return step.name
 

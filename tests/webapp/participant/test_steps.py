@@ -17,7 +17,7 @@ from webapp.conversations.services import (
     conversation_withdraw,
 )
 from webapp.conversations.task_start import chat_elsewhere_close
-from webapp.participant.steps.base import Standing, next_step, standing_in, steps
+from webapp.participant.steps.base import Standing, next_step, standing_of, steps
 from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import consent_record, participant_enter
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def step_of(conversation: Conversation) -> str | None:
-    step = next_step(standing_in(Conversation.objects.get(pk=conversation.pk)))
+    step = next_step(standing_of(Conversation.objects.get(pk=conversation.pk)))
     return step.name if step else None
 
 

@@ -1,7 +1,8 @@
-"""One file per step of a participant's way: the page that shows it, and when it comes.
+"""Steps of a participant: a class for each, with its page, and when it comes.
 
-A study's protocol names its steps in order (`webapp/studies/protocols/`). A step is added by a file here
-with one `@register_step` class; its page gets an address in `participant/urls.py`.
+A study's protocol names its steps in order (`webapp/studies/protocols/`). To add a step, subclass `TaskStep` or
+`ConversationStep` of `base.py` in a file here, decorate it with `@register_step`, and write its template. Its address is
+made of its name.
 """
 
 from __future__ import annotations

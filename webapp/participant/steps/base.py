@@ -1,24 +1,36 @@
-"""Interface of a step, and lookup of a participant's current step."""
+"""Base class of a step, a participant's progress, and their current step."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any
 
-from django.http import HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_http_methods
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
-from webapp.participant.access import ParticipantRequest
+from webapp.participant.access import ParticipantRequest, View, conversation_page, task_page
+from webapp.participant.page_texts import header_progress, study_texts
 from webapp.participant.selectors import conversation_open, task_chat_now, task_under_way
+from webapp.ratings.rating_tasks import RequestedRating, requested_ratings
 from webapp.studies.models import Participant, Study, StudyVersion, Task
+from webapp.studies.pre_task import DuePractice, DueQuiz, practice_due, quiz_due
 from webapp.studies.protocols.base import protocols
+from webapp.studies.recruitment.funnel import step_reached
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Standing:
-    """A participant's progress in one task of a study; a new visitor has none of the last three values."""
+    """A participant's progress in one task of a study; a new visitor has none of the last three values.
+
+    It reads the database at most once for each property, so a page makes another one after a write.
+    """
 
     study: Study
     participant: Participant | None = None
@@ -26,35 +38,188 @@ class Standing:
     conversation: Conversation | None = None
 
     @property
-    def chat_is_over(self) -> bool:
-        """True if nothing is left to do in the chat: it was rated or left, or there is none."""
-        return self.conversation is None or self.conversation.state != Conversation.State.OPEN
+    def is_open(self) -> bool:
+        """True while the task is open."""
+        return self.task is not None and self.task.state == Task.State.OPEN
+
+    @property
+    def is_chat_open(self) -> bool:
+        """True until the chat is rated or left; a chat can stay open after its task."""
+        return self.conversation is not None and self.conversation.state == Conversation.State.OPEN
 
     @property
     def version(self) -> StudyVersion:
         """The study's version that the task follows; the newest for a new visitor."""
         return self.task.version if self.task else self.study.version
 
+    @cached_property
+    def quiz(self) -> DueQuiz | None:
+        """The participant's due quiz."""
+        assert self.participant is not None
+        return quiz_due(self.participant, self.version)
 
-class StepView(Protocol):
-    """One step. `name` is its name in protocols."""
+    @cached_property
+    def practice(self) -> DuePractice | None:
+        """The participant's next practice pair."""
+        assert self.participant is not None
+        return practice_due(self.participant, self.version)
+
+    @cached_property
+    def judgements(self) -> list[RequestedRating]:
+        """Everything that the task asks the participant to rate, in order."""
+        return requested_ratings(self.task) if self.task is not None else []
+
+
+class ParticipantStep(ABC):
+    """Base of a step. A subclass has `get`, and `post` if its page sends a form.
+
+    The registry holds one object for all participants. Each request gets an object of its own, with the attributes
+    `request`, `visit`, `row` and `standing`.
+    """
 
     name: str
+    """Name of the step in protocols."""
+    request: HttpRequest
+    visit: ParticipantRequest
+    row: Study | Task | Conversation
+    """Row that the page's address names."""
+    standing: Standing
+
+    @property
+    def page(self) -> str:
+        """Name of the page's address and template; by default, the step's."""
+        return self.name
 
     def is_applicable(self, standing: Standing) -> bool:
-        """Return True if the participant goes through the step at all."""
-        ...
+        """Return True if the participant goes through the step at all; by default, while the task is open."""
+        return standing.is_open
 
     def is_completed(self, standing: Standing) -> bool:
-        """Return True if the participant has gone through the step."""
-        ...
+        """Return True if the participant has gone through the step; by default, never."""
+        return False
 
-    def address(self, standing: Standing, visit: ParticipantRequest) -> str:
-        """Return the address of the step's page."""
-        ...
+    def is_open(self, standing: Standing) -> bool:
+        """Return True if the page may be shown; by default, if it is the participant's current step."""
+        step = next_step(standing)
+        return step is not None and step.name == self.name
+
+    @abstractmethod
+    def address(
+        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
+    ) -> str:
+        """Return the address of the step's page, with a note or a number."""
+
+    @abstractmethod
+    def urls(self) -> list[URLPattern]:
+        """Return the routes of the step's page."""
+
+    @abstractmethod
+    def get(self) -> HttpResponse:
+        """Return the page."""
+
+    @classmethod
+    def view(cls, access: Callable[[View], View]) -> View:
+        """Return the view of the page, which redirects to the current step if this one is not open.
+
+        Args:
+            access: decorator that finds the row and refuses all but its own participant.
+        """
+
+        def view(
+            request: HttpRequest, row: Study | Task | Conversation, visit: ParticipantRequest
+        ) -> HttpResponse:
+            step = cls()
+            step.request, step.visit, step.row = request, visit, row
+            step.standing = standing_of(row)
+            if not step.is_open(step.standing):
+                return to_next_step(step.standing, visit)
+            response: HttpResponse = getattr(step, "post" if request.method == "POST" else "get")()
+            task = step.standing.task
+            if task is not None and request.method == "GET" and response.status_code == 200:
+                step_reached(task=task, step=cls.name)
+            return response
+
+        methods = ["GET", "HEAD", "POST"] if hasattr(cls, "post") else ["GET", "HEAD"]
+        return require_http_methods(methods)(access(view))
+
+    def render(self, **context: Any) -> HttpResponse:
+        """Return the step's template, rendered with this context and what every page of a step shows."""
+        standing = self.standing
+        common = {
+            **study_texts(standing.study, standing.version),
+            "visit": self.visit,
+            "way": header_progress(standing.study, self.name),
+        }
+        return render(self.request, f"participant/{self.page}.html", {**common, **context})
+
+    def again(self, *, note: str = "", n: int = 0) -> HttpResponse:
+        """Redirect to the page itself, with a note or a number in its address."""
+        return redirect(self.address(self.standing, self.visit, note=note, n=n))
+
+    def onward(self) -> HttpResponse:
+        """Redirect to the current step after a write."""
+        self.row.refresh_from_db()
+        return to_next_step(standing_of(self.row), self.visit)
 
 
-steps: Registry[StepView] = Registry("step", "webapp.participant.steps")
+class TaskStep(ParticipantStep):
+    """Base of a step with a page of the task."""
+
+    @property
+    def task(self) -> Task:
+        """Task of the request."""
+        assert self.standing.task is not None
+        return self.standing.task
+
+    def address(
+        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
+    ) -> str:
+        assert standing.task is not None
+        return visit.link(self.page, standing.task.public_id, note=note, n=n)
+
+    def urls(self) -> list[URLPattern]:
+        return [path(f"task/<uuid:task_id>/{self.page}/", self.view(task_page), name=self.page)]
+
+    def render(self, **context: Any) -> HttpResponse:
+        return super().render(**{"task": self.task, **context})
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt that the sent form was shown for; 0 if it names none."""
+        sent = self.request.POST.get("_attempt", "")
+        return int(sent) if sent in ("1", "2") else 0
+
+
+class ConversationStep(ParticipantStep):
+    """Base of a step with a page of the chat, applicable while the chat is open."""
+
+    route: str
+    """End of the address, after that of the chat."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """Chat of the request."""
+        assert self.standing.conversation is not None
+        return self.standing.conversation
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return standing.is_chat_open
+
+    def address(
+        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
+    ) -> str:
+        assert standing.conversation is not None
+        return visit.link(self.page, standing.conversation.pk, note=note, n=n)
+
+    def urls(self) -> list[URLPattern]:
+        address = f"chat/<uuid:conversation_id>/{self.route}"
+        return [path(address, self.view(conversation_page), name=self.page)]
+
+    def render(self, **context: Any) -> HttpResponse:
+        return super().render(**{"conversation": self.conversation, **context})
+
+
+steps: Registry[ParticipantStep] = Registry("step", "webapp.participant.steps")
 
 
 def register_step(cls: C) -> C:
@@ -63,46 +228,37 @@ def register_step(cls: C) -> C:
     return cls
 
 
-def is_on_way(standing: Standing, name: str) -> bool:
-    """Return True if the study's protocol has the step of this name."""
-    return any(step.name == name for step in protocols.get(standing.study.protocol).steps)
+def steps_of(study: Study) -> list[ParticipantStep]:
+    """Return the steps of the study's protocol, in order."""
+    return [steps.get(step.name) for step in protocols.get(study.protocol).steps]
 
 
-def next_step(standing: Standing) -> StepView | None:
+def next_step(standing: Standing) -> ParticipantStep | None:
     """Return the first step of the study's protocol that is applicable and not completed.
 
     None at the end of a task that ended in nothing: the chatbot was swapped, or the place was lost.
     """
-    way = (steps.get(step.name) for step in protocols.get(standing.study.protocol).steps)
     return next(
-        (step for step in way if step.is_applicable(standing) and not step.is_completed(standing)),
+        (
+            step
+            for step in steps_of(standing.study)
+            if step.is_applicable(standing) and not step.is_completed(standing)
+        ),
         None,
     )
 
 
-def step_before(name: str, standing: Standing) -> StepView | None:
-    """Return the first step before the one of this name that is applicable and not completed; None: this one's turn.
+def standing_of(row: Study | Task | Conversation) -> Standing:
+    """Return the participant's progress in the task of a chat, in a task, or before any task of a study.
 
-    So a page need not check whether its own step is completed, which it does anyway.
+    A task's progress is at its open chat, if it has one, else at the last.
     """
-    names = [step.name for step in protocols.get(standing.study.protocol).steps]
-    way = (steps.get(one) for one in names[: names.index(name)])
-    return next(
-        (step for step in way if step.is_applicable(standing) and not step.is_completed(standing)),
-        None,
-    )
-
-
-def standing_in(conversation: Conversation) -> Standing:
-    """Return the participant's progress in the task that this chat belongs to."""
-    assert conversation.study is not None, f"chat {conversation.pk} without a study"
-    return Standing(conversation.study, conversation.participant, conversation.task, conversation)
-
-
-def standing_of(task: Task) -> Standing:
-    """Return the participant's progress in the task: at its open chat, if it has one, else at the last."""
-    conversation = task_chat_now(task)
-    return Standing(task.participant.study, task.participant, task, conversation)
+    if isinstance(row, Study):
+        return Standing(row)
+    if isinstance(row, Task):
+        return Standing(row.participant.study, row.participant, row, task_chat_now(row))
+    assert row.study is not None, f"chat {row.pk} without a study"
+    return Standing(row.study, row.participant, row.task, row)
 
 
 def standing_open(participant: Participant) -> Standing | None:
@@ -110,15 +266,12 @@ def standing_open(participant: Participant) -> Standing | None:
 
     A chat can stay open after its task if another visit took the task's place.
     """
-    chat = conversation_open(participant)
-    if chat is not None:
-        return standing_in(chat)
-    task = task_under_way(participant)
-    return standing_of(task) if task is not None else None
+    row = conversation_open(participant) or task_under_way(participant)
+    return standing_of(row) if row is not None else None
 
 
-def to_next_step(standing: Standing, visit: ParticipantRequest) -> HttpResponse:
-    """Redirect from a page that this task no longer has, or does not have yet, to the current step.
+def to_next_step(standing: Standing, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
+    """Redirect to the current step, with a note in its address.
 
     A chat that is over leads to the next one of its task. A task that ended without an outcome leads to the
     participant's open task, else to the study's first page. It only reads: no task ends by opening a page.
@@ -131,4 +284,4 @@ def to_next_step(standing: Standing, visit: ParticipantRequest) -> HttpResponse:
         if going_on is None or step is None:
             return redirect(visit.link("entry", standing.study.key))
         standing = going_on
-    return redirect(step.address(standing, visit))
+    return redirect(step.address(standing, visit, note=note))

@@ -8,10 +8,8 @@ from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
-from django.views.decorators.http import require_safe
+from django.urls import URLPattern, path, reverse
 
-from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn, task_chat
 from webapp.participant.access import (
     ParticipantRequest,
@@ -29,56 +27,43 @@ from webapp.participant.recruitment_links import (
     recruitment_sign,
 )
 from webapp.participant.selectors import bots_revealed
-from webapp.participant.steps.base import (
-    Standing,
-    register_step,
-    standing_in,
-    standing_of,
-    to_next_step,
-)
-from webapp.studies.models import Outcome, Study, Task
+from webapp.participant.steps.base import ParticipantStep, Standing, register_step
+from webapp.studies.models import Outcome, Study
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
 from webapp.studies.selectors import study_refusal
 
 
 @register_step
-class DoneStep:
-    """Read the thanks and the code; it can be opened again and again."""
+class DoneStep(ParticipantStep):
+    """Read the thanks and the code; opened again and again, the page shows the same."""
 
     name = "done"
 
     def is_applicable(self, standing: Standing) -> bool:
-        return standing.task is not None and ending_of(standing.task) is not None
+        return standing.task is not None and bool(standing.task.outcome)
 
-    def is_completed(self, standing: Standing) -> bool:
-        return False
+    def is_open(self, standing: Standing) -> bool:
+        return self.is_applicable(standing)
 
-    def address(self, standing: Standing, visit: ParticipantRequest) -> str:
+    def address(
+        self, standing: Standing, visit: ParticipantRequest, *, note: str = "", n: int = 0
+    ) -> str:
         if standing.conversation is not None:
             return visit.link("done", standing.conversation.pk)
         assert standing.task is not None
         return visit.link("task-done", standing.task.public_id)
 
+    def urls(self) -> list[URLPattern]:
+        return [
+            path("chat/<uuid:conversation_id>/done/", self.view(conversation_page), name="done"),
+            path("task/<uuid:task_id>/done/", self.view(task_page), name="task-done"),
+        ]
 
-@require_safe
-@conversation_page
-def done(
-    request: HttpRequest, conversation: Conversation, visit: ParticipantRequest
-) -> HttpResponse:
-    """Show the task's outcome. Opened again it shows the same."""
-    ending = ending_of(conversation.task) if conversation.task else None
-    if ending is None:
-        return to_next_step(standing_in(conversation), visit)
-    return done_page(request, visit, ending)
-
-
-@require_safe
-@task_page
-def task_done(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Show how a task without a chat ended."""
-    ending = ending_of(task)
-    return done_page(request, visit, ending) if ending else to_next_step(standing_of(task), visit)
+    def get(self) -> HttpResponse:
+        ending = ending_of(self.standing.task) if self.standing.task else None
+        assert ending is not None
+        return done_page(self.request, self.visit, ending)
 
 
 def done_page(

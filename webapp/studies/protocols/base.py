@@ -4,9 +4,9 @@ A protocol only returns values: it reads no database, writes nothing and knows n
 its results; the participant's pages read its steps. The questions for participants are no part of it: they are in
 the study's values (`questions` before a task, `after` it), and the steps `questions`, `form` and `judge` ask them.
 
-- `steps`: the way, in order. Every step is shown by the step view of its name,
-  `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
-  `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
+- `steps`: the way, in order. Every step is shown by the class of its name in `webapp/participant/steps/`, which
+  says of a participant whether the step `is_applicable` and whether it `is_completed`. The participant's current
+  step is the first one that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, quiz, questions, practice, chat, arena, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
@@ -62,7 +62,7 @@ class Step:
     """One step of a participant's way.
 
     Attributes:
-        name: of the step view that shows it.
+        name: of the step's class.
         heading: the word for it in the header; steps in a row with one heading are one place there.
     """
 
