@@ -197,64 +197,38 @@ def study_page(view: View) -> View:
 
 def conversation_page(view: View) -> View:
     """Make `view(request, conversation, visit)` answer the participant to whom the chat was given; others get 404."""
-
-    @csrf_exempt
-    @never_cache
-    @wraps(view)
-    def page(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-        visit = visit_of(request)
-        known = known_of(request.session, _token(request, visit))
-        conversation = conversation_for(known, conversation_id)
-        if conversation is None or conversation.participant is None:
-            return _not_found(request)
-        whose, version = conversation.participant, conversation.version
-        if not is_here(known, whose):
-            return moved_page(request, conversation.study, whose)
-        if conversation.task is not None and conversation.task.state == Task.State.OPEN:
-            visit = replace(visit, task=conversation.task.public_id)
-        return _theirs(view, request, conversation, whose, conversation.study, version, visit)
-
-    return page
+    return _own_page(view, conversation_for)
 
 
 def task_page(view: View) -> View:
     """Make `view(request, task, visit)` answer the participant who took the task on; others get 404."""
+    return _own_page(view, task_for)
 
+
+def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | None]) -> View:
     @csrf_exempt
     @never_cache
     @wraps(view)
-    def page(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    def page(request: HttpRequest, **address: UUID) -> HttpResponse:
         visit = visit_of(request)
         known = known_of(request.session, _token(request, visit))
-        task = task_for(known, task_id)
-        if task is None:
+        [key] = address.values()
+        row = find(known, key)
+        if row is None or row.participant is None:
             return _not_found(request)
-        whose = task.participant
-        if not is_here(known, whose):
-            return moved_page(request, whose.study, whose)
-        if task.state == Task.State.OPEN:
+        participant, task = row.participant, row if isinstance(row, Task) else row.task
+        if not is_here(known, participant):
+            return moved_page(request, participant.study, participant)
+        if task is not None and task.state == Task.State.OPEN:
             visit = replace(visit, task=task.public_id)
-        return _theirs(view, request, task, whose, whose.study, task.version, visit)
+        if visit.participant is not None and visit.participant.pk != participant.pk:
+            visit = replace(visit, token="", participant=None)
+        signed = visit.participant is not None
+        with activate_language(request, visit.locale(row.version)):
+            response = checked(view, request, signed)(request, row, visit)
+        return framed(request, participant.study, participant.platform, response)
 
     return page
-
-
-def _theirs(
-    view: View,
-    request: HttpRequest,
-    what: Conversation | Task,
-    participant: Participant,
-    study: Study | None,
-    version: StudyVersion | None,
-    visit: ParticipantRequest,
-) -> HttpResponse:
-    """Return the response for a page about this participant's own task or chat."""
-    if visit.participant is not None and visit.participant.pk != participant.pk:
-        visit = replace(visit, token="", participant=None)
-    signed = visit.participant is not None
-    with activate_language(request, visit.locale(version)):
-        response = checked(view, request, signed)(request, what, visit)
-    return framed(request, study, participant.platform, response)
 
 
 def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
@@ -262,15 +236,14 @@ def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
     return visit.token or request.POST.get("_t") or request.GET.get("t") or ""
 
 
-def moved_page(request: HttpRequest, study: Study | None, participant: Participant) -> HttpResponse:
+def moved_page(request: HttpRequest, study: Study, participant: Participant) -> HttpResponse:
     """Show, on a device that the participant has left, that they continued on another one."""
-    version = study.version if study is not None else None
     context = {
-        **(study_texts(study, version) if study is not None and version is not None else {}),
+        **study_texts(study, study.version),
         "has_sent": request.method == "POST",
         "platform": PLATFORM_NAMES.get(participant.platform, ""),
     }
-    with activate_language(request, ParticipantRequest().locale(version)):
+    with activate_language(request, ParticipantRequest().locale(study.version)):
         response = render(request, "participant/moved.html", context, status=409)
     return framed(request, study, participant.platform, response)
 
@@ -286,7 +259,7 @@ def checked(view: View, request: HttpRequest, signed: bool) -> View:
 
 
 def framed(
-    request: HttpRequest, study: Study | None, platform: str, response: HttpResponse
+    request: HttpRequest, study: Study, platform: str, response: HttpResponse
 ) -> HttpResponse:
     """Allow frames of the origins that the study names, and of the platform that sent this participant.
 
@@ -302,9 +275,9 @@ def framed(
     return with_policy(request, response, policy)
 
 
-def frame_ancestors(study: Study | None) -> list[str]:
+def frame_ancestors(study: Study) -> list[str]:
     """Return the origins in the study's field; words that are no origins are left out."""
-    return frame_origins(study.values.recruitment.frame_ancestors)[0] if study else []
+    return frame_origins(study.values.recruitment.frame_ancestors)[0]
 
 
 def with_policy(
