@@ -3,8 +3,8 @@
     python -m tests.benchmarks.bench_operating [--requests N]
 
 Asks the first page of a study with Django's test client in a SQLite database of its own, in turns with and without
-`webapp.core.middleware.RequestLogMiddleware`, with the line of each request written as JSON. Printed are microseconds of CPU for
-each request and the ratio to a page without; then what a sign of life and a scrape of `/metrics` take.
+`webapp.core.middleware.RequestLogMiddleware`, with the line of each request written as JSON. Printed are microseconds
+of CPU for each request and the ratio to a page without; then what a sign of life and a scrape of `/metrics` take.
 """
 
 from __future__ import annotations

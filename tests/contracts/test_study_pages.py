@@ -32,8 +32,9 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bots
 
 NO_DATA = re.compile(
-    r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet|No participant has finished a task yet"
-    r"|No conversation yet|nothing to report|\b0 rated|cannot give participants a chatbot|Participants cannot get a chatbot"
+    r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet"
+    r"|No participant has finished a task yet|No conversation yet|nothing to report|\b0 rated"
+    r"|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
 PER_TASK = {"arena": 4, "dialogues": 3, "pairwise": 5}
 """Pairs that one person of the protocol's example judges; the attention check of pairwise is none of them."""

@@ -109,7 +109,8 @@ def test_kappa_has_the_error_of_statsmodels_where_everybody_answers_once() -> No
 def test_metrics_and_a_judge_choose_and_are_told() -> None:
     items = [
         ReplyItem(id="p1", context=("hi",), response="one two", model="a", second_response="one", second_model="b"),
-        ReplyItem(id="p2", context=("hi",), response="one", model="a", second_response="one two three", second_model="b"),
+        ReplyItem(id="p2", context=("hi",), response="one", model="a", second_response="one two three",
+                  second_model="b"),
         ReplyItem(id="p3", response="same", model="a", second_response="same", second_model="b"),
         ReplyItem(id="p4", response="alone"),
     ]  # fmt: skip

@@ -2,9 +2,10 @@
 
     python -m tests.validation.comparisons [--data FOLDER]
 
-For each set the variance of every pair's difference, by `evaluation.stats.comparisons` (raters as a random effect, errors
-clustered by rater, CR2) and by a bootstrap of whole raters of the plain means, which decided before; and how many pairs
-each tells apart. Then what prediction-powered estimates gain where half the conversations are taken as unrated.
+For each set the variance of every pair's difference, by `evaluation.stats.comparisons` (raters as a random effect,
+errors clustered by rater, CR2) and by a bootstrap of whole raters of the plain means, which decided before; and how
+many pairs each tells apart. Then what prediction-powered estimates gain where half the conversations are taken as
+unrated.
 """
 
 from __future__ import annotations
