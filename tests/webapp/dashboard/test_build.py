@@ -185,7 +185,7 @@ def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> N
     told = staff.post(where, data, **JSON).json()
     assert not told["saved"]
     assert "At least 9 and at most 4" in told["errors"]["min_exchanges"][0]
-    html = staff.post(where, data).content.decode()
+    html = flat(staff.post(where, data).content.decode())
     assert re.search(r'id="id_min_exchanges_error"><p class="field-error">At least 9', html)
     assert 'value="9"' in html
     study.refresh_from_db()

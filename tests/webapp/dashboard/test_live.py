@@ -26,6 +26,7 @@ from tests.builders import (
     make_study,
     signed_in,
 )
+from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.models import BotAside
 from webapp.conversations import services as conversation_services
@@ -174,10 +175,10 @@ def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff:
     [bot] = room(study, include_synthetic=True).bots
     assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Failing")
 
-    without = BeautifulSoup(staff.get(address(study)).content, "html.parser")
+    without = BeautifulSoup(flat(staff.get(address(study)).content.decode()), "html.parser")
     assert "Scripted participants are left out." in without.find(role="note").get_text()
     switch = without.find("a", string="Show scripted people")
-    shown = staff.get(address(study) + switch["href"]).content
+    shown = flat(staff.get(address(study) + switch["href"]).content.decode())
     with_scripts = BeautifulSoup(shown, "html.parser")
     assert "Scripted participants are counted here." in with_scripts.find(role="note").get_text()
     assert "4 of 15" in with_scripts.find(attrs={"data-part": "bots"}).get_text()

@@ -13,6 +13,7 @@ from django.test import Client
 from evaluation.metrics.registry import metric_get
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from tests.evaluation.test_languages import GERMAN, SPANISH
+from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs.hybrid_tables import features_held
@@ -75,7 +76,7 @@ def test_imported_conversations_are_told_by_their_words(
     }
     assert set(rows[0].values.values()) == {None}
     assert any(value is not None for value in rows[3].values.values())
-    page = admin_client.get(f"/dashboard/studies/{study.key}/metrics/").content.decode()
+    page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/").content.decode())
     assert "Left out of 3 conversations in German and Spanish" in page
     assert "3 left out: in another language" in page
     chat = Conversation.objects.get(pk=rows[0].conversation_id)

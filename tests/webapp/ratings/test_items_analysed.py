@@ -9,6 +9,7 @@ import pytest
 
 from evaluation.analysis.comparisons import bot_means, compare
 from tests.builders import make_annotated, make_participant, signed_in
+from tests.markup import flat
 from webapp.core.rights import Right
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import ratings_counted, study_ratings
@@ -101,7 +102,7 @@ def test_pages_show_it(study: Study, page: str) -> None:
 
 def test_the_overview_counts_items_and_asks_for_no_chatbot(study: Study) -> None:
     client = signed_in(*Right)
-    overview = client.get(f"/dashboard/studies/{study.key}/").content.decode()
+    overview = flat(client.get(f"/dashboard/studies/{study.key}/").content.decode())
     for model in ("a", "b"):
         assert re.search(
             rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview

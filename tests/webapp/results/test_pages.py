@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.builders import signed_in
+from tests.markup import flat
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from tests.webapp.results.test_cache import change
 from webapp.core.models import Process
@@ -63,7 +64,7 @@ def test_a_page_waits_for_its_result_and_shows_the_same_as_at_once(
     staff: Client, study: Study, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = address(study, page)
-    html = staff.get(where).content.decode()
+    html = flat(staff.get(where).content.decode())
     assert "The result is being computed" in html
     assert "64 ratings of 4 bots are more than a page computes at once" in html
     assert "data-reload" in html
@@ -116,7 +117,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
     where = address(study, "study_statistics_part models")
     staff.get(where)
     do_all()
-    html = staff.get(where).content.decode()
+    html = flat(staff.get(where).content.decode())
     assert "The result could not be computed" in html
     assert "no &lt;such&gt; number" in html
     button = re.search(r'action="([^"]+go-on/)".*?name="next" value="([^"]+)"', html)

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
+from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -166,7 +167,7 @@ def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversat
         reader.post(where, {"name": name, "q": line, "columns": "quality,turns"})
     kept = SavedSearch.objects.get()
     assert (kept.name, kept.line, kept.columns) == ("Worst", line, "quality,turns")
-    page = reader.get(listed).content.decode()
+    page = flat(reader.get(listed).content.decode())
     assert 'href="?q=quality%3C3+sort:quality&amp;columns=quality,turns">Worst</a>' in page
     other = signed_in(Right.READ, username="other")
     assert "Worst" not in other.get(listed).content.decode()
@@ -204,7 +205,9 @@ def test_a_run_keeps_searches_of_its_own(reader: Client, chat: Conversation) -> 
         assert (answer.status_code, answer.url) == (302, listed)  # type: ignore[attr-defined]
     kept = SavedSearch.objects.get()
     assert (kept.run, kept.study, kept.line) == (run, None, "bot:eliza sort:-exchanges")
-    assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in reader.get(listed).content.decode()
+    assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in flat(
+        reader.get(listed).content.decode()
+    )
     others = [
         reverse("dashboard:run_conversations", args=[other.pk]),
         reverse("dashboard:study_conversations", args=["noted"]),

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from tests.builders import make_conversation, make_study, signed_in
+from tests.markup import flat
 from tests.webapp.participant.test_withdrawal import IDS, tables_with
 from tests.webapp.studies.test_erasure import SECRET, make_person
 from webapp.core.rights import Right
@@ -68,7 +69,7 @@ def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
     assert (Task.objects.count(), Rating.objects.count()) == (1, 1)
     assert [one.kind for one in Erasure.objects.all()] == [Erasure.Kind.IDS]
     page = signed_in(Right.READ)
-    said = page.get("/dashboard/studies/s/").content.decode()
+    said = flat(page.get("/dashboard/studies/s/").content.decode())
     assert "Recruitment ids are erased on" in said
     assert "Erasing reaches neither backups nor log files." in said
     assert "Recruitment ids, by the clock (1 person)" in said
