@@ -11,7 +11,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-VERSION = "0.1.0"
+VERSION = "0.9.0"
 COMMIT_FILE = "commit.txt"
 """Beside this module in a wheel or an image, written when that was built."""
 
@@ -55,7 +55,7 @@ def commit_of_checkout(folder: Path) -> str | None:
 
 
 def release() -> str:
-    """Return the version and, where it is known, the commit: `0.1.0 (commit c268cb4f1a2b)`."""
+    """Return the version and, where it is known, the commit: `0.9.0 (commit c268cb4f1a2b)`."""
     made_from = commit()
     return f"{VERSION} (commit {made_from})" if made_from else VERSION
 
