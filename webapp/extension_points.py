@@ -10,7 +10,7 @@ from __future__ import annotations
 from chatbots.extension_points import ExtensionPoint
 from webapp.jobs.kinds.base import JobKind, kinds, register_kind
 from webapp.participant.question_forms.base import Sheet, register_sheet, sheets
-from webapp.participant.steps.base import StepView, register_step, steps
+from webapp.participant.steps.base import ParticipantStep, register_step, steps
 from webapp.pay.flags import base as pay_flags
 from webapp.ratings.flags import base as flags
 from webapp.studies.assignment.rules.base import AssignmentRule, register_rule, rules
@@ -37,7 +37,7 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         reply_filters,
     ),
     ExtensionPoint(
-        "a step of participants", "webapp/participant/steps", register_step, StepView, steps
+        "a step of participants", "webapp/participant/steps", register_step, ParticipantStep, steps
     ),
     ExtensionPoint(
         "a form of questions for the step `judge`",
