@@ -72,8 +72,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     bots.discard("shaky")
     make_study("other", bots=["eliza"], n_conversations_wanted=20)
     assert told(payer, study) == [
-        "shaky is not offered to participants: no bot of this name is here. People are given the others meanwhile. "
-        "See the bot",
+        "shaky is not offered to participants: no bot of this name is here. They get the others meanwhile. See the bot",
         "20 chats are still to come. Live room",
     ]
     for _ in range(6):

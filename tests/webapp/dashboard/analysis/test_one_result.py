@@ -413,7 +413,7 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
     assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {
         "always"
     }
-    said = "people can tell apart (always valid while the study collects, Holm, p < .10)"
+    said = "that differ significantly (always valid while the study collects, Holm, p < .10)"
     assert changed not in page
     assert said in page
     assert said in told
